@@ -1,0 +1,45 @@
+//! Reading addresses as people write them. Every refusal names the value and, where there is one, the spelling that would do.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+use crate::{Prefix, Range};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    #[error("{value:?} is not an IP address: write it like 10.0.0.1 or fd00::1")]
+    NotAnAddress { value: String },
+    #[error("{value:?} has no prefix length: write {fix}")]
+    NoLength { value: String, fix: Prefix },
+    #[error("{value:?} has a bad prefix length: write a number from 0 to {longest} after the slash")]
+    BadLength { value: String, longest: u8 },
+    #[error("{value:?} has host bits set: write {fix}")]
+    HostBits { value: String, fix: Prefix },
+    #[error("{value:?} is upside down: write {fix}")]
+    UpsideDown { value: String, fix: Range },
+    #[error("{value:?} mixes IPv4 and IPv6: write both ends in one family")]
+    MixedFamilies { value: String },
+}
+
+/// `whole` is what the user wrote, of which `part` should be an address.
+pub(crate) fn address(part: &str, whole: &str) -> Result<IpAddr, ParseError> {
+    part.parse().map_err(|_| ParseError::NotAnAddress {
+        value: whole.to_owned(),
+    })
+}
+
+/// Digits only, as `u8::from_str` would also take "+8", and no leading zero, as others read "010" as 8.
+pub(crate) fn length(text: &str) -> Option<u8> {
+    let canonical = text == "0" || !text.starts_with(['0', '+']);
+    canonical.then(|| text.parse().ok()).flatten()
+}
+
+pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err = ParseError>,
+    D: Deserializer<'de>,
+{
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}

@@ -1,0 +1,258 @@
+//! A pool: the blocks of a layout, and which of them has the next unit to give.
+
+use std::collections::BTreeMap;
+
+use crate::bitmap::Bitmap;
+use crate::block::{Block, ClaimError, NotOwned, State, rested};
+use crate::layout::Layout;
+use crate::prefix::Prefix;
+use crate::unit::{BlockNumber, Unit};
+
+mod index;
+
+use index::{Index, Standing};
+
+/// Hands out units. Blocks are made when first needed, so a pool costs what is used of it, not what it spans.
+///
+/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has rested longest, if for the
+/// delay at least. When no CIDR has one the rest is cut short: the one that has rested longest of all is given. Only a pool
+/// without any free unit refuses.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    layout: Layout,
+    reuse_delay: u64,
+    blocks: BTreeMap<BlockNumber, Block>,
+    /// One for each CIDR of the layout.
+    indexes: Vec<Index>,
+    owned: u128,
+    owned_set_aside: u128,
+}
+
+/// As in a Subnet's status. `reserved + resting + free` is `capacity` (which includes units that were set aside while
+/// somebody owned them, until they are released).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub capacity: u128,
+    /// Owned by somebody.
+    pub reserved: u128,
+    pub resting: u128,
+    pub free: u128,
+}
+
+/// A block, or a unit of it, that the pool's cidrs do not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is not in the pool's cidrs")]
+pub struct OutsidePool;
+
+/// A unit has an owner and would fall out of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cidrs: {unit} is in use: keep the CIDR it is in and its unit length, or release it first")]
+pub struct InUse {
+    pub unit: Prefix,
+}
+
+impl Pool {
+    /// `reuse_delay` in milliseconds, as all times here.
+    pub fn new(layout: Layout, reuse_delay: u64) -> Self {
+        Self {
+            indexes: layout.blocks_by_part().map(Index::new).collect(),
+            layout,
+            reuse_delay,
+            blocks: BTreeMap::new(),
+            owned: 0,
+            owned_set_aside: 0,
+        }
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub fn set_reuse_delay(&mut self, reuse_delay: u64) {
+        self.reuse_delay = reuse_delay;
+    }
+
+    /// The next unit in the order of use; `None` when every usable one is owned.
+    pub fn lease(&mut self, now: u64) -> Option<Unit> {
+        let (block, fresh) = self.next(now)?;
+        let offset = self.change(block, |block| {
+            if fresh {
+                block.take_fresh()
+            } else {
+                block.take_longest_rested()
+            }
+        });
+        offset.map(|offset| block.unit(offset))
+    }
+
+    /// As many of `count` as there are.
+    pub fn lease_up_to(&mut self, count: usize, now: u64) -> Vec<Unit> {
+        std::iter::from_fn(|| self.lease(now)).take(count).collect()
+    }
+
+    /// The block that has the next unit, and whether that is a fresh one.
+    fn next(&self, now: u64) -> Option<(BlockNumber, bool)> {
+        for index in &self.indexes {
+            if let Some(block) = index.fresh() {
+                return Some((block, true));
+            }
+            if let Some((at, block)) = index.longest_rested()
+                && rested(at, now, self.reuse_delay)
+            {
+                return Some((block, false));
+            }
+        }
+        let longest_rested = self.indexes.iter().filter_map(Index::longest_rested).min();
+        longest_rested.map(|(_, block)| (block, false))
+    }
+
+    /// Takes this very unit, rested or not.
+    pub fn claim(&mut self, unit: Unit) -> Result<(), ClaimError> {
+        match self.state(unit) {
+            None => Err(ClaimError::OutsidePool),
+            Some(State::SetAside) => Err(ClaimError::SetAside),
+            Some(_) => self.change(unit.block(), |block| block.claim(unit.offset())),
+        }
+    }
+
+    /// The unit rests, and goes to the back.
+    pub fn release(&mut self, unit: Unit, now: u64) -> Result<(), NotOwned> {
+        if !self.blocks.contains_key(&unit.block()) {
+            return Err(NotOwned);
+        }
+        self.change(unit.block(), |block| block.release(unit.offset(), now))
+    }
+
+    /// `None` for a unit that is not in the pool.
+    pub fn state(&self, unit: Unit) -> Option<State> {
+        self.layout.part_of(unit)?;
+        Some(match self.blocks.get(&unit.block()) {
+            Some(block) => block.state(unit.offset()),
+            None if self.layout.usable(unit.block()).contains(unit.offset()) => State::Fresh,
+            None => State::SetAside,
+        })
+    }
+
+    pub fn counts(&self, now: u64) -> Counts {
+        let resting: usize = self
+            .indexes
+            .iter()
+            .flat_map(Index::with_released)
+            .filter_map(|block| self.blocks.get(&block))
+            .map(|block| block.resting(now, self.reuse_delay))
+            .sum();
+        let resting = u128::try_from(resting).unwrap_or(u128::MAX);
+        let capacity = self.layout.capacity().saturating_add(self.owned_set_aside);
+        Counts {
+            capacity,
+            reserved: self.owned,
+            resting,
+            free: capacity.saturating_sub(self.owned).saturating_sub(resting),
+        }
+    }
+
+    pub fn block(&self, number: BlockNumber) -> Option<&Block> {
+        self.blocks.get(&number)
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = (BlockNumber, &Block)> {
+        self.blocks.iter().map(|(&number, block)| (number, block))
+    }
+
+    /// Takes over what a store says of a block, in place of what was known of it.
+    pub fn restore(
+        &mut self,
+        number: BlockNumber,
+        owned: Bitmap,
+        released: impl IntoIterator<Item = (u8, u64)>,
+    ) -> Result<(), OutsidePool> {
+        let existing = self.layout.existing(number);
+        if existing.is_empty() || !(owned & !existing).is_empty() {
+            return Err(OutsidePool);
+        }
+        let block = Block::restore(!self.layout.usable(number), owned, released);
+        self.change(number, |known| *known = block);
+        Ok(())
+    }
+
+    /// Forgets a block, whatever is in it: its units are as never used, but come after those of blocks not made yet.
+    pub fn forget(&mut self, number: BlockNumber) -> Option<Block> {
+        self.blocks.get(&number)?;
+        let usable = self.layout.usable(number);
+        let known = self.change(number, |block| std::mem::replace(block, Block::new(!usable)));
+        if let Some(index) = self.index_mut(number) {
+            index.unmake(number, !usable.is_empty());
+        }
+        self.blocks.remove(&number);
+        Some(known)
+    }
+
+    /// Blocks with no owner and no rest in them: to be forgotten, so that a pool that never comes round (a /64) does not
+    /// remember for ever what it once gave.
+    pub fn idle(&self, now: u64) -> impl Iterator<Item = BlockNumber> {
+        self.blocks()
+            .filter(move |(_, block)| block.owned().is_empty() && block.resting(now, self.reuse_delay) == 0)
+            .map(|(number, _)| number)
+    }
+
+    /// The same owners and rests on another layout of the family: CIDRs appended, excludes changed. Refused when a unit in
+    /// use would fall out.
+    pub fn laid_out_as(&self, layout: Layout) -> Result<Self, InUse> {
+        let mut moved: BTreeMap<BlockNumber, (Bitmap, Vec<(u8, u64)>)> = BTreeMap::new();
+        let place = |unit: Unit| {
+            let prefix = self.layout.prefix(unit)?;
+            Some((prefix, layout.unit(prefix)))
+        };
+        for (number, block) in &self.blocks {
+            for offset in block.owned().iter() {
+                let Some((prefix, unit)) = place(number.unit(offset)) else {
+                    continue;
+                };
+                let unit = unit.ok_or(InUse { unit: prefix })?;
+                moved.entry(unit.block()).or_default().0.insert(unit.offset());
+            }
+            for (offset, at) in block.released() {
+                if let Some((_, Some(unit))) = place(number.unit(offset)) {
+                    moved.entry(unit.block()).or_default().1.push((unit.offset(), at));
+                }
+            }
+        }
+        let mut pool = Self::new(layout, self.reuse_delay);
+        for (number, (owned, released)) in moved {
+            let block = Block::restore(!pool.layout.usable(number), owned, released);
+            pool.change(number, |fresh| *fresh = block);
+        }
+        Ok(pool)
+    }
+
+    fn index_mut(&mut self, block: BlockNumber) -> Option<&mut Index> {
+        let part = self.layout.part_of(block.first_unit())?;
+        self.indexes.get_mut(part)
+    }
+
+    /// The one way to change a block: makes it if need be, and keeps the indexes and sums true to it.
+    fn change<R>(&mut self, number: BlockNumber, change: impl FnOnce(&mut Block) -> R) -> R {
+        let mut made = false;
+        let block = self.blocks.entry(number).or_insert_with(|| {
+            made = true;
+            Block::new(!self.layout.usable(number))
+        });
+        let before = if made { Standing::default() } else { Standing::of(block) };
+        let result = change(block);
+        let after = Standing::of(block);
+
+        self.owned = self.owned + u128::from(after.owned) - u128::from(before.owned);
+        self.owned_set_aside =
+            self.owned_set_aside + u128::from(after.owned_set_aside) - u128::from(before.owned_set_aside);
+        if let Some(index) = self.index_mut(number) {
+            if made {
+                index.make(number);
+            }
+            index.move_block(number, before, after);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Which blocks of one CIDR have something to give, so that nobody has to look through them.
+
+use std::collections::BTreeSet;
+
+use crate::block::Block;
+use crate::spans::Spans;
+use crate::unit::BlockNumber;
+
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    /// Blocks with a usable unit that are not made: everything in them is fresh.
+    unmade: Spans,
+    /// Unmade blocks are taken from here on and then from the start, so that a forgotten block waits for its turn.
+    next: u128,
+    with_fresh: BTreeSet<BlockNumber>,
+    /// Blocks with released units, by the time of their longest rested one.
+    by_longest_rested: BTreeSet<(u64, BlockNumber)>,
+}
+
+/// What the indexes and sums need to know of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    fresh: bool,
+    longest_rested: Option<u64>,
+    pub owned: u32,
+    pub owned_set_aside: u32,
+}
+
+impl Standing {
+    pub fn of(block: &Block) -> Self {
+        Self {
+            fresh: !block.fresh().is_empty(),
+            longest_rested: block.longest_rested(),
+            owned: block.owned().count(),
+            owned_set_aside: (block.owned() & block.set_aside()).count(),
+        }
+    }
+}
+
+impl Index {
+    pub fn new(usable_blocks: Spans) -> Self {
+        Self {
+            unmade: usable_blocks,
+            next: 0,
+            with_fresh: BTreeSet::new(),
+            by_longest_rested: BTreeSet::new(),
+        }
+    }
+
+    /// Blocks in use are filled up before another is made.
+    pub fn fresh(&self) -> Option<BlockNumber> {
+        let unmade = || self.unmade.first_from(self.next).or(self.unmade.first_from(0));
+        let made = self.with_fresh.first().copied();
+        made.or_else(|| unmade().map(BlockNumber))
+    }
+
+    pub fn longest_rested(&self) -> Option<(u64, BlockNumber)> {
+        self.by_longest_rested.first().copied()
+    }
+
+    pub fn with_released(&self) -> impl Iterator<Item = BlockNumber> {
+        self.by_longest_rested.iter().map(|&(_, block)| block)
+    }
+
+    pub fn make(&mut self, block: BlockNumber) {
+        self.unmade.remove(block.0, block.0);
+        self.next = block.0.saturating_add(1);
+    }
+
+    pub fn unmake(&mut self, block: BlockNumber, usable: bool) {
+        self.with_fresh.remove(&block);
+        if usable {
+            self.unmade.insert(block.0, block.0);
+        }
+    }
+
+    pub fn move_block(&mut self, block: BlockNumber, before: Standing, after: Standing) {
+        match (before.fresh, after.fresh) {
+            (false, true) => {
+                self.with_fresh.insert(block);
+            }
+            (true, false) => {
+                self.with_fresh.remove(&block);
+            }
+            _ => {}
+        }
+        if before.longest_rested != after.longest_rested {
+            if let Some(at) = before.longest_rested {
+                self.by_longest_rested.remove(&(at, block));
+            }
+            if let Some(at) = after.longest_rested {
+                self.by_longest_rested.insert((at, block));
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How many addresses a node's pool should hold: `B × ceil(mf + U/B)`, capped. `B` is the batch, `mf` the free fraction to
+//! keep, `U` the demand. It depends on nothing but the demand of now, so a step taken twice is the same step.
+//!
+//! All in integers: `mf` is a percentage, and the quotient is taken once, of `mf·B + U` over `B` in hundredths.
+
+use std::num::NonZeroU64;
+
+/// What the field runs with.
+const USUAL_BATCH: NonZeroU64 = NonZeroU64::MIN.saturating_add(15);
+const USUAL_PERCENT: u64 = 50;
+
+/// The part of a container's scaler that the formula needs. The release threshold has no place in it: a pool shrinks to
+/// the same target to which it grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scaler {
+    batch_size: NonZeroU64,
+    request_threshold_percent: u64,
+    max_ip_count: Option<NonZeroU64>,
+}
+
+impl Scaler {
+    /// From the numbers on the wire, where 0 is what a missing field reads as.
+    ///
+    /// - A `batchSize` of 0 or less is a scaler that is not there: a batch of 16 and 50 % hold, so that losing the scaler does not
+    ///   lose the pool. A negative `requestThresholdPercent` is 50 too; 0 is a choice.
+    /// - A `maxIPCount` of 0 or less is no cap. A cap of 0 would give the whole pool back, and without a cap the target still follows
+    ///   the pods that are there.
+    pub fn from_wire(batch_size: i64, request_threshold_percent: i64, max_ip_count: i64) -> Self {
+        let positive = |n: i64| u64::try_from(n).ok().and_then(NonZeroU64::new);
+        let batch_size = positive(batch_size);
+        let percent = batch_size.and_then(|_| u64::try_from(request_threshold_percent).ok());
+        Self {
+            batch_size: batch_size.unwrap_or(USUAL_BATCH),
+            request_threshold_percent: percent.unwrap_or(USUAL_PERCENT),
+            max_ip_count: positive(max_ip_count),
+        }
+    }
+
+    fn cap(self, target: u64) -> u64 {
+        self.max_ip_count.map_or(target, |max| target.min(max.get()))
+    }
+}
+
+/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is kept free.
+pub fn target(demand: u64, scaler: Scaler, exhausted: bool) -> u64 {
+    if exhausted {
+        return scaler.cap(demand.saturating_add(1));
+    }
+    let batch = u128::from(scaler.batch_size.get());
+    // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here overflows.
+    let hundredths = u128::from(scaler.request_threshold_percent) * batch + u128::from(demand) * 100;
+    let target = hundredths.div_ceil(batch * 100) * batch;
+    scaler.cap(u64::try_from(target).unwrap_or(u64::MAX))
+}
+
+/// A node's pool as its agent sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    pub demand: u64,
+    /// Addresses delivered and not pending release, assigned or not.
+    pub held: u64,
+    /// Those of `held` that a pod has.
+    pub assigned: u64,
+    /// Addresses named in `ipsNotInUse` and not gone yet.
+    pub pending_release: u64,
+}
+
+/// What the agent's next write says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub requested: u64,
+    /// How many of the held ones to mark as pending release now; never an assigned one.
+    pub release: u64,
+    /// How many names are in `ipsNotInUse`: those that were pending stay, also when the pool grows again.
+    pub not_in_use: u64,
+}
+
+/// Shrinking is reckoned from what is held, not from what was asked for: a short subnet may have delivered less.
+pub fn reconcile(holding: Holding, scaler: Scaler, exhausted: bool) -> Step {
+    let requested = target(holding.demand, scaler, exhausted);
+    let unassigned = holding.held.saturating_sub(holding.assigned);
+    let release = holding.held.saturating_sub(requested).min(unassigned);
+    Step {
+        requested,
+        release,
+        not_in_use: holding.pending_release.saturating_add(release),
+    }
+}
+
+/// Where a pod is in its life, as in `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Also a phase that is missing or that we do not know: such a pod may need an address.
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Pending,
+        }
+    }
+
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// What of a pod on the node decides whether it needs an address of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodOnNode {
+    pub phase: Phase,
+    pub host_network: bool,
+}
+
+/// Pods that are not finished and not on the host's network.
+pub fn demand(pods: impl IntoIterator<Item = PodOnNode>) -> u64 {
+    pods.into_iter()
+        .filter(|pod| !pod.host_network && !pod.phase.is_finished())
+        .fold(0, |sum: u64, _| sum.saturating_add(1))
+}
