@@ -1,0 +1,170 @@
+//! AddressBlock: who owns which of 256 units. The kubernetes store's unit of compare-and-swap; nothing else reads or
+//! writes it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::names::SUBNET_LABEL;
+
+/// What is taken and what rests. It is written whole, and only with the resourceVersion that was read, so that two
+/// writers can't both give a unit. There is no status: what stands here is not a wish.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "AddressBlock",
+    plural = "addressblocks",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "The owners of up to 256 units of a Subnet. Written by the ledger; to be read, not edited.",
+    printcolumn(name = "Subnet", type_ = "string", json_path = ".spec.subnet"),
+    printcolumn(name = "First", type_ = "string", json_path = ".spec.first"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    // The promise that matters most, kept by the API server too.
+    "rule": "!has(self.owned) || !has(self.released) || self.owned.all(k, !(k in self.released))",
+    "message": "has a unit that is owned too: take it out of one of the two",
+    "fieldPath": ".released",
+}]))]
+pub struct AddressBlockSpec {
+    /// The Subnet that the block is of.
+    #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = [fixed()]))]
+    pub subnet: String,
+
+    /// The first unit, as a CIDR. The unit at offset n is n units further.
+    #[schemars(length(max = 43), extend("x-kubernetes-validations" = [fixed(), no_host_bits()]))]
+    pub first: String,
+
+    /// The units that are owned, by offset from 0 to 255.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "by_offset::<Owner>")]
+    pub owned: BTreeMap<Offset, Owner>,
+
+    /// When units were released that may have to rest, by offset from 0 to 255.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "by_offset::<MicroTime>")]
+    pub released: BTreeMap<Offset, MicroTime>,
+}
+
+/// Who has a unit, and under which lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Owner {
+    #[schemars(length(min = 1, max = 512))]
+    pub owner: String,
+
+    #[schemars(length(min = 1, max = 253))]
+    pub lease: String,
+}
+
+/// A unit's place in its block. A string on the wire, as keys are: a plain `u8` can't be read back by serde where it
+/// has to buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Offset(pub u8);
+
+impl From<Offset> for String {
+    fn from(offset: Offset) -> Self {
+        offset.0.to_string()
+    }
+}
+
+impl TryFrom<String> for Offset {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+impl AddressBlock {
+    /// A block without owners. `name` is the block's own, as `berth_addr::Layout::block_name` gives it.
+    pub fn empty(subnet: &str, name: &str, first: berth_addr::Prefix) -> Self {
+        Self {
+            metadata: ObjectMeta {
+                name: Some(Self::object_name(subnet, name)),
+                labels: Some([(SUBNET_LABEL.to_owned(), subnet.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: AddressBlockSpec {
+                subnet: subnet.to_owned(),
+                first: first.to_string(),
+                ..AddressBlockSpec::default()
+            },
+        }
+    }
+
+    pub fn object_name(subnet: &str, block: &str) -> String {
+        format!("{subnet}-{block}")
+    }
+}
+
+fn by_offset<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 256,
+        "additionalProperties": generator.subschema_for::<T>(),
+        "x-kubernetes-validations": [{
+            "rule": "self.all(k, k.matches('^(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$'))",
+            "message": "has a key that is no offset: use numbers from 0 to 255",
+        }],
+    })
+}
+
+fn fixed() -> Value {
+    json!({"rule": "self == oldSelf", "message": "can not be changed: it says which block this is"})
+}
+
+fn no_host_bits() -> Value {
+    json!({
+        "rule": "isCIDR(self) && cidr(self) == cidr(self).masked()",
+        "message": "is not a CIDR without host bits: write it like 10.64.1.0/32",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_named_and_labelled_after_its_subnet() {
+        let block = AddressBlock::empty("pods", "10.64.1.0", "10.64.1.0/32".parse().unwrap());
+        assert_eq!(block.metadata.name.as_deref(), Some("pods-10.64.1.0"));
+        assert_eq!(block.metadata.labels.unwrap()["berth.dev/subnet"], "pods");
+    }
+
+    #[test]
+    fn owners_are_keyed_by_offset_and_read_back_even_when_serde_buffers() {
+        #[derive(Deserialize)]
+        #[serde(tag = "type", content = "object")]
+        enum Event {
+            Added(AddressBlock),
+        }
+
+        let wire = json!({
+            "object": {
+                "apiVersion": "berth.dev/v1alpha1",
+                "kind": "AddressBlock",
+                "metadata": {"name": "pods-10.64.1.0"},
+                "spec": {
+                    "subnet": "pods",
+                    "first": "10.64.1.0/32",
+                    "owned": {
+                        "3": {"owner": "container/a", "lease": "l1"},
+                        "255": {"owner": "container/b", "lease": "l2"},
+                    },
+                    "released": {"7": "2026-11-15T04:00:00.000000Z"},
+                },
+            },
+            "type": "Added",
+        });
+        let Event::Added(block) = serde_json::from_str(&wire.to_string()).unwrap();
+        assert_eq!(block.spec.owned[&Offset(3)].owner, "container/a");
+        assert_eq!(serde_json::to_value(&block).unwrap(), wire["object"]);
+    }
+}

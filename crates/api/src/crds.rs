@@ -1,0 +1,145 @@
+//! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds` prints.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+
+use crate::subnet::MAX_NAME_LENGTH;
+use crate::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("writing the CRD {name} as JSON: {source}")]
+    Json { name: String, source: serde_json::Error },
+    #[error("writing the CRD {name} as YAML: {source}")]
+    Yaml {
+        name: String,
+        source: serde_saphyr::ser::Error,
+    },
+}
+
+/// In the order in which they are printed and applied.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![
+        tidy(optional_spec(NodeNetworkConfig::crd())),
+        tidy(ClusterSubnetState::crd()),
+        tidy(bounded_name(Subnet::crd())),
+        tidy(AddressBlock::crd()),
+    ]
+}
+
+/// A file name, such as `acn.azure.com_nodenetworkconfigs.yaml`, and what is in it.
+pub fn files() -> Result<Vec<(String, String)>, Error> {
+    all()
+        .iter()
+        .map(|crd| {
+            Ok((
+                format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural),
+                document(crd)?,
+            ))
+        })
+        .collect()
+}
+
+/// All of them in one stream, for `kubectl apply -f -`.
+pub fn yaml() -> Result<String, Error> {
+    let documents = all().iter().map(document).collect::<Result<Vec<_>, _>>()?;
+    Ok(documents.join("---\n"))
+}
+
+fn document(crd: &CustomResourceDefinition) -> Result<String, Error> {
+    let name = || crd.metadata.name.clone().unwrap_or_default();
+    let mut value = serde_json::to_value(crd).map_err(|source| Error::Json { name: name(), source })?;
+    whole_numbers(&mut value);
+    serde_saphyr::to_string(&value).map_err(|source| Error::Yaml { name: name(), source })
+}
+
+/// Kubernetes' type for bounds is a float, but `minimum: 1` reads better than `minimum: 1.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0);
+            if let Some(whole) = whole.and_then(|whole| format!("{whole:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Azure's CRD does not ask for a spec. The default puts one there, so that readers find it in every object.
+fn optional_spec(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for schema in schemas(&mut crd) {
+        schema.required = None;
+        if let Some(spec) = schema.properties.as_mut().and_then(|all| all.get_mut("spec")) {
+            spec.default = Some(JSON(json!({})));
+        }
+    }
+    crd
+}
+
+fn bounded_name(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for schema in schemas(&mut crd) {
+        let name = JSONSchemaProps {
+            type_: Some("string".to_owned()),
+            max_length: Some(MAX_NAME_LENGTH.into()),
+            ..JSONSchemaProps::default()
+        };
+        let metadata = JSONSchemaProps {
+            type_: Some("object".to_owned()),
+            properties: Some([("name".to_owned(), name)].into()),
+            ..JSONSchemaProps::default()
+        };
+        schema
+            .properties
+            .get_or_insert_default()
+            .insert("metadata".to_owned(), metadata);
+    }
+    crd
+}
+
+fn tidy(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
+    schemas(&mut crd).for_each(tidy_schema);
+    crd
+}
+
+fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    crd.spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
+}
+
+/// Takes out what speaks of Rust and not of the document:
+/// - `nullable` of every `Option`, and the null among the values of an optional enum. Without them the API server
+///   drops a null, so that a rule which asks `has(…)` gets a straight answer;
+/// - formats of unsigned numbers, which Kubernetes does not know; their minimum of 0 stays;
+/// - names of types, and the line breaks of doc comments.
+fn tidy_schema(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.title = None;
+    schema.format.take_if(|format| format.starts_with("uint"));
+    schema
+        .enum_
+        .iter_mut()
+        .for_each(|values| values.retain(|value| !value.0.is_null()));
+    if let Some(text) = &mut schema.description {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|all| all.values_mut())
+        .for_each(tidy_schema);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        tidy_schema(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        tidy_schema(values);
+    }
+}

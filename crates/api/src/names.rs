@@ -1,0 +1,34 @@
+//! Names that several processes, scripts and people rely on.
+
+/// The group of the resources that are shared with Azure's node agent.
+pub const ACN_GROUP: &str = "acn.azure.com";
+pub const NNC_VERSION: &str = "v1alpha";
+pub const SUBNET_STATE_VERSION: &str = "v1alpha1";
+
+/// The group of our own resources.
+pub const BERTH_GROUP: &str = "berth.dev";
+pub const BERTH_VERSION: &str = "v1alpha1";
+
+/// Where NodeNetworkConfigs and ClusterSubnetStates live.
+pub const NAMESPACE: &str = "kube-system";
+
+/// The Subnet that `berth up` makes at its first start.
+pub const DEFAULT_SUBNET: &str = "pods";
+
+/// On a NodeNetworkConfig from the write that creates it until all of its addresses are back.
+pub const FINALIZER: &str = "berth.dev/network-container";
+
+/// On an AddressBlock: the name of its Subnet.
+pub const SUBNET_LABEL: &str = "berth.dev/subnet";
+
+/// Field managers of server-side apply, one for each writer: two writers under one name would take each other's fields
+/// away.
+pub mod field_manager {
+    pub const NODE: &str = "berth-node";
+    pub const NNC: &str = "berth-nnc";
+    pub const SUBNET: &str = "berth-subnet";
+    pub const SUBNET_STATE: &str = "berth-subnet-state";
+    pub const AGENT: &str = "berth-agent";
+    /// What Azure's node agent writes under. We only read it, in `managedFields`.
+    pub const AZURE_CNS: &str = "azure-cns";
+}

@@ -1,0 +1,250 @@
+//! NodeNetworkConfig: what a node's agent asks for (spec) and what it was given (status).
+//!
+//! The wire form is Azure's, down to the misspelt `subcriptionID`: an unmodified Azure CNS reads and writes these
+//! objects. So nothing is required, zero values may be left out, lengths are not bounded but where the agent writes,
+//! and the rules refuse only what no working agent asks for:
+//!
+//! - `requestedIPCount` below 0. CNS writes -1 when the scaler is missing from the status; it is refused, the last
+//!   good count stands, and CNS tries again. Our controllers write the scaler with the first container, so it does not
+//!   come to that.
+//! - a `requestedIPCount` raised above `status.scaler.maxIPCount`. A rule for raising it only: when the maximum is
+//!   lowered below a count that stands, the controller must still be able to write status and take the finalizer off.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the agent wants. Only the agent writes it once the object exists.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "acn.azure.com",
+    version = "v1alpha",
+    kind = "NodeNetworkConfig",
+    plural = "nodenetworkconfigs",
+    shortname = "nnc",
+    namespaced,
+    status = "NodeNetworkConfigStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "The addresses of one node: how many its agent asks for, and which ones it has.",
+    validation = Rule::new(
+        "self.spec.requestedIPCount <= oldSelf.spec.requestedIPCount || \
+         !has(self.status) || !has(self.status.scaler) || !has(self.status.scaler.maxIPCount) || \
+         self.spec.requestedIPCount <= self.status.scaler.maxIPCount"
+    )
+    .message(
+        "is more than status.scaler.maxIPCount: ask for at most that, or raise scaler.maxIPCount of the Subnet"
+    )
+    .field_path(".spec.requestedIPCount"),
+    printcolumn(name = "Requested IPs", type_ = "integer", json_path = ".spec.requestedIPCount", priority = "1"),
+    printcolumn(name = "Availability Zone", type_ = "string", json_path = ".spec.availabilityZone", priority = "1"),
+    printcolumn(name = "Allocated IPs", type_ = "integer", json_path = ".status.assignedIPCount"),
+    printcolumn(
+        name = "Subnet",
+        type_ = "string",
+        json_path = ".status.networkContainers[*].subnetName",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Subnet CIDR",
+        type_ = "string",
+        json_path = ".status.networkContainers[*].subnetAddressSpace",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Subnet CIDR v6",
+        type_ = "string",
+        json_path = ".status.networkContainers[*].subnetAddressSpaceV6",
+        priority = "1"
+    ),
+    printcolumn(name = "NC ID", type_ = "string", json_path = ".status.networkContainers[*].id", priority = "1"),
+    printcolumn(name = "NC Mode", type_ = "string", json_path = ".status.networkContainers[*].assignmentMode"),
+    printcolumn(name = "NC Type", type_ = "string", json_path = ".status.networkContainers[*].type", priority = "1"),
+    printcolumn(name = "NC Version", type_ = "integer", json_path = ".status.networkContainers[*].version")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkConfigSpec {
+    /// How many secondary addresses the node wants, without the primary one and without those in ipsNotInUse.
+    #[serde(rename = "requestedIPCount", default)]
+    #[schemars(range(min = 0))]
+    pub requested_ip_count: i64,
+
+    /// Names of the ipAssignments that the agent gives back. Names that are gone already are ignored.
+    #[serde(rename = "ipsNotInUse", default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 65536), inner(length(max = 253)))]
+    pub ips_not_in_use: Vec<String>,
+
+    /// The zone that the node is in, as a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub availability_zone: Option<u64>,
+}
+
+/// What the node was given. Only the controllers write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkConfigStatus {
+    /// How many secondary addresses the node has.
+    #[serde(rename = "assignedIPCount", default)]
+    pub assigned_ip_count: i64,
+
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaler: Option<Scaler>,
+
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Progress>,
+
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_containers: Vec<NetworkContainer>,
+}
+
+/// How the agent sizes its pool. All four must be there: without them CNS gives all of its addresses back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaler {
+    /// Addresses are asked for in multiples of this.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub batch_size: i64,
+
+    /// More is given back when this share of a batch is free.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub release_threshold_percent: i64,
+
+    /// More is asked for when less than this share of a batch is free.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub request_threshold_percent: i64,
+
+    /// The most that the node may ask for.
+    #[serde(rename = "maxIPCount", default, skip_serializing_if = "is_zero")]
+    pub max_ip_count: i64,
+}
+
+/// Where the controller stands with the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Progress {
+    Updating,
+    Updated,
+    Error,
+}
+
+/// A network container: the addresses that a node has in one subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkContainer {
+    /// In lower case: CNS leaves the addresses of others pending for ever.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+
+    #[serde(default)]
+    pub assignment_mode: AssignmentMode,
+
+    /// vnet, vnetblock or overlay.
+    #[serde(rename = "type", default = "vnet")]
+    pub container_type: String,
+
+    /// An address, or a CIDR when the mode is static: then every address in it is for pods.
+    #[serde(rename = "primaryIP", default, skip_serializing_if = "String::is_empty")]
+    pub primary_ip: String,
+
+    #[serde(rename = "primaryIPV6", default, skip_serializing_if = "Option::is_none")]
+    pub primary_ip_v6: Option<String>,
+
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subnet_name: String,
+
+    /// The secondary addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ip_assignments: Vec<IpAssignment>,
+
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_gateway: Option<String>,
+
+    #[serde(rename = "defaultGatewayV6", default, skip_serializing_if = "Option::is_none")]
+    pub default_gateway_v6: Option<String>,
+
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+
+    /// The CIDR whose length the pods' addresses carry.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subnet_address_space: String,
+
+    #[serde(rename = "subnetAddressSpaceV6", default, skip_serializing_if = "Option::is_none")]
+    pub subnet_address_space_v6: Option<String>,
+
+    /// Goes up with every change of the addresses.
+    #[serde(default)]
+    pub version: i64,
+
+    /// The node's own address: CNS skips a container that has another one.
+    #[serde(rename = "nodeIP", default, skip_serializing_if = "String::is_empty")]
+    pub node_ip: String,
+
+    /// Misspelt on the wire, and to stay so.
+    #[serde(rename = "subcriptionID", default, skip_serializing_if = "Option::is_none")]
+    pub subscription_id: Option<String>,
+
+    #[serde(rename = "resourceGroupID", default, skip_serializing_if = "Option::is_none")]
+    pub resource_group_id: Option<String>,
+
+    #[serde(rename = "vnetID", default, skip_serializing_if = "Option::is_none")]
+    pub vnet_id: Option<String>,
+
+    #[serde(rename = "subnetID", default, skip_serializing_if = "Option::is_none")]
+    pub subnet_id: Option<String>,
+
+    /// How the last change of this container went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ContainerStatus>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AssignmentMode {
+    /// Addresses come and go one by one, in ipAssignments.
+    #[default]
+    Dynamic,
+    /// The container has a fixed CIDR.
+    Static,
+}
+
+/// Addresses of the node's network, leased in batches.
+pub const VNET: &str = "vnet";
+/// Like `vnet`, in blocks: `ipAssignments` hold CIDRs.
+pub const VNET_BLOCK: &str = "vnetblock";
+/// A podCIDR of the node's own.
+pub const OVERLAY: &str = "overlay";
+
+fn vnet() -> String {
+    VNET.to_owned()
+}
+
+/// One secondary address. A name is never used twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IpAssignment {
+    /// A UUID.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+
+    /// A bare address (CNS refuses a /32), or a CIDR in a container of type vnetblock.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ip: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ContainerStatus {
+    #[serde(rename = "NCUpdateSubnetFullError")]
+    SubnetFull,
+    #[serde(rename = "NCUpdateInternalServerError")]
+    InternalServerError,
+    #[serde(rename = "NCUpdateUnauthorizedError")]
+    Unauthorized,
+    #[serde(rename = "NCUpdateSuccess")]
+    Success,
+    #[serde(rename = "NCUpdateFailed")]
+    Failed,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}

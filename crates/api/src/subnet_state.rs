@@ -1,0 +1,32 @@
+//! ClusterSubnetState: whether a subnet runs short, for the agents that draw on it. Azure's wire form; it has no spec.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Nothing: all there is to say stands in the status.
+#[derive(CustomResource, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "acn.azure.com",
+    version = "v1alpha1",
+    kind = "ClusterSubnetState",
+    plural = "clustersubnetstates",
+    namespaced,
+    no_spec,
+    status = "ClusterSubnetStateStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "Whether the subnet of the same name is exhausted. While it is, agents keep one spare address and no more.",
+    printcolumn(name = "Exhausted", type_ = "string", json_path = ".status.exhausted"),
+    printcolumn(name = "Updated", type_ = "string", json_path = ".status.timestamp")
+)]
+pub struct NoSpec {}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterSubnetStateStatus {
+    /// Whether agents should hold back.
+    pub exhausted: bool,
+
+    /// When that was found out, in RFC 3339.
+    pub timestamp: String,
+}
