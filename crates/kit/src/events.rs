@@ -1,0 +1,115 @@
+//! Events about objects, for `kubectl describe` and `kubectl get events`, in `events.k8s.io/v1`.
+//!
+//! Recording never waits: the event goes into a bounded queue, and a task of its own writes it. What repeats becomes a series of
+//! one event, and an object that is talked about too much is talked about less, by client-go's measures. What is left out
+//! is counted by reason.
+
+mod correlate;
+mod writer;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    Client,
+    runtime::events::{EventType, Reporter},
+};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue},
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use rand::Rng;
+use tokio::sync::mpsc;
+
+pub use writer::Writer;
+
+/// As client-go's broadcaster has it.
+const QUEUED: usize = 1000;
+
+/// What happened. `reason` and `action` are words of the code, so they can be searched for; the note is for reading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub type_: EventType,
+    /// Why, in one CamelCase word: `SubnetFull`.
+    pub reason: &'static str,
+    /// What was done or tried, in one CamelCase word: `Allocate`.
+    pub action: &'static str,
+    pub note: String,
+    pub related: Option<ObjectReference>,
+}
+
+/// An event, what it is about, and when it happened.
+#[derive(Debug)]
+struct Occurrence {
+    event: Event,
+    regarding: ObjectReference,
+    at: Timestamp,
+}
+
+/// Why an event was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum Reason {
+    QueueFull,
+    RateLimited,
+    WriteFailed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Unwritten {
+    reason: Reason,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EventMetrics {
+    unwritten: Family<Unwritten, Counter>,
+}
+
+impl EventMetrics {
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "berth_events_unwritten",
+            "Events that were recorded but not written",
+            metrics.unwritten.clone(),
+        );
+        metrics
+    }
+
+    fn unwritten(&self, reason: Reason) {
+        self.unwritten.get_or_create(&Unwritten { reason }).inc();
+    }
+}
+
+/// Where parts of a process record their events. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    queue: mpsc::Sender<Occurrence>,
+    metrics: EventMetrics,
+}
+
+impl Recorder {
+    /// The recorder, and the writer to be run. `rng` makes the names of the events.
+    pub fn new<R: Rng>(client: Client, reporter: Reporter, metrics: &EventMetrics, rng: R) -> (Self, Writer<R>) {
+        let (queue, occurrences) = mpsc::channel(QUEUED);
+        let recorder = Self {
+            queue,
+            metrics: metrics.clone(),
+        };
+        (
+            recorder,
+            Writer::new(client, reporter, occurrences, metrics.clone(), rng),
+        )
+    }
+
+    /// Records `event` about `regarding`. Returns at once; an event that finds the queue full is counted and dropped.
+    pub fn record(&self, regarding: &ObjectReference, event: Event) {
+        let occurrence = Occurrence {
+            event,
+            regarding: regarding.clone(),
+            at: Timestamp::now(),
+        };
+        if self.queue.try_send(occurrence).is_err() {
+            self.metrics.unwritten(Reason::QueueFull);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether a process is ready: named checks, each held by the part of the process that it speaks for.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// All checks of a process. Ready once every one of them is; with none, ready at once.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness {
+    checks: Arc<Mutex<Vec<Arc<Flag>>>>,
+}
+
+#[derive(Debug)]
+struct Flag {
+    name: String,
+    ready: AtomicBool,
+}
+
+impl Readiness {
+    /// A new check, not ready yet. Hand it to the part that `name` stands for.
+    pub fn check(&self, name: impl Into<String>) -> Check {
+        let flag = Arc::new(Flag {
+            name: name.into(),
+            ready: AtomicBool::new(false),
+        });
+        self.lock().push(flag.clone());
+        Check { flag }
+    }
+
+    /// The names of the checks that are not ready, in the order they were made.
+    pub fn not_ready(&self) -> Vec<String> {
+        self.lock()
+            .iter()
+            .filter(|flag| !flag.ready.load(Ordering::Acquire))
+            .map(|flag| flag.name.clone())
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Flag>>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One check, set by its owner. A dropped check keeps what it last said: a part that died before it was ready leaves
+/// the process not ready.
+#[derive(Debug)]
+pub struct Check {
+    flag: Arc<Flag>,
+}
+
+impl Check {
+    pub fn ready(&self) {
+        self.flag.ready.store(true, Ordering::Release);
+    }
+
+    pub fn not_ready(&self) {
+        self.flag.ready.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_once_every_check_is() {
+        let readiness = Readiness::default();
+        assert!(readiness.not_ready().is_empty());
+        let store = readiness.check("store");
+        let nodes = readiness.check("nodes");
+        assert_eq!(readiness.not_ready(), ["store", "nodes"]);
+        store.ready();
+        assert_eq!(readiness.not_ready(), ["nodes"]);
+        nodes.ready();
+        assert!(readiness.not_ready().is_empty());
+    }
+
+    #[test]
+    fn a_check_can_fall_back() {
+        let readiness = Readiness::default();
+        let store = readiness.check("store");
+        store.ready();
+        store.not_ready();
+        assert_eq!(readiness.not_ready(), ["store"]);
+    }
+
+    #[test]
+    fn a_part_that_died_before_it_was_ready_stays_not_ready() {
+        let readiness = Readiness::default();
+        drop(readiness.check("store"));
+        assert_eq!(readiness.not_ready(), ["store"]);
+    }
+
+    #[test]
+    fn two_checks_of_one_name_must_both_be_ready() {
+        let readiness = Readiness::default();
+        let first = readiness.check("node");
+        let _second = readiness.check("node");
+        first.ready();
+        assert_eq!(readiness.not_ready(), ["node"]);
+    }
+}

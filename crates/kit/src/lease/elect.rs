@@ -1,0 +1,235 @@
+//! The loop that keeps or waits for the lease: get, decide, write, wait.
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::{
+    ElectionMetrics, Leadership, Timing,
+    decide::{Decision, Observation, decide, first, held, released},
+    term::Standing,
+};
+
+/// One candidate for one Lease.
+#[derive(Debug)]
+pub struct LeaderElection {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    identity: String,
+    timing: Timing,
+    standing: watch::Sender<Standing>,
+    leading: Gauge,
+    /// When another holder's lease was seen to change.
+    observed: Option<Observation>,
+    /// The Lease as our last write left it. Only while nothing went wrong since: then renewing needs no read.
+    ours: Option<Lease>,
+}
+
+impl LeaderElection {
+    /// `identity` must be this process's alone, for example the pod's name and a random suffix: whoever finds its own identity in
+    /// the Lease takes it for its own.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: impl Into<String>) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.into(),
+            timing: Timing::default(),
+            standing: watch::Sender::new(Standing::default()),
+            leading: Gauge::default(),
+            observed: None,
+            ours: None,
+        }
+    }
+
+    pub fn with_timing(self, timing: Timing) -> Self {
+        Self { timing, ..self }
+    }
+
+    pub fn with_metrics(self, metrics: &ElectionMetrics) -> Self {
+        let leading = metrics.leading(&self.name);
+        Self { leading, ..self }
+    }
+
+    pub fn leadership(&self) -> Leadership {
+        Leadership::new(self.standing.subscribe())
+    }
+
+    /// Stands for election until `stop`. Then no term begins, the current one is over, and the lease is released as soon as
+    /// the term's holders have let go of it; if they take until the renew deadline, it is left to expire.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let span = info_span!("lease", namespace = self.namespace, name = self.name);
+        async {
+            // An attempt is never cut short by `stop`: its write may have arrived, and then there is a lease to release.
+            while !stop.is_cancelled() {
+                let next = self.attempt().await;
+                tokio::select! {
+                    () = sleep_until(next) => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+            self.release().await;
+        }
+        .instrument(span)
+        .await;
+    }
+
+    /// One try to get or keep the lease, ended in time to stop leading; returns when to try again.
+    async fn attempt(&mut self) -> Instant {
+        let started = Instant::now();
+        if !self.leads() {
+            self.step_down("the lease was not renewed in time");
+        }
+        let retry = started + self.timing.retry_period;
+        let deadline = self.deadline(started);
+        let outcome = timeout_at(deadline, self.get_decide_write()).await;
+        match outcome {
+            Ok(Ok(Decision::Renew | Decision::Take)) => return retry,
+            Ok(Ok(Decision::Wait(ends))) => {
+                // Not ours although we thought so: somebody has overruled us.
+                self.step_down("another process holds the lease");
+                return ends.min(retry);
+            }
+            Ok(Err(error)) => warn!(%error, "the lease could not be written"),
+            Err(_) => warn!("the lease could not be written: no answer in time"),
+        }
+        // While we lead, the next try must not come too late to matter; when we no longer do, that is to be said now.
+        let until = self.standing.borrow().until;
+        until.map_or(retry, |until| until.min(retry))
+    }
+
+    async fn get_decide_write(&mut self) -> Result<Decision, kube::Error> {
+        if let Some(lease) = self.ours.take() {
+            match self.hold(lease).await {
+                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+                    debug!("somebody else wrote or deleted the lease")
+                }
+                renewed => return renewed.map(|()| Decision::Renew),
+            }
+        }
+        let Some(lease) = self.api.get_opt(&self.name).await? else {
+            return self.create().await.map(|()| Decision::Take);
+        };
+        let now = Instant::now();
+        let spec = lease.spec.clone().unwrap_or_default();
+        let observed = Observation::update(&mut self.observed, &spec, now);
+        let decision = decide(observed, &self.identity, self.timing.lease_duration, now);
+        if !matches!(decision, Decision::Wait(_)) {
+            self.hold(lease).await?;
+        }
+        Ok(decision)
+    }
+
+    async fn create(&mut self) -> Result<(), kube::Error> {
+        let sent = Instant::now();
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                namespace: Some(self.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(first(&self.identity, self.timing.lease_seconds(), Timestamp::now())),
+        };
+        let written = self.api.create(&PostParams::default(), &lease).await?;
+        self.lead(written, sent);
+        Ok(())
+    }
+
+    /// Writes us as holder over exactly this `lease`: its resourceVersion goes with it.
+    async fn hold(&mut self, mut lease: Lease) -> Result<(), kube::Error> {
+        let sent = Instant::now();
+        let before = lease.spec.take().unwrap_or_default();
+        let seconds = self.timing.lease_seconds();
+        lease.spec = Some(held(&before, &self.identity, seconds, Timestamp::now()));
+        let written = self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        self.lead(written, sent);
+        Ok(())
+    }
+
+    /// From `sent`, not from the answer: others may have seen our write at any time since.
+    fn lead(&mut self, written: Lease, sent: Instant) {
+        let until = sent + self.timing.renew_deadline;
+        let renewed = self.leads();
+        if !renewed {
+            let transitions = written.spec.as_ref().and_then(|spec| spec.lease_transitions);
+            info!(identity = self.identity, transitions, "leading");
+        }
+        self.ours = Some(written);
+        self.leading.set(1);
+        self.standing.send_modify(|standing| {
+            standing.until = Some(until);
+            if !renewed {
+                standing.term += 1;
+                standing.held = TaskTracker::new();
+            }
+        });
+    }
+
+    fn leads(&self) -> bool {
+        self.standing.borrow().leads(Instant::now())
+    }
+
+    /// Until when an attempt that starts now is worth waiting for.
+    fn deadline(&self, now: Instant) -> Instant {
+        let until = self.standing.borrow().until;
+        until
+            .filter(|_| self.leads())
+            .unwrap_or(now + self.timing.renew_deadline)
+    }
+
+    fn step_down(&mut self, why: &str) {
+        self.leading.set(0);
+        let led = self
+            .standing
+            .send_if_modified(|standing| standing.until.take().is_some());
+        if led {
+            warn!(identity = self.identity, "no longer leading: {why}");
+        }
+    }
+
+    /// Gives the lease up if it is ours, after everybody who works as leader has stopped.
+    async fn release(&mut self) {
+        if !self.leads() {
+            return;
+        }
+        let deadline = self.deadline(Instant::now());
+        let held = self.standing.borrow().held.clone();
+        self.leading.set(0);
+        self.standing.send_modify(|standing| standing.until = None);
+        held.close();
+        let outcome = timeout_at(deadline, async {
+            held.wait().await;
+            self.write_release().await
+        })
+        .await;
+        match outcome {
+            Ok(Ok(())) => info!(identity = self.identity, "lease released"),
+            Ok(Err(error)) => warn!(%error, "the lease could not be released, it will expire"),
+            Err(_) => warn!("the lease could not be released in time, it will expire"),
+        }
+    }
+
+    /// Read anew: the last renewal may have been written without our knowing, or somebody may have labelled the Lease.
+    async fn write_release(&self) -> Result<(), kube::Error> {
+        let Some(mut lease) = self.api.get_opt(&self.name).await? else {
+            return Ok(());
+        };
+        let before = lease.spec.take().unwrap_or_default();
+        if before.holder_identity.as_ref() == Some(&self.identity) {
+            lease.spec = Some(released(&before, Timestamp::now()));
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! What the rest of the process sees of the election.
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+/// What the election last said: which term we are in, if any, and until when that may be believed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    /// Counts our terms; one that was lost never comes back.
+    pub(super) term: u64,
+    pub(super) until: Option<Instant>,
+    /// Those who hold a [`Term`]; the lease is not released before they are gone.
+    pub(super) held: TaskTracker,
+}
+
+impl Standing {
+    pub(super) fn leads(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
+/// Whether this process leads. Clones see the same election.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    standing: watch::Receiver<Standing>,
+}
+
+impl Leadership {
+    pub(super) fn new(standing: watch::Receiver<Standing>) -> Self {
+        Self { standing }
+    }
+
+    /// Whether we lead at this instant, by our own clock: it needs no news of a loss to say no.
+    pub fn is_leader(&self) -> bool {
+        let running = self.standing.has_changed().is_ok();
+        running && self.standing.borrow().leads(Instant::now())
+    }
+
+    /// Waits until we lead, and returns the term to do the work in; `None` once the election has ended.
+    pub async fn acquired(&mut self) -> Option<Term> {
+        let standing = self
+            .standing
+            .wait_for(|standing| standing.leads(Instant::now()))
+            .await
+            .ok()?
+            .clone();
+        // An election that died leaves what it last said behind.
+        self.standing.has_changed().ok()?;
+        Some(Term {
+            term: standing.term,
+            leadership: self.clone(),
+            _held: standing.held.token(),
+        })
+    }
+}
+
+/// One stretch of leading. Hold it while working as leader: as long as it is held, the lease is not handed over early.
+#[derive(Debug)]
+pub struct Term {
+    term: u64,
+    leadership: Leadership,
+    _held: TaskTrackerToken,
+}
+
+impl Term {
+    /// Whether this term still lasts. Ask right before a write that only a leader may do.
+    pub fn lasts(&self) -> bool {
+        self.leadership.is_leader() && self.leadership.standing.borrow().term == self.term
+    }
+
+    /// Waits until the term is over: lost, or the election was stopped. Then finish quickly, and drop the term.
+    pub async fn lost(&self) {
+        let mut standing = self.leadership.standing.clone();
+        loop {
+            let until = match standing.borrow_and_update().clone() {
+                Standing {
+                    term,
+                    until: Some(until),
+                    ..
+                } if term == self.term => until,
+                _ => return,
+            };
+            tokio::select! {
+                // The end may have moved with a renewal: look again.
+                changed = standing.changed() => if changed.is_err() { return },
+                () = sleep_until(until) => return,
+            }
+        }
+    }
+}
