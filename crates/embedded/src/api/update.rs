@@ -1,0 +1,357 @@
+//! Update and patch, of an object or of its status.
+
+use serde_json::Value;
+
+use super::{Api, Writer, imagined, metadata, name_of};
+use crate::kinds::Kind;
+use crate::patch::{self, PatchKind};
+use crate::status::{FieldError, Path, Result, Status};
+use crate::store::{Change, Guard, Record, Refused, Write};
+use crate::{rules, schema};
+
+/// The object after the write. `created`: an apply that found nothing.
+#[derive(Debug)]
+pub struct Updated {
+    pub record: Record,
+    pub created: bool,
+}
+
+impl Updated {
+    fn changed(record: Record) -> Self {
+        Self {
+            record,
+            created: false,
+        }
+    }
+}
+
+impl Api {
+    pub async fn update(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        writer: &Writer,
+    ) -> Result<Record> {
+        let given = version_of(&object);
+        if given.is_none() && (kind.custom.is_some() || kind.kind == "CustomResourceDefinition") {
+            let field = Path::new("metadata.resourceVersion");
+            let error = FieldError::invalid(field, 0.into(), "must be specified for an update");
+            return Err(Status::invalid(kind.subject(), name, &[error]));
+        }
+        if let Some(given) = &given
+            && given.parse::<u64>().is_err()
+        {
+            let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
+            return Err(Status::unclassified(why));
+        }
+        let attempts = if given.is_some() { 1 } else { usize::MAX };
+        let updated = self
+            .change(kind, namespace, name, writer, attempts, |live| {
+                if given.as_deref().is_some_and(|given| Some(given) != live["metadata"]["resourceVersion"].as_str()) {
+                    return Err(Status::stale(kind.subject(), name));
+                }
+                Ok(object.clone())
+            })
+            .await?;
+        Ok(updated.record)
+    }
+
+    /// `check` decodes what the patch gave, as a body that was sent would be.
+    pub async fn patch(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: (PatchKind, Value),
+        writer: &Writer,
+        check: impl Fn(Value) -> Result<Value>,
+    ) -> Result<Updated> {
+        let (how, body) = patch;
+        if how == PatchKind::Apply {
+            return self.apply(kind, namespace, name, body, writer, check).await;
+        }
+        let changed = self
+            .change(kind, namespace, name, writer, usize::MAX, |live| {
+                let patched = match how {
+                    PatchKind::Json => patch::json(live, &body)?,
+                    PatchKind::Merge => patch::merge(live, &body)?,
+                    PatchKind::Strategic => patch::strategic(live, &body, &kind.shape)?,
+                    PatchKind::Apply => live.clone(),
+                };
+                let new = check(patched)?;
+                // A version in the patch is a condition; one that the patch left alone equals the live one.
+                if version_of(&new).as_deref() != live["metadata"]["resourceVersion"].as_str() {
+                    return Err(Status::stale(kind.subject(), name));
+                }
+                Ok(new)
+            })
+            .await?;
+        Ok(changed)
+    }
+
+    async fn apply(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        applied: Value,
+        writer: &Writer,
+        check: impl Fn(Value) -> Result<Value>,
+    ) -> Result<Updated> {
+        let mut applied = check(applied)?;
+        confine_applied(kind, &mut applied, &writer.subresource);
+        loop {
+            let found = self.live(kind, namespace, name);
+            let now = self.now();
+            let version = kind.api_version();
+            let merged = patch::apply(
+                found.as_ref().ok().map(|(_, live)| live),
+                &applied,
+                &kind.shape,
+                &writer.manager,
+                &writer.subresource,
+                writer.force,
+                &version,
+                &now,
+            )?;
+            let outcome = match found {
+                Ok((_, live)) => {
+                    if version_of(&applied).is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str()) {
+                        return Err(Status::stale(kind.subject(), name));
+                    }
+                    self.replace(kind, namespace, name, live, merged, writer, false).await
+                }
+                Err(missing) => {
+                    if !writer.subresource.is_empty() {
+                        return Err(missing);
+                    }
+                    if name_of(&applied).is_empty() {
+                        return Err(Status::bad_request(format!(
+                            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                        )));
+                    }
+                    if version_of(&applied).is_some() {
+                        return Err(Status::conflict(kind.subject(), name, "resourceVersion must not be set for create"));
+                    }
+                    if kind.namespaced {
+                        self.check_namespace(kind, namespace, name)?;
+                    }
+                    let managed = merged["metadata"]["managedFields"].clone();
+                    let mut object = self.applied_new(kind, namespace, merged)?;
+                    object["metadata"]["managedFields"] = managed;
+                    let key = self.key(kind, namespace, name_of(&object));
+                    match self.put_new(kind, key, object, writer).await {
+                        Err(status) if status.reason == "AlreadyExists" => continue,
+                        answer => {
+                            return answer.map(|record| Updated { record, created: true });
+                        }
+                    }
+                }
+            };
+            match outcome {
+                Err(Lost::Race) => {}
+                Err(lost) => return Err(lost.status(kind, name)),
+                Ok(record) => return Ok(Updated::changed(record)),
+            }
+        }
+    }
+
+    /// Reads, computes, commits; again while others are faster, `attempts` times at most. Whoever loses knows that another has won: all
+    /// together never stand still.
+    pub(super) async fn change(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        writer: &Writer,
+        attempts: usize,
+        next: impl Fn(&Value) -> Result<Value>,
+    ) -> Result<Updated> {
+        for attempt in 1.. {
+            let (_, live) = self.live(kind, namespace, name)?;
+            let new = next(&live)?;
+            match self.replace(kind, namespace, name, live, new, writer, true).await {
+                Err(Lost::Race) if attempt < attempts => {}
+                Err(lost) => return Err(lost.status(kind, name)),
+                Ok(record) => return Ok(Updated::changed(record)),
+            }
+        }
+        Err(Status::stale(kind.subject(), name))
+    }
+
+    /// From `live` to `new`, if `live` still is what is stored.
+    async fn replace(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        live: Value,
+        mut new: Value,
+        writer: &Writer,
+        track: bool,
+    ) -> Result<Record, Lost> {
+        let given = new["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+        if !given.is_empty() && given != uid {
+            let why = format!(
+                "Precondition failed: UID in precondition: {given}, UID in object meta: {uid}"
+            );
+            return Err(Status::conflict(kind.subject(), name, why).into());
+        }
+        confine(kind, &mut new, &live, &writer.subresource);
+        let forged = metadata::forged(&new, &live);
+        if !forged.is_empty() {
+            return Err(Status::invalid(kind.subject(), name, &forged).into());
+        }
+        metadata::keep(&mut new, &live);
+        self.accept_change(kind, &mut new, &live, writer)?;
+        if track {
+            self.track(kind, Some(&live), &mut new, writer);
+        } else {
+            patch::restore_times(&live, &mut new);
+        }
+        let key = self.key(kind, namespace, name);
+        let version = version_of(&live).and_then(|v| v.parse().ok()).unwrap_or_default();
+        let goes = metadata::can_go(kind, &new);
+        if new == live && !goes {
+            return self.get(kind, namespace, name).map_err(Lost::Refused);
+        }
+        let draft = self.draft(kind, new)?;
+        if writer.dry_run {
+            return Ok(imagined(&draft, Some(version)));
+        }
+        let change = if goes {
+            Change::Delete(version, draft)
+        } else {
+            Change::Update(version, draft)
+        };
+        // A namespace goes only when nothing is in it: checked in the commit, so that no create can slip in before.
+        let guard = (goes && kind.is("", "Namespace")).then(|| Guard::NamespaceEmpty(key.name.clone()));
+        let write = Write {
+            key: key.clone(),
+            change,
+            guard,
+        };
+        match self.store.commit(write).await {
+            Ok(record) => Ok(record),
+            Err(Refused::Stale) => Err(Lost::Race),
+            Err(refused) => Err(self.refused(kind, &key, refused).into()),
+        }
+    }
+
+    fn accept_change(
+        &self,
+        kind: &Kind,
+        new: &mut Value,
+        live: &Value,
+        writer: &Writer,
+    ) -> Result<()> {
+        let mut errors = Vec::new();
+        if let Some(custom) = &kind.custom {
+            custom.rules.default(new);
+        } else {
+            rules::default(kind, new);
+            rules::readmit(kind, new);
+        }
+        if metadata::wants_other(kind, new, live) && (kind.generation || kind.custom.is_some()) {
+            let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
+            new["metadata"]["generation"] = (generation + 1).into();
+        }
+        errors.extend(rules::metadata(kind, new, Some(live)));
+        errors.extend(metadata::new_finalizers(new, live));
+        if let Some(custom) = &kind.custom {
+            errors.extend(custom.rules.validate(new, Some(live)));
+        } else if kind.kind == "CustomResourceDefinition" {
+            schema::definition::set_defaults(new);
+            // Compiling a schema is dear; one that stands has been checked.
+            let other = new["spec"] != live["spec"];
+            if writer.subresource.is_empty() && other && !metadata::is_deleting(live) {
+                errors.extend(schema::definition::check(new, Some(live)));
+                schema::definition::established(new, &self.now());
+            }
+        } else {
+            errors.extend(rules::update(kind, new, live, &writer.subresource));
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Status::invalid(kind.subject(), name_of(new), &errors))
+        }
+    }
+}
+
+enum Lost {
+    /// Somebody else wrote in between.
+    Race,
+    Refused(Status),
+}
+
+impl Lost {
+    fn status(self, kind: &Kind, name: &str) -> Status {
+        match self {
+            Self::Race => Status::stale(kind.subject(), name),
+            Self::Refused(status) => status,
+        }
+    }
+}
+
+impl From<Status> for Lost {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+/// A main resource can't touch its status, nor `/status` anything else.
+fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
+    if !kind.status {
+        return;
+    }
+    let keep = |new: &mut Value, field: &str| match live.get(field) {
+        Some(value) => new[field] = value.clone(),
+        None => drop(new.as_object_mut().map(|fields| fields.remove(field))),
+    };
+    match subresource {
+        "status" => {}
+        // A binding sets the node and the condition that says so in one write.
+        "binding" => return,
+        _ => return keep(new, "status"),
+    }
+    // Kubelets set labels and annotations of nodes and pods along with the status; nobody else's metadata goes this way.
+    let open = matches!(kind.kind.as_str(), "Node" | "Pod" | "Namespace") && kind.custom.is_none();
+    let managed = new["metadata"].get("managedFields").cloned();
+    let mut fields: Vec<String> = new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
+    fields.extend(live.as_object().into_iter().flatten().map(|(k, _)| k.clone()));
+    for field in fields {
+        if field != "status" && !(open && field == "metadata") {
+            keep(new, &field);
+        }
+    }
+    if let Some(managed) = managed {
+        new["metadata"]["managedFields"] = managed;
+    }
+}
+
+/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in through `/status`, and drop them later.
+fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
+    let Some(fields) = applied.as_object_mut().filter(|_| kind.status) else {
+        return;
+    };
+    if subresource != "status" {
+        fields.remove("status");
+    } else if kind.custom.is_none() {
+        fields.remove("spec");
+    } else {
+        fields.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+        let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
+            metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+        }
+    }
+}
+
+pub(super) fn version_of(object: &Value) -> Option<String> {
+    let version = object["metadata"]["resourceVersion"].as_str()?;
+    (!version.is_empty()).then(|| version.to_owned())
+}

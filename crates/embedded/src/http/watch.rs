@@ -1,0 +1,302 @@
+//! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one costs nothing, and one that falls out of
+//! the history is told so with 410 and lists anew.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use serde_json::{Value, json as value};
+use tokio::time::Instant;
+
+use super::answer::{self, Form};
+use super::{Call, Front, list};
+use crate::api::Api;
+use crate::kinds::{Conversion, Kind};
+use crate::selectors::Matcher;
+use crate::status::{FieldError, Path, Result, Status};
+use crate::store::{Event, EventKind, Range, Record, TooOld};
+use crate::table::Table;
+
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the end, so that whoever goes on afterwards begins close by.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread out again.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
+/// Events taken from the history at a time.
+const BATCH: usize = 256;
+
+pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
+    let asked = call.params.version()?;
+    let initial = call.params.send_initial_events;
+    check_initial(call)?;
+    let api = front.api.clone();
+    let table = call.kind.table();
+    let changed = api.store.subscribe(&table);
+    let mut watcher = Watcher {
+        kind: call.kind.clone(),
+        form: call.form,
+        namespace: call.target.namespace.clone(),
+        matcher: list::matcher(call)?,
+        bookmarks: call.params.bookmarks,
+        rows: Table::new(&call.kind),
+        headed: false,
+        cursor: 0,
+        api,
+        table,
+    };
+    // What is there now comes first unless the client says from where it goes on.
+    let mut ready = VecDeque::new();
+    if initial == Some(true) || (initial.is_none() && asked.is_none()) {
+        if let Some(asked) = asked {
+            list::not_in_the_future(&watcher.api, asked)?;
+        }
+        ready = watcher.present(initial == Some(true))?;
+    } else {
+        watcher.cursor = asked.unwrap_or_else(|| watcher.api.store.version());
+    }
+    // 0 names no end either; what is beyond a clock's reach is cut.
+    let seconds = call.params.timeout_seconds.filter(|seconds| *seconds > 0);
+    let timeout = seconds.map_or(LONGEST, |seconds| Duration::from_secs(seconds.min(u32::MAX.into())));
+    let end = Instant::now() + timeout;
+    let state = Stream {
+        watcher,
+        changed,
+        ready,
+        ended: false,
+        end,
+        bookmark_at: next_bookmark(end),
+        stop: front.stop.clone(),
+    };
+    let mut response = answer::typed(200, Bytes::new(), answer::JSON);
+    *response.body_mut() = Body::from_stream(stream::unfold(state, next));
+    Ok(response)
+}
+
+fn check_initial(call: &Call) -> Result<()> {
+    let params = &call.params;
+    let refused = match (params.send_initial_events, params.version_match.as_deref()) {
+        (Some(_), Some("NotOlderThan")) | (None, None) => return Ok(()),
+        (Some(_), _) => FieldError::forbidden(
+            Path::new("resourceVersionMatch"),
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (None, Some(_)) => FieldError::forbidden(
+            Path::new("resourceVersionMatch"),
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+    };
+    Err(super::params::options_invalid(refused))
+}
+
+struct Stream {
+    watcher: Watcher,
+    changed: tokio::sync::watch::Receiver<u64>,
+    ready: VecDeque<Bytes>,
+    ended: bool,
+    end: Instant,
+    bookmark_at: Instant,
+    stop: tokio_util::sync::CancellationToken,
+}
+
+async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)> {
+    loop {
+        if let Some(chunk) = stream.ready.pop_front() {
+            return Some((Ok(chunk), stream));
+        }
+        if stream.ended {
+            return None;
+        }
+        // Marked before the read: a change during the read wakes us again.
+        stream.changed.borrow_and_update();
+        match stream.watcher.advance() {
+            Ok(chunk) if !chunk.is_empty() => return Some((Ok(chunk), stream)),
+            Ok(_) => {}
+            Err(too_old) => {
+                stream.ended = true;
+                return Some((Ok(gone(too_old)), stream));
+            }
+        }
+        tokio::select! {
+            biased;
+            () = stream.stop.cancelled() => return None,
+            changed = stream.changed.changed() => changed.ok()?,
+            () = tokio::time::sleep_until(stream.end) => return None,
+            () = tokio::time::sleep_until(stream.bookmark_at), if stream.watcher.bookmarks => {
+                stream.bookmark_at = next_bookmark(stream.end);
+                let bookmark = stream.watcher.bookmark(false);
+                stream.ready.push_back(bookmark);
+            }
+        }
+    }
+}
+
+fn next_bookmark(end: Instant) -> Instant {
+    let now = Instant::now();
+    let regular = now + BOOKMARK_EVERY;
+    let last = end.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(regular, |last| last.min(regular))
+}
+
+struct Watcher {
+    api: Arc<Api>,
+    kind: Arc<Kind>,
+    table: String,
+    form: Form,
+    namespace: Option<String>,
+    matcher: Matcher,
+    bookmarks: bool,
+    rows: Table,
+    /// A table's columns have been sent.
+    headed: bool,
+    /// Everything up to this version has been sent.
+    cursor: u64,
+}
+
+impl Watcher {
+    /// The present as ADDED events, in pieces; sets the cursor to where it stands.
+    fn present(&mut self, with_end: bool) -> Result<VecDeque<Bytes>> {
+        let range = Range {
+            namespace: self.namespace.as_deref().map(Arc::from),
+            ..Range::default()
+        };
+        let page = self.api.store.list(&self.table, &range);
+        let page = page.map_err(|error| Status::expired(error.to_string()))?;
+        self.cursor = page.version;
+        let mut chunks = VecDeque::new();
+        let mut chunk = BytesMut::new();
+        for (_, record) in &page.records {
+            if !self.matcher.matches(&record.body) {
+                continue;
+            }
+            chunk.extend_from_slice(&self.encode(EventKind::Added, record));
+            if chunk.len() > 64 << 10 {
+                chunks.push_back(std::mem::take(&mut chunk).freeze());
+            }
+        }
+        if with_end && self.bookmarks {
+            chunk.extend_from_slice(&self.bookmark(true));
+        }
+        if !chunk.is_empty() {
+            chunks.push_back(chunk.freeze());
+        }
+        Ok(chunks)
+    }
+
+    /// What has happened since the cursor, as one piece; empty when nothing that this watcher sees has.
+    fn advance(&mut self) -> Result<Bytes, TooOld> {
+        loop {
+            let since = self.api.store.since(&self.table, self.cursor, BATCH)?;
+            let full = since.events.len() == BATCH;
+            let chunk = self.encode_all(&since.events);
+            self.cursor = since.version;
+            if !chunk.is_empty() || !full {
+                return Ok(chunk);
+            }
+        }
+    }
+
+    fn encode_all(&mut self, events: &[Arc<Event>]) -> Bytes {
+        let plain = self.form == Form::Whole
+            && self.kind.conversion == Conversion::None
+            && self.matcher.is_everything();
+        let mut one: Option<Bytes> = None;
+        let mut many = BytesMut::new();
+        for event in events {
+            if self.namespace.as_deref().is_some_and(|n| n != &*event.key.namespace) {
+                continue;
+            }
+            let line = if plain {
+                event.line()
+            } else if let Some((kind, record)) = self.seen(event) {
+                self.encode(kind, &record)
+            } else {
+                continue;
+            };
+            match one.take() {
+                None if many.is_empty() => one = Some(line),
+                None => many.extend_from_slice(&line),
+                Some(first) => {
+                    many.extend_from_slice(&first);
+                    many.extend_from_slice(&line);
+                }
+            }
+        }
+        // The usual case, one event, goes out as the bytes that all watchers share.
+        one.unwrap_or_else(|| many.freeze())
+    }
+
+    /// The event as a selector sees it: an object can come into sight, or leave it, without being created or deleted.
+    fn seen(&self, event: &Event) -> Option<(EventKind, Record)> {
+        let before = event.previous.as_ref();
+        let was = before.is_some_and(|record| self.matcher.matches(&record.body));
+        let is = event.kind != EventKind::Deleted && self.matcher.matches(&event.body);
+        let record = Record {
+            version: event.version,
+            body: event.body.clone(),
+        };
+        match (was, is) {
+            (false, false) => None,
+            (false, true) => Some((EventKind::Added, record)),
+            (true, true) => Some((EventKind::Modified, record)),
+            (true, false) if event.kind == EventKind::Deleted => Some((EventKind::Deleted, record)),
+            // As it last was in sight, under the version at which it left.
+            (true, false) => {
+                let mut object: Value = serde_json::from_slice(&before?.body).ok()?;
+                object["metadata"]["resourceVersion"] = event.version.to_string().into();
+                let body = Bytes::from(object.to_string());
+                Some((EventKind::Deleted, Record { body, ..record }))
+            }
+        }
+    }
+
+    fn encode(&mut self, kind: EventKind, record: &Record) -> Bytes {
+        if self.form == Form::Whole && self.kind.conversion == Conversion::None {
+            return crate::store::line(kind.name(), &record.body);
+        }
+        let Ok(object) = self.api.decode(&self.kind, record) else {
+            return Bytes::new();
+        };
+        let shown = match self.form {
+            Form::Whole => object,
+            Form::Metadata => answer::partial(&object),
+            Form::Table(include) => {
+                let metadata = value!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let row = self.rows.row(&object, include, self.api.clock.now());
+                self.table(vec![row], metadata)
+            }
+        };
+        crate::store::line(kind.name(), shown.to_string().as_bytes())
+    }
+
+    fn table(&mut self, rows: Vec<Value>, metadata: Value) -> Value {
+        let first = !std::mem::replace(&mut self.headed, true);
+        answer::table(first.then(|| self.rows.columns()), rows, metadata)
+    }
+
+    fn bookmark(&mut self, initial_events_end: bool) -> Bytes {
+        let mut metadata = value!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        if initial_events_end {
+            metadata["annotations"] = value!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.form {
+            Form::Whole => value!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata}),
+            Form::Metadata => answer::partial(&value!({"metadata": metadata})),
+            Form::Table(_) => {
+                let row = value!({"cells": [], "object": answer::partial(&value!({"metadata": metadata}))});
+                self.table(vec![row], value!({"resourceVersion": metadata["resourceVersion"]}))
+            }
+        };
+        crate::store::line("BOOKMARK", object.to_string().as_bytes())
+    }
+}
+
+fn gone(too_old: TooOld) -> Bytes {
+    let message = format!("too old resource version: {} ({})", too_old.asked, too_old.oldest);
+    let status = Status::expired(message).to_value();
+    crate::store::line("ERROR", status.to_string().as_bytes())
+}

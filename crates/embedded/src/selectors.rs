@@ -1,0 +1,206 @@
+//! Which objects a request asks for: label selectors and field selectors.
+//!
+//! Objects are stored as JSON text, and a list looks at thousands of them: a `Matcher` reads just the values that its terms ask
+//! for, borrowed from that text, and stops reading once it has them.
+
+mod fields;
+mod labels;
+mod pick;
+pub mod syntax;
+
+pub use labels::{Labels, Requirement};
+
+use crate::kinds::Kind;
+use crate::status::{Result, Status};
+
+/// The selectors of one request, ready to be held against objects of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    terms: Vec<Term>,
+    wanted: pick::Wanted,
+    single_name: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Term {
+    Label {
+        slot: usize,
+        requirement: Requirement,
+    },
+    /// The first of `slots` that has a value counts, else what a missing field counts as.
+    Field {
+        slots: Vec<usize>,
+        missing: &'static str,
+        value: String,
+        equal: bool,
+    },
+}
+
+impl Matcher {
+    /// `label` and `field` as they stand in the query, percent-decoded.
+    pub fn new(label: Option<&str>, field: Option<&str>, kind: &Kind) -> Result<Self> {
+        let mut matcher = Self::default();
+        let labels = Labels::parse(label.unwrap_or_default()).map_err(Status::bad_request)?;
+        for requirement in labels.requirements {
+            let slot = matcher.wanted.add(&["metadata", "labels", requirement.key()]);
+            matcher.terms.push(Term::Label { slot, requirement });
+        }
+        let parsed = fields::parse(field.unwrap_or_default()).map_err(Status::bad_request)?;
+        for term in parsed {
+            let source = fields::source(kind, &term.field).map_err(Status::bad_request)?;
+            if term.field == "metadata.name" && term.equal {
+                matcher.single_name = Some(term.value.clone());
+            }
+            matcher.terms.push(Term::Field {
+                slots: source.paths.iter().map(|path| matcher.wanted.add(path)).collect(),
+                missing: source.missing,
+                value: term.value,
+                equal: term.equal,
+            });
+        }
+        Ok(matcher)
+    }
+
+    /// Nothing is asked for, so everything matches.
+    pub fn is_everything(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The one name that can match, where `metadata.name=` pins it.
+    pub fn single_name(&self) -> Option<&str> {
+        self.single_name.as_deref()
+    }
+
+    /// Whether the object in this JSON text is asked for. Text that is no JSON object has no labels and no fields.
+    pub fn matches(&self, json: &[u8]) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        let found = self.wanted.find(json);
+        self.terms.iter().all(|term| match term {
+            Term::Label { slot, requirement } => requirement.accepts(found.get(*slot)),
+            Term::Field {
+                slots,
+                missing,
+                value,
+                equal,
+            } => {
+                let given = slots
+                    .iter()
+                    .filter_map(|slot| found.get(*slot))
+                    .find(|text| !text.is_empty());
+                (given.unwrap_or(missing) == value) == *equal
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples;
+
+    fn matches(kind: &str, label: &str, field: &str, object: &Value) -> bool {
+        Matcher::new(Some(label), Some(field), &samples::kind(kind))
+            .unwrap()
+            .matches(object.to_string().as_bytes())
+    }
+
+    fn refused(kind: &str, field: &str) -> String {
+        let status = Matcher::new(None, Some(field), &samples::kind(kind)).unwrap_err();
+        assert_eq!((status.code, status.reason), (400, "BadRequest"));
+        status.message
+    }
+
+    #[test]
+    fn labels_and_fields_must_both_match() {
+        let pod = json!({
+            "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}},
+            "spec": {"nodeName": "node-1"},
+            "status": {"phase": "Running"},
+        });
+        assert!(matches(
+            "pods",
+            "app=web",
+            "spec.nodeName=node-1,status.phase!=Failed",
+            &pod
+        ));
+        assert!(!matches("pods", "app=web", "spec.nodeName=node-2", &pod));
+        assert!(!matches("pods", "app!=web", "spec.nodeName=node-1", &pod));
+        assert!(matches("pods", "", "metadata.name=a,metadata.namespace=n", &pod));
+        assert!(matches("pods", "", "spec.host=node-1", &pod));
+    }
+
+    #[test]
+    fn a_field_that_is_left_out_counts_as_its_zero() {
+        let object = json!({"metadata": {"name": "a"}, "spec": {}});
+        assert!(matches("pods", "", "spec.hostNetwork=false,spec.nodeName=", &object));
+        assert!(matches("nodes", "", "spec.unschedulable=false", &object));
+        let closed = json!({"metadata": {"name": "a"}, "spec": {"unschedulable": true}});
+        assert!(matches("nodes", "", "spec.unschedulable=true", &closed));
+    }
+
+    #[test]
+    fn a_stored_event_is_found_by_the_names_of_either_group() {
+        let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "reportingComponent": "c"});
+        assert!(matches(
+            "events",
+            "",
+            "involvedObject.name=a,source=c,reportingComponent=c",
+            &event
+        ));
+        assert!(matches(
+            "events.events.k8s.io",
+            "",
+            "regarding.name=a,reportingController=c",
+            &event
+        ));
+        assert_eq!(
+            refused("events", "regarding.name=a"),
+            "field label not supported: regarding.name"
+        );
+    }
+
+    #[test]
+    fn a_custom_resource_is_selected_by_the_fields_its_definition_names() {
+        let widget = json!({"metadata": {"name": "a"}, "spec": {"color": "red", "size": 3}});
+        assert!(matches("widgets.example.berth.dev", "", "spec.color=red", &widget));
+        assert!(!matches("widgets.example.berth.dev", "", "spec.color=", &widget));
+        assert_eq!(
+            refused("widgets.example.berth.dev", "spec.size=3"),
+            "field label not supported: spec.size"
+        );
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_asked_for_is_refused_in_the_servers_words() {
+        assert_eq!(refused("pods", "spec.foo=x"), "field label not supported: spec.foo");
+        assert_eq!(
+            refused("nodes", "metadata.namespace=x"),
+            "field label not supported: metadata.namespace"
+        );
+        assert_eq!(
+            refused("configmaps", "data=x"),
+            "\"data\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        );
+    }
+
+    #[test]
+    fn no_selector_matches_everything() {
+        let matcher = Matcher::new(None, Some(""), &samples::kind("pods")).unwrap();
+        assert!(matcher.is_everything());
+        assert!(matcher.matches(b"{}"));
+    }
+
+    #[test]
+    fn a_name_is_known_only_where_the_selector_pins_it() {
+        let name = |field| {
+            let matcher = Matcher::new(None, Some(field), &samples::kind("pods")).unwrap();
+            matcher.single_name().map(str::to_owned)
+        };
+        assert_eq!(name("metadata.name=a,status.phase=Running"), Some("a".to_owned()));
+        assert_eq!(name("metadata.name!=a"), None);
+    }
+}

@@ -1,0 +1,298 @@
+//! How a change gets in: checked against what is there, given the next version, made durable, then shown.
+//!
+//! Why this is safe: all checks and versions happen in one place at a time (the state's lock in memory, the one committer on disk), so
+//! no two writes can pass the same check. On disk the order is check → fsync → show → answer: nobody sees, and nobody is told of, a
+//! change that a crash could take back. Requests that wait while one fsync runs share the next one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{Event, EventKind, Key, Place, Record, Shared, State, Store, table_of};
+use crate::store::disk::Disk;
+
+/// JSON with a hole where its resourceVersion goes: the version is known only at the commit.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    before: Bytes,
+    after: Bytes,
+}
+
+impl Draft {
+    pub fn new(object: &mut Value) -> Self {
+        // Random, so that nobody's data can look like it.
+        static MARKER: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().to_string());
+        object["metadata"]["resourceVersion"] = Value::String(MARKER.clone());
+        // Not `to_string`: that goes through the formatter, piece by piece.
+        let body = serde_json::to_string(object).unwrap_or_default();
+        let at = body.find(&*MARKER).unwrap_or(body.len());
+        let body = Bytes::from(body);
+        Self {
+            before: body.slice(..at),
+            after: body.slice((at + MARKER.len()).min(body.len())..),
+        }
+    }
+
+    /// Bytes of the object, but for the version.
+    pub fn size(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// The body as it would be under this version: what a dry run answers with.
+    pub fn filled(&self, version: &str) -> Bytes {
+        let mut body = Vec::with_capacity(self.size() + version.len());
+        body.extend_from_slice(&self.before);
+        body.extend_from_slice(version.as_bytes());
+        body.extend_from_slice(&self.after);
+        body.into()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Only if nothing is there.
+    Create(Draft),
+    /// Only if what is there has this version.
+    Update(u64, Draft),
+    /// The same; the draft is the last state, which watchers are shown.
+    Delete(u64, Draft),
+}
+
+/// What must hold elsewhere in the store at the moment of the commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The namespace exists: no object is made in one that has just gone.
+    NamespaceExists(Arc<str>),
+    /// Nothing is left in the namespace: it can go.
+    NamespaceEmpty(Arc<str>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub key: Key,
+    pub change: Change,
+    pub guard: Option<Guard>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("already there")]
+    Exists,
+    #[error("not there")]
+    Missing,
+    #[error("changed in the meantime")]
+    Stale,
+    #[error("namespace not there")]
+    NoNamespace,
+    #[error("namespace not empty")]
+    NotEmpty,
+    #[error("the store could not be written: {0}")]
+    Failed(String),
+}
+
+type Answer = oneshot::Sender<Result<Record, Refused>>;
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    waiting: Vec<(Write, Answer)>,
+    /// Somebody is committing and will take what waits.
+    running: bool,
+    committer: Option<JoinHandle<()>>,
+}
+
+/// A checked write with its version.
+struct Accepted {
+    key: Key,
+    record: Record,
+    kind: EventKind,
+}
+
+impl Store {
+    /// The namespaces' table, which guards look at.
+    pub const NAMESPACES: &str = "namespaces";
+
+    pub async fn commit(&self, write: Write) -> Result<Record, Refused> {
+        if self.shared.disk.is_none() {
+            let mut state = self.shared.state.write();
+            let accepted = check(&state, &HashMap::new(), state.version + 1, &write)?;
+            let record = accepted.record.clone();
+            self.shared.show(&mut state, vec![accepted]);
+            return Ok(record);
+        }
+        let (answer, answered) = oneshot::channel();
+        let lead = {
+            let mut queue = self.shared.queue.lock();
+            queue.waiting.push((write, answer));
+            !std::mem::replace(&mut queue.running, true)
+        };
+        if lead {
+            let shared = self.shared.clone();
+            // Not awaited: the committer must go on if this request is dropped, others wait for it.
+            let committer = tokio::task::spawn_blocking(move || shared.drain());
+            self.shared.queue.lock().committer = Some(committer);
+        }
+        answered
+            .await
+            .unwrap_or_else(|_| Err(Refused::Failed("the committer ended".to_owned())))
+    }
+}
+
+impl Store {
+    /// Waits until no commit is under way. When the last handle is dropped after this, the file is closed.
+    pub async fn settle(&self) {
+        loop {
+            let committer = self.shared.queue.lock().committer.take();
+            match committer {
+                Some(committer) => drop(committer.await),
+                None => return,
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn drain(&self) {
+        loop {
+            let batch = {
+                let mut queue = self.queue.lock();
+                if queue.waiting.is_empty() {
+                    queue.running = false;
+                    return;
+                }
+                std::mem::take(&mut queue.waiting)
+            };
+            self.commit_batch(batch);
+        }
+    }
+
+    fn commit_batch(&self, batch: Vec<(Write, Answer)>) {
+        let mut accepted = Vec::with_capacity(batch.len());
+        let mut answers = Vec::with_capacity(batch.len());
+        {
+            let state = self.state.read();
+            let mut version = state.version;
+            let mut overlay = HashMap::new();
+            for (write, answer) in batch {
+                match check(&state, &overlay, version + 1, &write) {
+                    Ok(one) => {
+                        version += 1;
+                        let left = (one.kind != EventKind::Deleted).then_some(version);
+                        overlay.insert(one.key.clone(), left);
+                        answers.push((answer, one.record.clone()));
+                        accepted.push(one);
+                    }
+                    Err(refused) => drop(answer.send(Err(refused))),
+                }
+            }
+        }
+        if accepted.is_empty() {
+            return;
+        }
+        if let Some(Err(error)) = self.disk.as_ref().map(|disk| persist(disk, &accepted)) {
+            tracing::error!(%error, "the store could not be written");
+            for (answer, _) in answers {
+                drop(answer.send(Err(Refused::Failed(error.to_string()))));
+            }
+            return;
+        }
+        self.show(&mut self.state.write(), accepted);
+        for (answer, record) in answers {
+            drop(answer.send(Ok(record)));
+        }
+    }
+
+    fn show(&self, state: &mut State, accepted: Vec<Accepted>) {
+        let mut taps = self.taps.lock();
+        for one in accepted {
+            let version = one.record.version;
+            state.version = version;
+            let table = table_of(state, &one.key.table, self.opened_at);
+            let place = one.key.place();
+            let body = one.record.body.clone();
+            let previous = match one.kind {
+                EventKind::Deleted => table.objects.remove(&place),
+                EventKind::Added | EventKind::Modified => table.objects.insert(place, one.record),
+            };
+            let event = Arc::new(Event::new(version, one.kind, one.key, body, previous));
+            taps.retain(|tap| tap.send(event.clone()).is_ok());
+            table.history.push(event, self.keep);
+            table.changed.send_replace(version);
+        }
+    }
+}
+
+fn persist(disk: &Disk, accepted: &[Accepted]) -> Result<(), redb::Error> {
+    let version = accepted.last().map_or(0, |one| one.record.version);
+    disk.write(version, accepted.iter().map(|one| {
+        let record = (one.kind != EventKind::Deleted).then_some(&one.record);
+        (&one.key, record)
+    }))
+}
+
+/// `overlay`: what earlier writes of the same batch have left, by version; `None` for gone.
+fn check(
+    state: &State,
+    overlay: &HashMap<Key, Option<u64>>,
+    version: u64,
+    write: &Write,
+) -> Result<Accepted, Refused> {
+    let there = |key: &Key| match overlay.get(key) {
+        Some(version) => *version,
+        None => state
+            .tables
+            .get(&key.table)
+            .and_then(|table| table.objects.get(&key.place()))
+            .map(|record| record.version),
+    };
+    match &write.guard {
+        Some(Guard::NamespaceExists(namespace)) => {
+            there(&Key::new(Store::NAMESPACES, "", namespace)).ok_or(Refused::NoNamespace)?;
+        }
+        Some(Guard::NamespaceEmpty(namespace)) if !is_empty(state, overlay, namespace) => {
+            return Err(Refused::NotEmpty);
+        }
+        Some(Guard::NamespaceEmpty(_)) | None => {}
+    }
+    let (draft, kind) = match (&write.change, there(&write.key)) {
+        (Change::Create(_), Some(_)) => return Err(Refused::Exists),
+        (Change::Create(draft), None) => (draft, EventKind::Added),
+        (Change::Update(..) | Change::Delete(..), None) => return Err(Refused::Missing),
+        (Change::Update(given, draft), Some(found)) if *given == found => {
+            (draft, EventKind::Modified)
+        }
+        (Change::Delete(given, draft), Some(found)) if *given == found => {
+            (draft, EventKind::Deleted)
+        }
+        (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(Refused::Stale),
+    };
+    Ok(Accepted {
+        key: write.key.clone(),
+        record: Record {
+            version,
+            body: draft.filled(&version.to_string()),
+        },
+        kind,
+    })
+}
+
+fn is_empty(state: &State, overlay: &HashMap<Key, Option<u64>>, namespace: &Arc<str>) -> bool {
+    let first: Place = (namespace.clone(), "".into());
+    let stored = state.tables.iter().flat_map(|(name, table)| {
+        let inside = table.objects.range(first.clone()..);
+        inside
+            .take_while(|((space, _), _)| space == namespace)
+            .map(move |((space, object), _)| Key {
+                table: name.clone(),
+                namespace: space.clone(),
+                name: object.clone(),
+            })
+    });
+    let added = overlay
+        .iter()
+        .any(|(key, left)| key.namespace == *namespace && left.is_some());
+    !added && stored.into_iter().all(|key| overlay.get(&key) == Some(&None))
+}

@@ -1,0 +1,266 @@
+//! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells, the client only lines them up.
+
+mod age;
+mod builtin;
+mod cell;
+mod event;
+mod json_path;
+mod node;
+mod pod;
+mod service;
+mod workload;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::status::{Result, Status};
+use cell::Column;
+use json_path::JsonPath;
+
+/// How much of the object goes with its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl Include {
+    /// From the query parameter `includeObject`.
+    pub fn parse(given: Option<&str>) -> Result<Self> {
+        match given.unwrap_or_default() {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', \
+                 'None', or empty"
+            ))),
+        }
+    }
+
+    fn of(self, object: &Value) -> Option<Value> {
+        match self {
+            Self::None => None,
+            Self::Metadata => Some(json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"],
+            })),
+            Self::Object => Some(object.clone()),
+        }
+    }
+}
+
+/// The table of one kind. Made once for a request: a custom resource's paths are parsed here.
+#[derive(Debug)]
+pub struct Table {
+    columns: Value,
+    cells: Cells,
+}
+
+#[derive(Debug)]
+enum Cells {
+    Builtin(&'static [Column]),
+    Custom(Vec<CustomColumn>),
+}
+
+#[derive(Debug)]
+struct CustomColumn {
+    kind: String,
+    /// `None` where the path is none that we read: the cell stays empty.
+    path: Option<JsonPath>,
+}
+
+impl Table {
+    pub fn new(kind: &Kind) -> Self {
+        let Some(custom) = &kind.custom else {
+            let columns = builtin::columns(&kind.group, &kind.kind);
+            return Self {
+                columns: columns.iter().map(builtin_definition).collect(),
+                cells: Cells::Builtin(columns),
+            };
+        };
+        let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
+        let columns: &[Value] = if custom.columns.is_empty() {
+            &age
+        } else {
+            &custom.columns
+        };
+        let name = definition("Name", "string", "name", "", 0);
+        Self {
+            columns: std::iter::once(name)
+                .chain(columns.iter().map(custom_definition))
+                .collect(),
+            cells: Cells::Custom(columns.iter().map(CustomColumn::new).collect()),
+        }
+    }
+
+    /// `columnDefinitions`.
+    pub fn columns(&self) -> &Value {
+        &self.columns
+    }
+
+    /// One of `rows`.
+    pub fn row(&self, object: &Value, include: Include, now: Timestamp) -> Value {
+        let cells: Vec<Value> = match &self.cells {
+            Cells::Builtin(columns) => cell::cells(columns, object, now),
+            Cells::Custom(columns) => {
+                let name = object["metadata"]["name"].clone();
+                std::iter::once(name)
+                    .chain(columns.iter().map(|column| column.cell(object, now)))
+                    .collect()
+            }
+        };
+        // The field is never left out: kubectl reads null as "no object".
+        json!({"cells": cells, "object": include.of(object)})
+    }
+}
+
+fn builtin_definition(column: &Column) -> Value {
+    let format = if column.name == "Name" { "name" } else { "" };
+    definition(column.name, column.kind, format, "", i64::from(column.wide))
+}
+
+fn custom_definition(column: &Value) -> Value {
+    let text = |field: &str| column[field].as_str().unwrap_or_default();
+    let description = match text("description") {
+        "" => format!(
+            "Custom resource definition column (in JSONPath format): {}",
+            text("jsonPath")
+        ),
+        given => given.to_owned(),
+    };
+    let priority = column["priority"].as_i64().unwrap_or_default();
+    definition(text("name"), text("type"), text("format"), &description, priority)
+}
+
+fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+impl CustomColumn {
+    fn new(column: &Value) -> Self {
+        Self {
+            kind: column["type"].as_str().unwrap_or_default().to_owned(),
+            path: column["jsonPath"].as_str().and_then(JsonPath::parse),
+        }
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        let Some(value) = self.path.as_ref().and_then(|path| path.find(object).into_iter().next()) else {
+            return Value::Null;
+        };
+        match (self.kind.as_str(), value) {
+            (_, Value::Null) => Value::Null,
+            ("string", Value::String(text)) => json!(text),
+            ("string", other) => json!(
+                other
+                    .as_f64()
+                    .map_or_else(|| other.to_string(), |number| number.to_string())
+            ),
+            ("integer", Value::Number(number)) => json!(whole(number)),
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+            ("date", Value::String(text)) => json!(age::since_text(text, now)),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// The whole part: a number with a fraction is cut, not refused.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    number
+        .as_i64()
+        .or_else(|| format!("{:.0}", number.as_f64()?.trunc()).parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    const NOW: &str = "2026-01-02T00:00:00Z";
+
+    fn row(kind: &str, object: &Value) -> Value {
+        Table::new(&samples::kind(kind)).row(object, Include::None, NOW.parse().unwrap())["cells"].clone()
+    }
+
+    #[test]
+    fn a_custom_resource_shows_the_columns_of_its_definition() {
+        let table = Table::new(&samples::kind("widgets.example.berth.dev"));
+        assert_eq!(
+            table.columns()[2],
+            json!({"name": "Size", "type": "integer", "format": "", "description": "How large.", "priority": 1})
+        );
+        let widget = json!({
+            "metadata": {"name": "a"},
+            "spec": {"color": "red", "size": 3.0, "parts": ["x", "y"]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "since": "2026-01-01T23:54:57Z"},
+        });
+        assert_eq!(
+            row("widgets.example.berth.dev", &widget),
+            json!(["a", "red", 3, "[\"x\",\"y\"]", "True", "5m3s"])
+        );
+        let bare = json!({"metadata": {"name": "b"}, "spec": {"color": 1, "size": "large"}});
+        assert_eq!(
+            row("widgets.example.berth.dev", &bare),
+            json!(["b", "1", null, null, null, null])
+        );
+    }
+
+    #[test]
+    fn a_custom_resource_without_columns_shows_its_age() {
+        let mut kind = (*samples::kind("widgets.example.berth.dev")).clone();
+        if let Some(custom) = kind.custom.as_mut().and_then(std::sync::Arc::get_mut) {
+            custom.columns.clear();
+        }
+        let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        let cells = &Table::new(&kind).row(&object, Include::None, NOW.parse().unwrap())["cells"];
+        assert_eq!(cells, &json!(["a", "24h"]));
+    }
+
+    #[test]
+    fn as_much_of_the_object_goes_with_the_row_as_is_asked_for() {
+        let table = Table::new(&samples::kind("configmaps"));
+        let object = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+        let with = |include: &str| {
+            table.row(&object, Include::parse(Some(include)).unwrap(), NOW.parse().unwrap())["object"].clone()
+        };
+        assert_eq!(with("None"), Value::Null);
+        assert_eq!(with("Object"), object);
+        for include in ["", "Metadata"] {
+            assert_eq!(with(include)["kind"], "PartialObjectMetadata");
+            assert_eq!(with(include)["metadata"]["name"], "a");
+            assert_eq!(with(include).get("data"), None);
+        }
+        assert_eq!(Include::parse(Some("Half")).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn a_kind_with_no_columns_of_its_own_shows_when_it_was_made() {
+        let role = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        assert_eq!(
+            row("roles.rbac.authorization.k8s.io", &role),
+            json!(["a", "2026-01-01T00:00:00Z"])
+        );
+    }
+
+    #[test]
+    fn a_binding_shows_its_role_and_its_subjects_by_kind() {
+        let binding = json!({
+            "metadata": {"name": "a"},
+            "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [
+                {"kind": "User", "name": "u"},
+                {"kind": "ServiceAccount", "name": "s", "namespace": "n"},
+                {"kind": "User", "name": "v"},
+            ],
+        });
+        assert_eq!(
+            row("rolebindings.rbac.authorization.k8s.io", &binding),
+            json!(["a", "Role/r", "<unknown>", "u, v", "", "n/s"])
+        );
+    }
+}
