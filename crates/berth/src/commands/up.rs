@@ -1,0 +1,178 @@
+//! `berth up`: a cluster on this machine.
+//!
+//! Whatever can fail because of how it was called fails before anything is changed: first the flags, then the ports, then the data directory.
+
+mod directory;
+mod lines;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use berth_embedded::Server;
+use berth_embedded::cluster::{Clock, Cluster, Fleet, Options};
+use berth_kit::admin::{self, Admin};
+use berth_kit::args::CommonArgs;
+use berth_kit::health::Readiness;
+use berth_kit::listen;
+use berth_kit::metrics::Metrics;
+use berth_kit::shutdown::{Shutdown, Tasks, Unclean};
+use indicatif::ProgressBar;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
+use tracing::warn;
+
+use crate::dashboard::{Dashboard, Facts};
+use directory::Directory;
+
+/// What is under way when the signal to stop comes gets this long.
+const STOP: Duration = Duration::from_millis(1800);
+
+/// Run a cluster on this machine: a Kubernetes API, virtual nodes, a scheduler, a dashboard
+#[derive(Debug, clap::Args)]
+pub struct Up {
+    /// Where everything is kept; the next start goes on from there [default: $XDG_DATA_HOME/berth or ~/.local/share/berth]
+    #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// How many virtual nodes to run
+    #[arg(long, env = "BERTH_NODES", value_name = "N", default_value_t = 3)]
+    nodes: u32,
+    /// Where the Kubernetes API listens, by TLS (port 0 picks one)
+    #[arg(
+        long,
+        env = "BERTH_API_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:7443"
+    )]
+    api_listen: SocketAddr,
+    /// Where the dashboard listens, on loopback (port 0 picks one)
+    #[arg(
+        long,
+        env = "BERTH_DASHBOARD_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:7480"
+    )]
+    dashboard_listen: SocketAddr,
+    /// Keep nothing: what is made is gone after the stop
+    #[arg(long, env = "BERTH_IN_MEMORY")]
+    in_memory: bool,
+}
+
+impl Up {
+    pub fn run(self, common: &CommonArgs) -> Result<()> {
+        let runtime = tokio::runtime::Runtime::new().context("starting")?;
+        let outcome = runtime.block_on(self.start_and_wait(common));
+        // All that is answered is on disk: whatever still runs can end with the process.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
+        let shutdown = Shutdown::on_signals().context("listening for signals")?;
+        // Draws nothing unless stderr is a terminal.
+        let progress = ProgressBar::new_spinner();
+        progress.enable_steady_tick(Duration::from_millis(80));
+        let started = self.start(common, shutdown.tasks(), &progress).await;
+        progress.finish_and_clear();
+        let started = started?;
+        lines::print(&started.kubeconfig, started.dashboard, &started.directory);
+        match shutdown.finished(STOP).await {
+            Err(slow @ Unclean::TimedOut { .. }) => warn!("{slow}"),
+            other => other?,
+        }
+        Ok(())
+    }
+
+    async fn start(self, common: &CommonArgs, tasks: Tasks, progress: &ProgressBar) -> Result<Started> {
+        let fleet = Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
+        ensure!(
+            self.dashboard_listen.ip().is_loopback(),
+            "--dashboard-listen {}: the dashboard asks for no password, so it listens on loopback only; give 127.0.0.1:{}",
+            self.dashboard_listen,
+            self.dashboard_listen.port()
+        );
+        let directory = Directory::choose(self.data_dir, self.in_memory)?;
+        let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
+        let (dashboard_listener, dashboard) = listen::bind("--dashboard-listen", self.dashboard_listen).await?;
+        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+        let readiness = Readiness::default();
+        let ready = readiness.check("cluster");
+        let admin = match common.metrics_listen {
+            Some(address) => Some(Admin::bind(address, metrics.clone(), readiness.clone()).await?),
+            None => None,
+        };
+
+        progress.set_message("starting the API");
+        let options = berth_embedded::Options {
+            data_dir: directory.objects(),
+            ..berth_embedded::Options::default()
+        };
+        let server = Server::open(options)
+            .await
+            .map_err(|error| anyhow!("--data-dir: {error}"))?;
+        // From here on the directory is ours.
+        directory.withdraw_kubeconfig()?;
+        let client = server.client();
+        progress.set_message("defining Berth's resources");
+        define_resources(client.clone()).await?;
+        progress.set_message(format!("starting {} nodes", fleet.size()));
+        let options = Options {
+            fleet,
+            clock: Clock::System,
+            metrics: metrics.clone(),
+            seed: None,
+        };
+        let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
+
+        let facts = Facts::new(format!("https://{api}"), directory.to_string());
+        let page = Dashboard::start(client, facts, &tasks);
+        let router = page.router(admin::router(metrics, readiness));
+        let stopping = tasks.stopping().cancelled_owned();
+        let serving = axum::serve(dashboard_listener, router).with_graceful_shutdown(stopping);
+        tasks.spawn("dashboard", async move { serving.await });
+        if let Some(admin) = admin {
+            tasks.spawn("metrics", admin.serve(tasks.stopping()));
+        }
+        let connections = server.serve(api_listener)?;
+        let kubeconfig = directory.write_kubeconfig(&server.kubeconfig(api))?;
+        let stopping = tasks.stopping();
+        tasks.spawn("cluster", async move {
+            stopping.cancelled().await;
+            // The loops first: they write to the server.
+            cluster.stopped().await;
+            server.stop().await;
+            connections.await
+        });
+        ready.ready();
+        Ok(Started {
+            directory,
+            kubeconfig,
+            dashboard,
+        })
+    }
+}
+
+/// What runs now, and where.
+struct Started {
+    directory: Directory,
+    kubeconfig: PathBuf,
+    dashboard: SocketAddr,
+}
+
+/// So that `kubectl get nnc` and `kubectl explain nnc.spec` work from the first moment.
+async fn define_resources(client: Client) -> Result<()> {
+    let api = Api::<CustomResourceDefinition>::all(client);
+    let params = PatchParams::apply("berth").force();
+    for crd in berth_api::crds::all() {
+        let name = crd.name_any();
+        let applied = api.patch(&name, &params, &Patch::Apply(&crd)).await;
+        if let Err(error) = applied {
+            bail!("the resource {name} cannot be defined: {error}");
+        }
+        await_condition(api.clone(), &name, conditions::is_crd_established()).await?;
+    }
+    Ok(())
+}
