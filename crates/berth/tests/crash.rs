@@ -1,6 +1,8 @@
 //! `berth up` killed with SIGKILL in a storm of writes, again and again: what was answered is there, nothing is there by half, and a watch goes
 //! on or is told to list anew.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -29,7 +31,14 @@ impl Up {
             .arg("up")
             .arg("--data-dir")
             .arg(directory)
-            .args(["--nodes", "1", "--api-listen", "127.0.0.1:0", "--dashboard-listen", "127.0.0.1:0"])
+            .args([
+                "--nodes",
+                "1",
+                "--api-listen",
+                "127.0.0.1:0",
+                "--dashboard-listen",
+                "127.0.0.1:0",
+            ])
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -38,8 +47,13 @@ impl Up {
         let first = lines.next().expect("berth ended before it was up").unwrap();
         assert!(first.starts_with("Berth is up"), "{first}");
         let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig")).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        Self { process, client: Client::try_from(config).unwrap() }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .unwrap();
+        Self {
+            process,
+            client: Client::try_from(config).unwrap(),
+        }
     }
 
     fn kill(mut self) {
@@ -66,7 +80,10 @@ fn object(name: &str, number: u64) -> ConfigMap {
     let padding = "x".repeat(2_000);
     let data = [("a", number.to_string()), ("m", padding), ("z", number.to_string())];
     ConfigMap {
-        metadata: kube::core::ObjectMeta { name: Some(name.to_owned()), ..Default::default() },
+        metadata: kube::core::ObjectMeta {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        },
         data: Some(data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         ..Default::default()
     }
@@ -88,18 +105,43 @@ async fn storm(api: Api<ConfigMap>, writer: u64, round: u64, book: Book) {
         let name = format!("w{writer}-{}", step % 5);
         let before = book.lock().unwrap().get(&name).copied().unwrap_or_default();
         let next = round * 1_000_000 + step;
-        let wish = if before.answered.is_some() && step % 7 == 6 { None } else { Some(next) };
-        book.lock().unwrap().insert(name.clone(), Known { asked: Some(wish), ..before });
+        let wish = if before.answered.is_some() && step % 7 == 6 {
+            None
+        } else {
+            Some(next)
+        };
+        book.lock().unwrap().insert(
+            name.clone(),
+            Known {
+                asked: Some(wish),
+                ..before
+            },
+        );
         let outcome = match (before.answered, wish) {
-            (None, Some(next)) => api.create(&PostParams::default(), &object(&name, next)).await.map(|map| version(&map)),
+            (None, Some(next)) => api
+                .create(&PostParams::default(), &object(&name, next))
+                .await
+                .map(|map| version(&map)),
             (Some(_), Some(next)) => {
                 let patch = Patch::Merge(object(&name, next));
-                api.patch(&name, &PatchParams::default(), &patch).await.map(|map| version(&map))
+                api.patch(&name, &PatchParams::default(), &patch)
+                    .await
+                    .map(|map| version(&map))
             }
-            (_, None) => api.delete(&name, &DeleteParams::default()).await.map(|_| before.version),
+            (_, None) => api
+                .delete(&name, &DeleteParams::default())
+                .await
+                .map(|_| before.version),
         };
         match outcome {
-            Ok(version) => drop(book.lock().unwrap().insert(name, Known { answered: wish, asked: None, version })),
+            Ok(version) => drop(book.lock().unwrap().insert(
+                name,
+                Known {
+                    answered: wish,
+                    asked: None,
+                    version,
+                },
+            )),
             // The connection broke: whether it was done, the next round finds out.
             Err(kube::Error::Api(status)) => panic!("{name}: {status:?}"),
             Err(_) => return,
@@ -111,16 +153,26 @@ async fn storm(api: Api<ConfigMap>, writer: u64, round: u64, book: Book) {
 async fn verify(api: &Api<ConfigMap>, book: &Book) {
     let list = api.list(&ListParams::default()).await.unwrap();
     let list_version: u64 = list.metadata.resource_version.unwrap().parse().unwrap();
-    let found: BTreeMap<String, &ConfigMap> =
-        list.items.iter().map(|map| (map.metadata.name.clone().unwrap(), map)).collect();
+    let found: BTreeMap<String, &ConfigMap> = list
+        .items
+        .iter()
+        .map(|map| (map.metadata.name.clone().unwrap(), map))
+        .collect();
     let mut book = book.lock().unwrap();
     for (name, known) in book.iter_mut() {
         let there = found.get(name).map(|map| number(map));
         let allowed = there == known.answered || known.asked.is_some_and(|asked| there == asked);
         assert!(allowed, "{name}: found {there:?}, known {known:?}");
-        assert!(list_version >= known.version, "{name}: the version went back to {list_version}: {known:?}");
+        assert!(
+            list_version >= known.version,
+            "{name}: the version went back to {list_version}: {known:?}"
+        );
         let version = found.get(name).map_or(known.version, |map| version(map));
-        *known = Known { answered: there, asked: None, version };
+        *known = Known {
+            answered: there,
+            asked: None,
+            version,
+        };
     }
     for name in found.keys().filter(|name| name.starts_with('w')) {
         assert!(book.contains_key(name), "{name}: nobody made it");
@@ -130,7 +182,12 @@ async fn verify(api: &Api<ConfigMap>, book: &Book) {
 /// A watch from before the crash goes on where it was, or gets 410; it never skips in silence.
 async fn resumes_or_is_told(api: &Api<ConfigMap>, before: u64) {
     let list = api.list(&ListParams::default()).await.unwrap();
-    let since = list.items.iter().map(version).filter(|version| *version > before).count();
+    let since = list
+        .items
+        .iter()
+        .map(version)
+        .filter(|version| *version > before)
+        .count();
     let params = WatchParams::default().timeout(1);
     let events: Vec<_> = api.watch(&params, &before.to_string()).await.unwrap().collect().await;
     let told = events.iter().any(|event| match event {
@@ -138,7 +195,11 @@ async fn resumes_or_is_told(api: &Api<ConfigMap>, before: u64) {
         Err(kube::Error::Api(status)) => status.code == 410,
         _ => false,
     });
-    assert!(told || events.len() >= since, "from {before} on: {since} changes, {} events", events.len());
+    assert!(
+        told || events.len() >= since,
+        "from {before} on: {since} changes, {} events",
+        events.len()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,8 +214,9 @@ async fn what_was_answered_survives_fifty_kills() {
         if let Some(last) = last {
             resumes_or_is_told(&api, last).await;
         }
-        let writers: Vec<_> =
-            (0..WRITERS).map(|writer| tokio::spawn(storm(api.clone(), writer, round, book.clone()))).collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| tokio::spawn(storm(api.clone(), writer, round, book.clone())))
+            .collect();
         // Spread over the time that a few commits take; the kill falls anywhere in them.
         tokio::time::sleep(Duration::from_millis(40 + (round * 37) % 110)).await;
         up.kill();
@@ -165,6 +227,9 @@ async fn what_was_answered_survives_fifty_kills() {
     let up = Up::start(directory.path()).await;
     verify(&Api::default_namespaced(up.client.clone()), &book).await;
     let written = book.lock().unwrap().values().map(|known| known.version).max();
-    assert!(written.is_some_and(|version| version > KILLS), "the storm wrote next to nothing: {written:?}");
+    assert!(
+        written.is_some_and(|version| version > KILLS),
+        "the storm wrote next to nothing: {written:?}"
+    );
     up.kill();
 }

@@ -81,8 +81,7 @@ impl Api {
     }
 
     pub fn decode(&self, kind: &Kind, record: &Record) -> Result<Value> {
-        let mut object: Value =
-            serde_json::from_slice(&record.body).map_err(|error| Status::internal(error))?;
+        let mut object: Value = serde_json::from_slice(&record.body).map_err(Status::internal)?;
         kind.conversion.to_served(&mut object, &kind.api_version());
         Ok(object)
     }
@@ -130,7 +129,9 @@ fn imagined(draft: &Draft, version: Option<u64>) -> Record {
         Some(version) => draft.filled(&version.to_string()),
         None => {
             let mut object: Value = serde_json::from_slice(&draft.filled("")).unwrap_or_default();
-            object["metadata"].as_object_mut().map(|metadata| metadata.remove("resourceVersion"));
+            object["metadata"]
+                .as_object_mut()
+                .map(|metadata| metadata.remove("resourceVersion"));
             object.to_string().into()
         }
     };
@@ -138,6 +139,15 @@ fn imagined(draft: &Draft, version: Option<u64>) -> Record {
         version: version.unwrap_or_default(),
         body,
     }
+}
+
+/// The record with something else to show under its version, if there is.
+fn under(record: Record, shown: Option<Draft>) -> Record {
+    let body = match shown {
+        Some(draft) => draft.filled(&record.version.to_string()),
+        None => record.body,
+    };
+    Record { body, ..record }
 }
 
 fn no_namespace(name: &str) -> Status {

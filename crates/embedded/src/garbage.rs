@@ -121,9 +121,7 @@ impl Collector {
     }
 
     async fn attend_some(&mut self) {
-        let some: Vec<Key> = std::iter::from_fn(|| self.pending.pop_first())
-            .take(TOGETHER)
-            .collect();
+        let some: Vec<Key> = std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
         join_all(some.iter().map(|key| self.attend(key))).await;
     }
 
@@ -166,8 +164,8 @@ impl Collector {
                 continue;
             };
             let metadata = metadata_of(&record.body);
-            blocked |= references(&metadata)
-                .any(|owner| text(owner, "uid") == uid && owner["blockOwnerDeletion"] == true);
+            blocked |=
+                references(&metadata).any(|owner| text(owner, "uid") == uid && owner["blockOwnerDeletion"] == true);
             if !is_deleting(&metadata) {
                 going.push(dependent);
             }
@@ -226,7 +224,11 @@ impl Collector {
     }
 
     fn owner_state(&self, owner: &Value, namespace: &str) -> OwnerState {
-        let Some(kind) = self.api.registry.find_kind(&text(owner, "apiVersion"), &text(owner, "kind")) else {
+        let Some(kind) = self
+            .api
+            .registry
+            .find_kind(&text(owner, "apiVersion"), &text(owner, "kind"))
+        else {
             // A kind that is not served can't be looked up: nothing is deleted on a guess.
             return OwnerState::Solid;
         };
@@ -237,9 +239,7 @@ impl Collector {
         let metadata = metadata_of(&record.body);
         if text(&metadata, "uid") != text(owner, "uid") {
             OwnerState::Gone
-        } else if is_deleting(&metadata)
-            && has_finalizer(&metadata, FOREGROUND)
-            && owner["blockOwnerDeletion"] == true
+        } else if is_deleting(&metadata) && has_finalizer(&metadata, FOREGROUND) && owner["blockOwnerDeletion"] == true
         {
             OwnerState::Waiting
         } else {

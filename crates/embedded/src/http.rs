@@ -85,9 +85,7 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
         ["version"] => Ok(json(200, &discovery::version())),
         [] => Ok(json(200, &discovery::paths(&front.api.registry.kinds()))),
         ["openapi", "v3", rest @ ..] => document(front, rest),
-        ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => {
-            discover(front, &segments, &request)
-        }
+        ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => discover(front, &segments, &request),
         _ => resource(front, &segments, request).await,
     }
 }
@@ -115,8 +113,12 @@ fn discover(front: &Front, segments: &[&str], request: &Request) -> Result<Respo
 
 /// Where the client has reached us.
 fn address(request: &Request) -> &str {
-    let host = request.headers().get(http::header::HOST).and_then(|value| value.to_str().ok());
-    host.or_else(|| request.uri().authority().map(|a| a.as_str())).unwrap_or("localhost")
+    let host = request
+        .headers()
+        .get(http::header::HOST)
+        .and_then(|value| value.to_str().ok());
+    host.or_else(|| request.uri().authority().map(|a| a.as_str()))
+        .unwrap_or("localhost")
 }
 
 /// OpenAPI documents are made on first use and kept until the kinds change.
@@ -179,11 +181,18 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
         return Err(Status::no_such_path());
     }
     let named = !call.target.name.is_empty();
+    if call.kind.namespaced && call.target.namespace.is_none() {
+        // Across all namespaces there is nothing to do but to look.
+        if named {
+            return Err(Status::no_such_path());
+        }
+        if call.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+    }
     match (call.method.as_str(), named, subresource) {
         ("GET", false, "") if call.params.watch => watch::watch(front, &call),
         ("GET", false, "") => list::list(front, &call),
-        // A watch of one object by its path: the older form.
-        ("GET", true, "") if call.params.watch => watch::watch(front, &call),
         ("GET", true, "" | "status") => list::get(front, &call),
         ("GET", true, "scale") => list::scale(front, &call),
         ("POST", false, "") => write::create(front, &call, body).await,
@@ -196,7 +205,7 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
         ("PATCH", true, "" | "status") => write::patch(front, &call, body).await,
         ("DELETE", true, "") => write::delete(front, &call, body).await,
         ("DELETE", false, "") => write::delete_all(front, &call, body).await,
-        _ => Err(Status::method_not_allowed(call.kind.subject())),
+        _ => Err(Status::method_not_allowed()),
     }
 }
 

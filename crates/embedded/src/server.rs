@@ -76,7 +76,10 @@ impl Server {
         let (clock, identities) = match options.seed {
             Some(seed) => {
                 let start = jiff::Timestamp::UNIX_EPOCH;
-                (Clock::Tokio(tokio::time::Instant::now(), start), Identities::seeded(seed))
+                (
+                    Clock::Tokio(tokio::time::Instant::now(), start),
+                    Identities::seeded(seed),
+                )
             }
             None => (Clock::System, Identities::random()),
         };

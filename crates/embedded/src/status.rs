@@ -91,21 +91,12 @@ impl Status {
 
     /// A path that names no resource at all.
     pub fn no_such_path() -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
-        .about(json!({}))
+        Self::new(404, "NotFound", "the server could not find the requested resource").about(json!({}))
     }
 
-    pub fn method_not_allowed(subject: Subject<'_>) -> Self {
+    pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        let mut details = subject.details("");
-        if let Some(details) = details.as_object_mut() {
-            details.remove("name");
-        }
-        Self::new(405, "MethodNotAllowed", message).about(details)
+        Self::new(405, "MethodNotAllowed", message).about(json!({}))
     }
 
     pub fn not_acceptable(accepted: &str) -> Self {
@@ -148,9 +139,7 @@ impl Status {
         };
         let causes: Vec<Value> = causes
             .into_iter()
-            .map(|(message, field)| {
-                json!({"reason": "FieldManagerConflict", "message": message, "field": field})
-            })
+            .map(|(message, field)| json!({"reason": "FieldManagerConflict", "message": message, "field": field}))
             .collect();
         Self::new(409, "Conflict", message).about(json!({"causes": causes}))
     }
@@ -165,8 +154,7 @@ impl Status {
 
     pub fn unsupported_media_type(given: &str, accepted: &[&str]) -> Self {
         let message = if given.is_empty() || accepted.is_empty() {
-            "the body of the request was in an unknown format - accepted media types include: "
-                .to_owned()
+            "the body of the request was in an unknown format - accepted media types include: ".to_owned()
                 + &accepted.join(", ")
         } else {
             format!(

@@ -212,8 +212,7 @@ impl Store {
             .objects
             .range((low.clone(), Bound::Unbounded))
             .take_while(|(place, _)| inside(place))
-            .filter(|(place, _)| !undone.contains_key(*place))
-            .map(|(place, record)| (place, record));
+            .filter(|(place, _)| !undone.contains_key(*place));
         let then = undone
             .range((low, Bound::Unbounded))
             .take_while(|(place, _)| inside(place))
@@ -257,9 +256,7 @@ impl Store {
     pub fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
         let mut state = self.shared.state.write();
         let opened_at = self.shared.opened_at;
-        table_of(&mut state, &table.into(), opened_at)
-            .changed
-            .subscribe()
+        table_of(&mut state, &table.into(), opened_at).changed.subscribe()
     }
 
     /// Every event of every table, in order, from now on.

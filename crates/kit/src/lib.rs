@@ -13,5 +13,6 @@ pub mod lease;
 pub mod listen;
 pub mod logs;
 pub mod metrics;
+pub mod private_file;
 pub mod queue;
 pub mod shutdown;

@@ -18,7 +18,10 @@ pub struct Load {
 
 async fn send(client: &Client, method: &str, path: &str, kind: &str, body: String) -> String {
     let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    client.request_text(request.body(body.into_bytes()).unwrap()).await.unwrap()
+    client
+        .request_text(request.body(body.into_bytes()).unwrap())
+        .await
+        .unwrap()
 }
 
 fn pod(name: &str) -> Value {
@@ -41,8 +44,19 @@ fn pod(name: &str) -> Value {
 impl Load {
     pub async fn new(clients: &[Client], namespace: &str) -> Self {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let load = Self { clients: clients.to_vec(), namespace: namespace.to_owned(), made: AtomicUsize::new(0) };
-        send(&clients[0], "POST", "/api/v1/namespaces", "application/json", body.to_string()).await;
+        let load = Self {
+            clients: clients.to_vec(),
+            namespace: namespace.to_owned(),
+            made: AtomicUsize::new(0),
+        };
+        send(
+            &clients[0],
+            "POST",
+            "/api/v1/namespaces",
+            "application/json",
+            body.to_string(),
+        )
+        .await;
         load
     }
 
@@ -52,7 +66,12 @@ impl Load {
 
     /// Each client is a task of its own, so that they run side by side.
     async fn each_client<F: Future<Output = ()> + Send + 'static>(&self, clients: usize, work: impl Fn(Client) -> F) {
-        let tasks: Vec<_> = self.clients.iter().take(clients).map(|client| tokio::spawn(work(client.clone()))).collect();
+        let tasks: Vec<_> = self
+            .clients
+            .iter()
+            .take(clients)
+            .map(|client| tokio::spawn(work(client.clone())))
+            .collect();
         for task in tasks {
             task.await.unwrap();
         }
@@ -61,7 +80,9 @@ impl Load {
     /// Creates so many pods with so many clients at once; gives them a second.
     pub async fn creates(&self, clients: usize, count: usize) -> f64 {
         let first = self.made.fetch_add(count, Ordering::Relaxed);
-        let bodies: Vec<String> = (first..first + count).map(|n| pod(&format!("pod-{n}")).to_string()).collect();
+        let bodies: Vec<String> = (first..first + count)
+            .map(|n| pod(&format!("pod-{n}")).to_string())
+            .collect();
         let (bodies, next) = (Arc::new(bodies), AtomicUsize::new(0));
         let path = self.path();
         let start = Instant::now();

@@ -31,7 +31,11 @@ impl Report {
             println!("{name:<width$}  {value:>12.1} {unit}");
         }
         if json {
-            let values: Map<String, Value> = self.rows.iter().map(|(name, value, _)| (name.clone(), (*value).into())).collect();
+            let values: Map<String, Value> = self
+                .rows
+                .iter()
+                .map(|(name, value, _)| (name.clone(), (*value).into()))
+                .collect();
             println!("{}", Value::Object(values));
         }
     }

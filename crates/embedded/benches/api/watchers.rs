@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::{AsyncBufReadExt, TryStreamExt};
 use http::Request;
+use http_body_util::BodyExt;
+use kube::client::Body;
 use kube::{Client, Config};
 
 use crate::load::Load;
@@ -36,7 +37,10 @@ pub async fn delivery(config: &Config, load: &Load, watchers: usize, per_second:
             let sent = start.elapsed().as_nanos();
             let body = serde_json::json!({"metadata": {"annotations": {"sent": format!("at:{sent}:")}}});
             let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-            client.request_text(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap();
+            client
+                .request_text(request.body(body.to_string().into_bytes()).unwrap())
+                .await
+                .unwrap();
         }));
     }
     for write in writes {
@@ -52,19 +56,31 @@ pub async fn delivery(config: &Config, load: &Load, watchers: usize, per_second:
 }
 
 async fn watch(client: Client, path: String, start: Instant, ready: Arc<AtomicUsize>) -> Vec<u64> {
-    let version = client.request::<serde_json::Value>(Request::get(format!("{path}?limit=1")).body(Vec::new()).unwrap());
-    let version = version.await.unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    let request = Request::get(format!("{path}?watch=true&resourceVersion={version}")).body(Vec::new()).unwrap();
-    let mut lines = client.request_stream(request).await.unwrap().lines();
+    let version =
+        client.request::<serde_json::Value>(Request::get(format!("{path}?limit=1")).body(Vec::new()).unwrap());
+    let version = version.await.unwrap()["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let request = Request::get(format!("{path}?watch=true&resourceVersion={version}"))
+        .body(Vec::new())
+        .unwrap();
+    let mut body = client.send(request.map(Body::from)).await.unwrap().into_body();
     ready.fetch_add(1, Ordering::Relaxed);
     let mut delays = Vec::with_capacity(WRITES);
+    let mut unread = Vec::new();
     while delays.len() < WRITES {
-        let line = lines.try_next().await.unwrap().expect("the watch ended early");
+        let frame = body.frame().await.expect("the watch ended early").unwrap();
         let now = start.elapsed().as_nanos() as u64;
-        let sent = line.split("at:").nth(1).and_then(|rest| rest.split(':').next());
-        if let Some(sent) = sent.and_then(|sent| sent.parse::<u64>().ok()) {
-            delays.push(now.saturating_sub(sent));
+        unread.extend_from_slice(frame.data_ref().unwrap());
+        let whole = unread.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        for line in std::str::from_utf8(&unread[..whole]).unwrap().lines() {
+            let sent = line.split_once("at:").and_then(|(_, rest)| rest.split_once(':'));
+            if let Some(sent) = sent.and_then(|(sent, _)| sent.parse::<u64>().ok()) {
+                delays.push(now.saturating_sub(sent));
+            }
         }
+        unread.drain(..whole);
     }
     delays
 }

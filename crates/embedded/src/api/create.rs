@@ -5,24 +5,21 @@ use serde_json::{Value, json};
 use super::{Api, Writer, imagined, metadata, name_of, no_namespace};
 use crate::kinds::Kind;
 use crate::rules;
+use crate::schema;
 use crate::status::{Result, Status};
 use crate::store::{Change, Guard, Key, Record, Refused, Store, Write};
-use crate::schema;
 
 /// A generated name that is taken is drawn again this often.
 const NAME_DRAWS: usize = 8;
 
 impl Api {
-    pub async fn create(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        object: Value,
-        writer: &Writer,
-    ) -> Result<Record> {
+    pub async fn create(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {
         let mut object = self.prepared(kind, namespace, object)?;
         let named = !name_of(&object).is_empty();
-        let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
+        let prefix = object["metadata"]["generateName"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         if !named && !prefix.is_empty() {
             object["metadata"]["name"] = self.identities.name(&prefix).into();
         }
@@ -46,7 +43,11 @@ impl Api {
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
-        if !object["metadata"]["resourceVersion"].as_str().unwrap_or_default().is_empty() {
+        if !object["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty()
+        {
             return Err(Status::unclassified(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -105,13 +106,7 @@ impl Api {
         }
     }
 
-    async fn insert(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        object: Value,
-        writer: &Writer,
-    ) -> Result<Record> {
+    async fn insert(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {
         let key = self.key(kind, namespace, name_of(&object));
         if kind.namespaced {
             self.check_namespace(kind, namespace, &key.name)?;
@@ -120,13 +115,7 @@ impl Api {
     }
 
     /// Also the end of a server-side apply that creates: its managed fields are its own.
-    pub(super) async fn put_new(
-        &self,
-        kind: &Kind,
-        key: Key,
-        object: Value,
-        writer: &Writer,
-    ) -> Result<Record> {
+    pub(super) async fn put_new(&self, kind: &Kind, key: Key, object: Value, writer: &Writer) -> Result<Record> {
         let draft = self.draft(kind, object)?;
         if writer.dry_run {
             return if self.store.get(&key).is_some() {
@@ -135,9 +124,7 @@ impl Api {
                 Ok(imagined(&draft, None))
             };
         }
-        let guard = kind
-            .namespaced
-            .then(|| Guard::NamespaceExists(key.namespace.clone()));
+        let guard = kind.namespaced.then(|| Guard::NamespaceExists(key.namespace.clone()));
         let write = Write {
             key: key.clone(),
             change: Change::Create(draft),
@@ -165,13 +152,12 @@ impl Api {
         if object["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut status = Status::forbidden(kind.subject(), name, &why);
         if let Some(details) = &mut status.details {
             let message = format!("namespace {namespace} is being terminated");
-            details["causes"] = json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
+            details["causes"] =
+                json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
         }
         Err(status)
     }

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{Api, Writer, imagined, metadata};
+use super::{Api, Writer, imagined, metadata, under};
 use crate::kinds::Kind;
 use crate::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 use crate::store::{Change, Record, Refused, Write};
@@ -50,7 +50,11 @@ impl DeleteOptions {
         if policy.is_some() && orphan.is_some() {
             let detail = "orphanDependents and propagationPolicy can not both be given";
             let given = policy.unwrap_or_default();
-            return Err(refused(FieldError::invalid(Path::new("propagationPolicy"), given.into(), detail)));
+            return Err(refused(FieldError::invalid(
+                Path::new("propagationPolicy"),
+                given.into(),
+                detail,
+            )));
         }
         let propagation = match (policy.as_deref(), orphan) {
             (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
@@ -60,9 +64,10 @@ impl DeleteOptions {
             (Some(other), _) => return Err(unknown_policy(other)),
         };
         let grace = match query("gracePeriodSeconds") {
-            Some(text) => Some(text.parse().map_err(|_| {
-                Status::bad_request(format!("gracePeriodSeconds: {text:?} is not a number"))
-            })?),
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| Status::bad_request(format!("gracePeriodSeconds: {text:?} is not a number")))?,
+            ),
             None => body["gracePeriodSeconds"].as_i64(),
         };
         let dry_run: Vec<&Value> = body["dryRun"].as_array().into_iter().flatten().collect();
@@ -70,7 +75,12 @@ impl DeleteOptions {
             let field = Path::new("dryRun");
             let supported = r#"supported values: "All""#;
             let problem = FieldProblem::NotSupported;
-            return Err(refused(FieldError::new(problem, field, Some(body["dryRun"].clone()), supported)));
+            return Err(refused(FieldError::new(
+                problem,
+                field,
+                Some(body["dryRun"].clone()),
+                supported,
+            )));
         }
         Ok(Self {
             propagation,
@@ -85,7 +95,12 @@ impl DeleteOptions {
 fn unknown_policy(given: &str) -> Status {
     let detail = r#"supported values: "Foreground", "Background", "Orphan", "nil""#;
     let field = Path::new("propagationPolicy");
-    refused(FieldError::new(FieldProblem::NotSupported, field, Some(given.into()), detail))
+    refused(FieldError::new(
+        FieldProblem::NotSupported,
+        field,
+        Some(given.into()),
+        detail,
+    ))
 }
 
 fn refused(error: FieldError) -> Status {
@@ -98,17 +113,15 @@ fn refused(error: FieldError) -> Status {
 }
 
 impl Api {
-    pub async fn delete(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        options: &DeleteOptions,
-    ) -> Result<Deleted> {
+    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
         let key = self.key(kind, namespace, name);
         loop {
             if kind.is("", "Namespace") && LASTING.contains(&name) {
-                return Err(Status::forbidden(kind.subject(), name, "this namespace may not be deleted"));
+                return Err(Status::forbidden(
+                    kind.subject(),
+                    name,
+                    "this namespace may not be deleted",
+                ));
             }
             let (version, live) = self.live(kind, namespace, name)?;
             check_preconditions(kind, name, &live, options)?;
@@ -118,17 +131,28 @@ impl Api {
             if !gone && next == live {
                 return Ok(Deleted::Marked(self.get(kind, namespace, name)?));
             }
+            if kind.generation && !metadata::is_deleting(&live) {
+                let generation = next["metadata"]["generation"].as_i64().unwrap_or_default();
+                next["metadata"]["generation"] = (generation + 1).into();
+            }
+            // Who deletes a pod is shown the mark even when nothing holds it.
+            let shown = if gone && kind.is("", "Pod") {
+                Some(self.draft(kind, next.clone())?)
+            } else {
+                None
+            };
             if gone {
                 // Watchers of a plain delete see the object as it was, not a mark that never stood.
                 next = live;
-            } else if kind.generation {
-                let generation = next["metadata"]["generation"].as_i64().unwrap_or_default();
-                next["metadata"]["generation"] = (generation + 1).into();
             }
             let draft = self.draft(kind, next)?;
             if options.dry_run {
                 let record = imagined(&draft, Some(version));
-                return Ok(if gone { Deleted::Gone(record) } else { Deleted::Marked(record) });
+                return Ok(if gone {
+                    Deleted::Gone(record)
+                } else {
+                    Deleted::Marked(record)
+                });
             }
             let change = if gone {
                 Change::Delete(version, draft)
@@ -141,7 +165,7 @@ impl Api {
                 guard: None,
             };
             match self.store.commit(write).await {
-                Ok(record) if gone => return Ok(Deleted::Gone(record)),
+                Ok(record) if gone => return Ok(Deleted::Gone(under(record, shown))),
                 Ok(record) => return Ok(Deleted::Marked(record)),
                 // A delete that named no version means whatever is there.
                 Err(Refused::Stale) => {}
@@ -154,18 +178,17 @@ impl Api {
     fn mark(&self, kind: &Kind, object: &mut Value, options: &DeleteOptions) {
         let grace = grace(kind, object, options);
         let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        let shorter = before.is_none_or(|before| grace < before);
+        let is_namespace = kind.is("", "Namespace");
+        let shorter = !is_namespace && before.is_none_or(|before| grace < before);
         if !metadata::is_deleting(object) || shorter {
             let at = self.clock.now();
             let at = at.checked_add(SignedDuration::from_secs(grace)).unwrap_or(at);
-            object["metadata"]["deletionTimestamp"] =
-                at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
-            object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+            object["metadata"]["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+            if !is_namespace {
+                object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+            }
         }
-        let mut finalizers: Vec<String> = metadata::finalizers(object)
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+        let mut finalizers: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         if let Some(propagation) = options.propagation {
             finalizers.retain(|f| f != FOREGROUND && f != ORPHAN);
             match propagation {
@@ -181,7 +204,7 @@ impl Api {
             finalizers.push(CLEANUP.to_owned());
         }
         metadata::set_finalizers(object, &finalizers);
-        if kind.is("", "Namespace") {
+        if is_namespace {
             object["status"]["phase"] = "Terminating".into();
         }
     }
@@ -209,12 +232,7 @@ fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
     wanted.unwrap_or(30).max(0)
 }
 
-fn check_preconditions(
-    kind: &Kind,
-    name: &str,
-    live: &Value,
-    options: &DeleteOptions,
-) -> Result<()> {
+fn check_preconditions(kind: &Kind, name: &str, live: &Value, options: &DeleteOptions) -> Result<()> {
     let differs = |given: &Option<String>, field: &str| {
         let found = live["metadata"][field].as_str().unwrap_or_default();
         let given = given.as_deref().filter(|given| *given != found)?;

@@ -50,7 +50,10 @@ pub fn keep(new: &mut Value, live: &Value) {
 pub fn forged(new: &Value, live: &Value) -> Vec<FieldError> {
     let marks = [
         ("deletionTimestamp", "field is immutable"),
-        ("deletionGracePeriodSeconds", "field is immutable; may only be changed via deletion"),
+        (
+            "deletionGracePeriodSeconds",
+            "field is immutable; may only be changed via deletion",
+        ),
     ];
     let is_forged = |field: &str| live["metadata"][field].is_null() && !new["metadata"][field].is_null();
     marks
@@ -82,6 +85,9 @@ pub fn wants_other(kind: &Kind, new: &Value, live: &Value) -> bool {
     };
     match &kind.custom {
         Some(_) => strip(new) != strip(live),
+        None if kind.is("apps", "Deployment") => {
+            new["spec"] != live["spec"] || new["metadata"]["annotations"] != live["metadata"]["annotations"]
+        }
         None => new["spec"] != live["spec"],
     }
 }
@@ -108,12 +114,11 @@ pub fn is_deleting(object: &Value) -> bool {
 /// Nothing holds it any more: an update that reaches this state removes the object.
 pub fn can_go(kind: &Kind, object: &Value) -> bool {
     let held_by_namespace = kind.is("", "Namespace")
-        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        && object["spec"]["finalizers"]
+            .as_array()
+            .is_some_and(|list| !list.is_empty());
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    is_deleting(object)
-        && finalizers(object).is_empty()
-        && grace.unwrap_or_default() == 0
-        && !held_by_namespace
+    is_deleting(object) && finalizers(object).is_empty() && grace.unwrap_or_default() == 0 && !held_by_namespace
 }
 
 /// Whoever is being deleted takes no new finalizers.

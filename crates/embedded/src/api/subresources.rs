@@ -10,14 +10,7 @@ use crate::store::Record;
 
 impl Api {
     /// Gives a pod its node. Twice is a conflict, even to the same node.
-    pub async fn bind(
-        &self,
-        pods: &Kind,
-        namespace: &str,
-        name: &str,
-        binding: &Value,
-        writer: &Writer,
-    ) -> Result<()> {
+    pub async fn bind(&self, pods: &Kind, namespace: &str, name: &str, binding: &Value, writer: &Writer) -> Result<()> {
         let target = &binding["target"];
         let node = target["name"].as_str().unwrap_or_default();
         let kind = target["kind"].as_str().unwrap_or("Node");
@@ -66,14 +59,7 @@ impl Api {
         Ok(())
     }
 
-    pub async fn evict(
-        &self,
-        pods: &Kind,
-        namespace: &str,
-        name: &str,
-        eviction: &Value,
-        dry_run: bool,
-    ) -> Result<()> {
+    pub async fn evict(&self, pods: &Kind, namespace: &str, name: &str, eviction: &Value, dry_run: bool) -> Result<()> {
         let mut options = DeleteOptions::parse(&eviction["deleteOptions"], |_| None)?;
         options.dry_run |= dry_run;
         self.delete(pods, namespace, name, &options).await?;
@@ -96,6 +82,10 @@ impl Api {
             "spec": {"replicas": number(&paths.spec_replicas)},
             "status": {"replicas": number(&paths.status_replicas)},
         });
+        if scale["spec"]["replicas"] == 0 {
+            // Go leaves a zero out here.
+            scale["spec"] = json!({});
+        }
         let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
         if let Some(selector) = selector {
             // Custom resources give the selector as text, built-in kinds as an object.
@@ -142,7 +132,11 @@ impl Api {
         let finalizers = object["spec"]["finalizers"].clone();
         let updated = self.change(kind, "", name, writer, usize::MAX, |live| {
             let mut namespace = live.clone();
-            namespace["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers.clone() };
+            namespace["spec"]["finalizers"] = if finalizers.is_null() {
+                json!([])
+            } else {
+                finalizers.clone()
+            };
             Ok(namespace)
         });
         Ok(updated.await?.record)

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Api, Writer, imagined, metadata, name_of};
+use super::{Api, Writer, imagined, metadata, name_of, under};
 use crate::kinds::Kind;
 use crate::patch::{self, PatchKind};
-use crate::status::{FieldError, Path, Result, Status};
+use crate::status::{FieldError, Path, Result, Status, Subject};
 use crate::store::{Change, Guard, Record, Refused, Write};
 use crate::{rules, schema};
 
@@ -18,10 +18,7 @@ pub struct Updated {
 
 impl Updated {
     fn changed(record: Record) -> Self {
-        Self {
-            record,
-            created: false,
-        }
+        Self { record, created: false }
     }
 }
 
@@ -35,21 +32,24 @@ impl Api {
         writer: &Writer,
     ) -> Result<Record> {
         let given = version_of(&object);
-        if given.is_none() && (kind.custom.is_some() || kind.kind == "CustomResourceDefinition") {
+        let conditional = kind.custom.is_some() || matches!(kind.kind.as_str(), "CustomResourceDefinition" | "Lease");
+        if given.is_none() && conditional {
             let field = Path::new("metadata.resourceVersion");
             let error = FieldError::invalid(field, 0.into(), "must be specified for an update");
-            return Err(Status::invalid(kind.subject(), name, &[error]));
+            let subject = Subject {
+                kind: &kind.plural,
+                ..kind.subject()
+            };
+            return Err(Status::invalid(subject, name, &[error]));
         }
-        if let Some(given) = &given
-            && given.parse::<u64>().is_err()
-        {
-            let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
-            return Err(Status::unclassified(why));
-        }
+        check_number(given.as_deref())?;
         let attempts = if given.is_some() { 1 } else { usize::MAX };
         let updated = self
             .change(kind, namespace, name, writer, attempts, |live| {
-                if given.as_deref().is_some_and(|given| Some(given) != live["metadata"]["resourceVersion"].as_str()) {
+                if given
+                    .as_deref()
+                    .is_some_and(|given| Some(given) != live["metadata"]["resourceVersion"].as_str())
+                {
                     return Err(Status::stale(kind.subject(), name));
                 }
                 Ok(object.clone())
@@ -81,6 +81,12 @@ impl Api {
                     PatchKind::Apply => live.clone(),
                 };
                 let new = check(patched)?;
+                check_number(version_of(&new).as_deref())?;
+                let uid = &new["metadata"]["uid"];
+                if uid.is_string() && *uid != live["metadata"]["uid"] {
+                    let error = FieldError::invalid(Path::new("metadata.uid"), uid.clone(), "field is immutable");
+                    return Err(Status::invalid(kind.subject(), name, &[error]));
+                }
                 // A version in the patch is a condition; one that the patch left alone equals the live one.
                 if version_of(&new).as_deref() != live["metadata"]["resourceVersion"].as_str() {
                     return Err(Status::stale(kind.subject(), name));
@@ -118,10 +124,12 @@ impl Api {
             )?;
             let outcome = match found {
                 Ok((_, live)) => {
-                    if version_of(&applied).is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str()) {
+                    if version_of(&applied)
+                        .is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str())
+                    {
                         return Err(Status::stale(kind.subject(), name));
                     }
-                    self.replace(kind, namespace, name, live, merged, writer, false).await
+                    self.replace(kind, live, merged, writer, false).await
                 }
                 Err(missing) => {
                     if !writer.subresource.is_empty() {
@@ -133,7 +141,11 @@ impl Api {
                         )));
                     }
                     if version_of(&applied).is_some() {
-                        return Err(Status::conflict(kind.subject(), name, "resourceVersion must not be set for create"));
+                        return Err(Status::conflict(
+                            kind.subject(),
+                            name,
+                            "resourceVersion must not be set for create",
+                        ));
                     }
                     if kind.namespaced {
                         self.check_namespace(kind, namespace, name)?;
@@ -172,7 +184,7 @@ impl Api {
         for attempt in 1.. {
             let (_, live) = self.live(kind, namespace, name)?;
             let new = next(&live)?;
-            match self.replace(kind, namespace, name, live, new, writer, true).await {
+            match self.replace(kind, live, new, writer, true).await {
                 Err(Lost::Race) if attempt < attempts => {}
                 Err(lost) => return Err(lost.status(kind, name)),
                 Ok(record) => return Ok(Updated::changed(record)),
@@ -185,19 +197,16 @@ impl Api {
     async fn replace(
         &self,
         kind: &Kind,
-        namespace: &str,
-        name: &str,
         live: Value,
         mut new: Value,
         writer: &Writer,
         track: bool,
     ) -> Result<Record, Lost> {
+        let name = name_of(&live);
         let given = new["metadata"]["uid"].as_str().unwrap_or_default();
         let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
         if !given.is_empty() && given != uid {
-            let why = format!(
-                "Precondition failed: UID in precondition: {given}, UID in object meta: {uid}"
-            );
+            let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
             return Err(Status::conflict(kind.subject(), name, why).into());
         }
         confine(kind, &mut new, &live, &writer.subresource);
@@ -207,23 +216,27 @@ impl Api {
         }
         metadata::keep(&mut new, &live);
         self.accept_change(kind, &mut new, &live, writer)?;
-        if track {
+        // A binding is nobody's field to manage.
+        if track && writer.subresource != "binding" {
             self.track(kind, Some(&live), &mut new, writer);
         } else {
             patch::restore_times(&live, &mut new);
         }
+        let namespace = live["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = self.key(kind, namespace, name);
         let version = version_of(&live).and_then(|v| v.parse().ok()).unwrap_or_default();
         let goes = metadata::can_go(kind, &new);
         if new == live && !goes {
-            return self.get(kind, namespace, name).map_err(Lost::Refused);
+            return self.get(kind, &key.namespace, &key.name).map_err(Lost::Refused);
         }
         let draft = self.draft(kind, new)?;
         if writer.dry_run {
             return Ok(imagined(&draft, Some(version)));
         }
+        // Who takes the last hold off is shown what that made; watchers see the object as it last stood.
+        let shown = goes.then(|| draft.clone());
         let change = if goes {
-            Change::Delete(version, draft)
+            Change::Delete(version, self.draft(kind, live)?)
         } else {
             Change::Update(version, draft)
         };
@@ -235,19 +248,13 @@ impl Api {
             guard,
         };
         match self.store.commit(write).await {
-            Ok(record) => Ok(record),
+            Ok(record) => Ok(under(record, shown)),
             Err(Refused::Stale) => Err(Lost::Race),
             Err(refused) => Err(self.refused(kind, &key, refused).into()),
         }
     }
 
-    fn accept_change(
-        &self,
-        kind: &Kind,
-        new: &mut Value,
-        live: &Value,
-        writer: &Writer,
-    ) -> Result<()> {
+    fn accept_change(&self, kind: &Kind, new: &mut Value, live: &Value, writer: &Writer) -> Result<()> {
         let mut errors = Vec::new();
         if let Some(custom) = &kind.custom {
             custom.rules.default(new);
@@ -255,7 +262,9 @@ impl Api {
             rules::default(kind, new);
             rules::readmit(kind, new);
         }
-        if metadata::wants_other(kind, new, live) && (kind.generation || kind.custom.is_some()) {
+        let counted = kind.generation || kind.custom.is_some();
+        // A pod's node is not what somebody wants of it.
+        if counted && writer.subresource != "binding" && metadata::wants_other(kind, new, live) {
             let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
             new["metadata"]["generation"] = (generation + 1).into();
         }
@@ -328,6 +337,9 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
             keep(new, &field);
         }
     }
+    if kind.is("", "Pod") && new["status"]["qosClass"].is_null() {
+        new["status"]["qosClass"] = live["status"]["qosClass"].clone();
+    }
     if let Some(managed) = managed {
         new["metadata"]["managedFields"] = managed;
     }
@@ -348,6 +360,17 @@ fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
         if let Some(metadata) = metadata {
             metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
         }
+    }
+}
+
+/// A version is for clients to compare, but that it is a number the server knows.
+fn check_number(version: Option<&str>) -> Result<()> {
+    match version {
+        Some(given) if given.parse::<u64>().is_err() => {
+            let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
+            Err(Status::unclassified(why))
+        }
+        _ => Ok(()),
     }
 }
 

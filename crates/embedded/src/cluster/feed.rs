@@ -86,6 +86,8 @@ where
         let follow = async {
             let mut events = watcher(self.api.clone(), watcher::Config::default())
                 .default_backoff()
+                // No loop reads who wrote which field, and it is half of a small object.
+                .modify(|object| object.managed_fields_mut().clear())
                 .boxed();
             loop {
                 match events.try_next().await {

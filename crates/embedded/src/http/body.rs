@@ -6,11 +6,11 @@ use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
-use super::params::FieldValidation;
 use super::Call;
+use super::params::FieldValidation;
+use crate::api::name_of;
 use crate::kinds::Kind;
 use crate::shape::strict;
-use crate::api::name_of;
 use crate::status::{FieldError, Path, Result, Status, Subject};
 use crate::{protobuf, shape};
 
@@ -64,10 +64,12 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Sent> {
 
 pub fn parse_json(bytes: &[u8]) -> Result<Sent> {
     let parsed = strict::parse_json(bytes);
-    let (value, duplicates) = parsed.map_err(|error| {
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-    })?;
-    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    let (value, duplicates) =
+        parsed.map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?;
+    let duplicates = duplicates
+        .iter()
+        .map(|path| format!("duplicate field {path:?}"))
+        .collect();
     Ok(Sent { value, duplicates })
 }
 
@@ -81,7 +83,8 @@ pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
             if let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() {
                 let key = key.as_deref().unwrap_or_default();
                 duplicates.push(format!("line {}: key {key:?} already set in map", location.line()));
-                let last = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
+                let last =
+                    serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
                 serde_saphyr::from_str_with_options(text, last)
             } else {
                 Err(error)
@@ -133,10 +136,7 @@ fn strictly(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
         }
         None => strict::normalize(object, &kind.shape, &kind.version, &kind.kind)?,
     };
-    Ok(unknown
-        .iter()
-        .map(|path| format!("unknown field {path:?}"))
-        .collect())
+    Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
 }
 
 fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
@@ -149,7 +149,11 @@ fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
     let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
     let (version, name) = (text("apiVersion"), text("kind"));
     if kind.custom.is_some() && !name.is_empty() && name != kind.kind && version == expected {
-        let error = FieldError::invalid(Path::new("kind"), name.as_str().into(), format!("must be {}", kind.kind));
+        let error = FieldError::invalid(
+            Path::new("kind"),
+            name.as_str().into(),
+            format!("must be {}", kind.kind),
+        );
         let subject = Subject {
             kind: &name,
             ..kind.subject()

@@ -22,7 +22,11 @@ use crate::store::{Place, Range, Record, TooOld};
 use crate::table::{Include, Table};
 
 pub fn get(front: &Front, call: &Call) -> Result<Response> {
-    if let Some(asked) = call.params.version()? {
+    if let Some(asked) = call
+        .params
+        .version()
+        .map_err(|status| Status::unclassified(status.message))?
+    {
         not_in_the_future(&front.api, asked)?;
     }
     let record = front.api.get(&call.kind, call.target.namespace(), &call.target.name)?;
@@ -50,29 +54,27 @@ pub fn list(front: &Front, call: &Call) -> Result<Response> {
     }
     let kind = &call.kind;
     match call.form {
-        Form::Whole if kind.conversion == Conversion::None => {
-            Ok(stream_list(kind, &metadata, found.records))
-        }
+        Form::Whole if kind.conversion == Conversion::None => Ok(stream_list(kind, &metadata, found.records)),
         Form::Whole => {
             let items = decoded(&front.api, kind, &found.records)?;
-            Ok(answer::json(200, &value!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items})))
+            Ok(answer::json(
+                200,
+                &value!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items}),
+            ))
         }
         Form::Metadata => {
             let objects = decoded(&front.api, kind, &found.records)?;
             let items: Vec<Value> = objects.iter().map(answer::partial).collect();
-            Ok(answer::json(200, &value!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items})))
+            Ok(answer::json(
+                200,
+                &value!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items}),
+            ))
         }
         Form::Table(include) => tabled(front, kind, &found.records, include, metadata),
     }
 }
 
-fn tabled(
-    front: &Front,
-    kind: &Kind,
-    records: &[Record],
-    include: Include,
-    metadata: Value,
-) -> Result<Response> {
+fn tabled(front: &Front, kind: &Kind, records: &[Record], include: Include, metadata: Value) -> Result<Response> {
     let table = Table::new(kind);
     let now = front.api.clock.now();
     let objects = decoded(&front.api, kind, records)?;
@@ -183,16 +185,22 @@ fn find_one(api: &Api, call: &Call, matcher: &Matcher, name: &str) -> Found {
     let record = api.get(&call.kind, call.target.namespace(), name).ok();
     Found {
         version,
-        records: record.into_iter().filter(|record| matcher.matches(&record.body)).collect(),
+        records: record
+            .into_iter()
+            .filter(|record| matcher.matches(&record.body))
+            .collect(),
         next: None,
         remaining: None,
     }
 }
 
 pub fn matcher(call: &Call) -> Result<Matcher> {
-    let name = (!call.target.name.is_empty()).then(|| format!("metadata.name={}", call.target.name));
-    let field = name.as_deref().or(call.params.field_selector.as_deref());
-    Matcher::new(call.params.label_selector.as_deref(), field, &call.kind)
+    let params = &call.params;
+    Matcher::new(
+        params.label_selector.as_deref(),
+        params.field_selector.as_deref(),
+        &call.kind,
+    )
 }
 
 /// `Some` for a list as of a version; an older one than now is fine for everybody else.
@@ -214,7 +222,12 @@ fn exact_version(api: &Api, params: &Params) -> Result<Option<u64>> {
         (Some(other), _) => {
             let problem = crate::status::FieldProblem::NotSupported;
             let detail = r#"supported values: "Exact", "NotOlderThan", """#;
-            return Err(options_invalid(FieldError::new(problem, field, Some(other.into()), detail)));
+            return Err(options_invalid(FieldError::new(
+                problem,
+                field,
+                Some(other.into()),
+                detail,
+            )));
         }
     };
     if let Some(asked) = asked {

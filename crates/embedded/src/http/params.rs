@@ -96,13 +96,13 @@ impl Params {
     }
 }
 
-fn number<T: std::str::FromStr>(text: Option<String>, name: &str) -> Result<Option<T>> {
-    text.map(|text| {
-        text.parse().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({name})"))
-        })
-    })
-    .transpose()
+/// A number below zero counts as none.
+fn number<T: TryFrom<i64>>(text: Option<String>, name: &str) -> Result<Option<T>> {
+    let Some(text) = text else { return Ok(None) };
+    let number: i64 = text
+        .parse()
+        .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({name})")))?;
+    Ok(T::try_from(number).ok())
 }
 
 fn unsupported(field: &str, given: &str, supported: &str) -> Status {

@@ -7,13 +7,14 @@ use serde_json::{Value, json as value};
 
 use super::path::Target;
 use super::{Front, answer, body};
-use crate::status::{Result, Status, Subject};
+use crate::status::{Result, Status};
 
+/// What is asked, and the kind in which it is asked and answered.
 #[derive(Clone, Copy)]
 pub enum Review {
-    Access,
-    Rules,
-    Myself,
+    Access(&'static str),
+    Rules(&'static str),
+    Myself(&'static str),
     Bindings,
 }
 
@@ -21,37 +22,49 @@ pub const USER: &str = "berth-admin";
 
 pub fn find(target: &Target) -> Option<Review> {
     match (target.group.as_str(), target.resource.as_str()) {
-        ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews") => Some(Review::Access),
-        ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Review::Rules),
-        ("authentication.k8s.io", "selfsubjectreviews") => Some(Review::Myself),
+        ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Review::Access("SelfSubjectAccessReview")),
+        ("authorization.k8s.io", "subjectaccessreviews") => Some(Review::Access("SubjectAccessReview")),
+        ("authorization.k8s.io", "localsubjectaccessreviews") => Some(Review::Access("LocalSubjectAccessReview")),
+        ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Review::Rules("SelfSubjectRulesReview")),
+        ("authentication.k8s.io", "selfsubjectreviews") => Some(Review::Myself("SelfSubjectReview")),
         ("", "bindings") => Some(Review::Bindings),
         _ => None,
     }
 }
 
 pub async fn answer(front: &Front, review: Review, parts: &Parts, content: Body) -> Result<Response> {
-    let subject = Subject {
-        group: "",
-        resource: "reviews",
-        kind: "Review",
-    };
     if parts.method != http::Method::POST {
-        return Err(Status::method_not_allowed(subject));
+        return Err(Status::method_not_allowed());
     }
     let bytes = body::read(content).await?;
     let mut object: Value = body::parse(&parts.headers, &bytes)?.value;
-    match review {
-        Review::Access => object["status"] = value!({"allowed": true, "reason": "the one user of this server may do everything"}),
-        Review::Rules => {
-            object["status"] = value!({
+    if !object.is_object() {
+        return Err(Status::bad_request(
+            "couldn't get version/kind: the body is not an object",
+        ));
+    }
+    let (version, kind, status) = match review {
+        Review::Access(kind) => {
+            let status = value!({"allowed": true, "reason": "the one user of this server may do everything"});
+            ("authorization.k8s.io/v1", kind, status)
+        }
+        Review::Rules(kind) => {
+            let status = value!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
                 "incomplete": false,
             });
+            ("authorization.k8s.io/v1", kind, status)
         }
-        Review::Myself => object["status"] = value!({"userInfo": {"username": USER, "groups": ["system:masters", "system:authenticated"]}}),
+        Review::Myself(kind) => {
+            let status = value!({"userInfo": {"username": USER, "groups": ["system:masters", "system:authenticated"]}});
+            ("authentication.k8s.io/v1", kind, status)
+        }
         Review::Bindings => return bind(front, parts, &object).await,
-    }
+    };
+    object["apiVersion"] = version.into();
+    object["kind"] = kind.into();
+    object["status"] = status;
     Ok(answer::json(201, &object))
 }
 
@@ -59,9 +72,16 @@ pub async fn answer(front: &Front, review: Review, parts: &Parts, content: Body)
 async fn bind(front: &Front, parts: &Parts, binding: &Value) -> Result<Response> {
     let segments: Vec<&str> = parts.uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let target = Target::parse(&segments).ok_or_else(Status::no_such_path)?;
-    let pods = front.api.registry.find("", "v1", "pods").ok_or_else(Status::no_such_path)?;
+    let pods = front
+        .api
+        .registry
+        .find("", "v1", "pods")
+        .ok_or_else(Status::no_such_path)?;
     let name = crate::api::name_of(binding);
     let writer = crate::api::Writer::server();
-    front.api.bind(&pods, target.namespace(), name, binding, &writer).await?;
+    front
+        .api
+        .bind(&pods, target.namespace(), name, binding, &writer)
+        .await?;
     Ok(answer::success(201, None))
 }

@@ -27,6 +27,9 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread out again.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
+/// After a piece a watcher rests this long; what happens meanwhile goes out together. A quiet watch answers at once, and in a storm each
+/// watcher costs a few hundred wake-ups and packets a second, not one for every write.
+const REST: Duration = Duration::from_millis(3);
 /// Events taken from the history at a time.
 const BATCH: usize = 256;
 
@@ -68,6 +71,7 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
         changed,
         ready,
         ended: false,
+        rested: None,
         end,
         bookmark_at: next_bookmark(end),
         stop: front.stop.clone(),
@@ -98,6 +102,7 @@ struct Stream {
     changed: tokio::sync::watch::Receiver<u64>,
     ready: VecDeque<Bytes>,
     ended: bool,
+    rested: Option<Instant>,
     end: Instant,
     bookmark_at: Instant,
     stop: tokio_util::sync::CancellationToken,
@@ -111,25 +116,42 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
         if stream.ended {
             return None;
         }
+        if let Some(until) = stream.rested.take() {
+            tokio::select! {
+                () = stream.stop.cancelled() => return None,
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
         // Marked before the read: a change during the read wakes us again.
         stream.changed.borrow_and_update();
         match stream.watcher.advance() {
-            Ok(chunk) if !chunk.is_empty() => return Some((Ok(chunk), stream)),
+            Ok(lines) if !lines.is_empty() => {
+                stream.rested = Some(Instant::now() + REST);
+                stream.ready = lines;
+                continue;
+            }
             Ok(_) => {}
             Err(too_old) => {
                 stream.ended = true;
                 return Some((Ok(gone(too_old)), stream));
             }
         }
+        let bookmark_at = stream.watcher.bookmarks.then_some(stream.bookmark_at);
+        let next = bookmark_at.map_or(stream.end, |at| at.min(stream.end));
         tokio::select! {
             biased;
             () = stream.stop.cancelled() => return None,
             changed = stream.changed.changed() => changed.ok()?,
-            () = tokio::time::sleep_until(stream.end) => return None,
-            () = tokio::time::sleep_until(stream.bookmark_at), if stream.watcher.bookmarks => {
+            () = tokio::time::sleep_until(next) => {
+                if next == stream.end {
+                    return None;
+                }
                 stream.bookmark_at = next_bookmark(stream.end);
-                let bookmark = stream.watcher.bookmark(false);
-                stream.ready.push_back(bookmark);
+                // Other kinds have moved on meanwhile. A watch that is too old by now is told so in the next turn.
+                if let Ok(lines) = stream.watcher.advance() {
+                    stream.ready = lines;
+                    stream.ready.push_back(stream.watcher.bookmark(false));
+                }
             }
         }
     }
@@ -187,47 +209,29 @@ impl Watcher {
         Ok(chunks)
     }
 
-    /// What has happened since the cursor, as one piece; empty when nothing that this watcher sees has.
-    fn advance(&mut self) -> Result<Bytes, TooOld> {
+    /// What has happened since the cursor, line by line; empty when nothing that this watcher sees has. Lines that need no conversion are
+    /// the bytes that all watchers share: nothing is copied for one more of them.
+    fn advance(&mut self) -> Result<VecDeque<Bytes>, TooOld> {
         loop {
             let since = self.api.store.since(&self.table, self.cursor, BATCH)?;
-            let full = since.events.len() == BATCH;
-            let chunk = self.encode_all(&since.events);
+            let lines: VecDeque<Bytes> = since.events.iter().filter_map(|event| self.line(event)).collect();
             self.cursor = since.version;
-            if !chunk.is_empty() || !full {
-                return Ok(chunk);
+            if !lines.is_empty() || since.events.len() < BATCH {
+                return Ok(lines);
             }
         }
     }
 
-    fn encode_all(&mut self, events: &[Arc<Event>]) -> Bytes {
-        let plain = self.form == Form::Whole
-            && self.kind.conversion == Conversion::None
-            && self.matcher.is_everything();
-        let mut one: Option<Bytes> = None;
-        let mut many = BytesMut::new();
-        for event in events {
-            if self.namespace.as_deref().is_some_and(|n| n != &*event.key.namespace) {
-                continue;
-            }
-            let line = if plain {
-                event.line()
-            } else if let Some((kind, record)) = self.seen(event) {
-                self.encode(kind, &record)
-            } else {
-                continue;
-            };
-            match one.take() {
-                None if many.is_empty() => one = Some(line),
-                None => many.extend_from_slice(&line),
-                Some(first) => {
-                    many.extend_from_slice(&first);
-                    many.extend_from_slice(&line);
-                }
-            }
+    fn line(&mut self, event: &Event) -> Option<Bytes> {
+        if self.namespace.as_deref().is_some_and(|n| n != &*event.key.namespace) {
+            return None;
         }
-        // The usual case, one event, goes out as the bytes that all watchers share.
-        one.unwrap_or_else(|| many.freeze())
+        let plain = self.form == Form::Whole && self.kind.conversion == Conversion::None;
+        if plain && self.matcher.is_everything() {
+            return Some(event.line());
+        }
+        let (kind, record) = self.seen(event)?;
+        Some(self.encode(kind, &record))
     }
 
     /// The event as a selector sees it: an object can come into sight, or leave it, without being created or deleted.
@@ -279,12 +283,14 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, initial_events_end: bool) -> Bytes {
-        let mut metadata = value!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        let mut metadata = value!({"resourceVersion": self.cursor.to_string()});
         if initial_events_end {
             metadata["annotations"] = value!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.form {
-            Form::Whole => value!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata}),
+            Form::Whole => {
+                value!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
+            }
             Form::Metadata => answer::partial(&value!({"metadata": metadata})),
             Form::Table(_) => {
                 let row = value!({"cells": [], "object": answer::partial(&value!({"metadata": metadata}))});

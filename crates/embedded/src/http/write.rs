@@ -95,17 +95,15 @@ async fn read_patch(call: &Call, body: Body) -> Result<(PatchKind, Sent)> {
     let sent = match how {
         PatchKind::Apply => body::parse_yaml(&bytes)?,
         PatchKind::Json => {
-            let value = serde_json::from_slice(&bytes).map_err(|error| {
-                Status::bad_request(format!("error decoding patch: {error}"))
-            })?;
+            let value = serde_json::from_slice(&bytes)
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
             Sent {
                 value,
                 duplicates: Vec::new(),
             }
         }
-        PatchKind::Merge | PatchKind::Strategic => body::parse_json(&bytes).map_err(|status| {
-            Status::bad_request(format!("error decoding patch: {}", status.message))
-        })?,
+        PatchKind::Merge | PatchKind::Strategic => body::parse_json(&bytes)
+            .map_err(|status| Status::bad_request(format!("error decoding patch: {}", status.message)))?,
     };
     Ok((how, sent))
 }
@@ -113,11 +111,16 @@ async fn read_patch(call: &Call, body: Body) -> Result<(PatchKind, Sent)> {
 fn check_applied(call: &Call, applied: &Value) -> Result<()> {
     if call.params.field_manager.is_none() {
         let field = Path::new("fieldManager");
-        return Err(patch_options(FieldError::required(field, "is required for apply patch")));
+        return Err(patch_options(FieldError::required(
+            field,
+            "is required for apply patch",
+        )));
     }
     for (field, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
         if applied[field].as_str().unwrap_or_default().is_empty() {
-            return Err(Status::bad_request(format!("Object '{shown}' is missing in what is applied")));
+            return Err(Status::bad_request(format!(
+                "Object '{shown}' is missing in what is applied"
+            )));
         }
     }
     if name_of(applied).is_empty() {
@@ -179,7 +182,10 @@ pub async fn finalize(front: &Front, call: &Call, body: Body) -> Result<Response
     let bytes = body::read(body).await?;
     let object = body::parse(&call.headers, &bytes)?.value;
     let writer = writer(call)?;
-    let record = front.api.finalize(&call.kind, &call.target.name, &object, &writer).await?;
+    let record = front
+        .api
+        .finalize(&call.kind, &call.target.name, &object, &writer)
+        .await?;
     answer::object(&front.api, &call.kind, &record, call.form, 200)
 }
 
@@ -206,7 +212,10 @@ async fn scaled(front: &Front, call: &Call, next: impl Fn(&Value) -> Result<Valu
         check_place(call, &scale)?;
         Ok(scale)
     };
-    let record = front.api.set_scale(&call.kind, namespace, name, checked, &writer).await?;
+    let record = front
+        .api
+        .set_scale(&call.kind, namespace, name, checked, &writer)
+        .await?;
     Ok(answer::json(200, &list::scale_of(&front.api, &call.kind, &record)?))
 }
 
@@ -217,7 +226,9 @@ pub async fn delete(front: &Front, call: &Call, body: Body) -> Result<Response> 
     match front.api.delete(kind, namespace, name, &options).await? {
         Deleted::Marked(record) => answer::object(&front.api, kind, &record, call.form, 200),
         // These kinds answer with what they were, as in Kubernetes; all others with a Status.
-        Deleted::Gone(record) if matches!(kind.kind.as_str(), "Pod" | "Service" | "ServiceAccount") && kind.custom.is_none() => {
+        Deleted::Gone(record)
+            if matches!(kind.kind.as_str(), "Pod" | "Service" | "ServiceAccount") && kind.custom.is_none() =>
+        {
             answer::object(&front.api, kind, &record, Form::Whole, 200)
         }
         Deleted::Gone(record) => {
@@ -238,17 +249,22 @@ pub async fn delete_all(front: &Front, call: &Call, body: Body) -> Result<Respon
     for record in &found.records {
         let object = front.api.decode(&call.kind, record)?;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        match front.api.delete(&call.kind, namespace, name_of(&object), &options).await {
-            Ok(Deleted::Gone(record) | Deleted::Marked(record)) => {
-                items.push(front.api.decode(&call.kind, &record)?);
-            }
+        match front
+            .api
+            .delete(&call.kind, namespace, name_of(&object), &options)
+            .await
+        {
+            Ok(_) => items.push(object),
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
     let kind = format!("{}List", call.kind.kind);
     let metadata = value!({"resourceVersion": found.version.to_string()});
-    Ok(answer::json(200, &value!({"kind": kind, "apiVersion": call.kind.api_version(), "metadata": metadata, "items": items})))
+    Ok(answer::json(
+        200,
+        &value!({"kind": kind, "apiVersion": call.kind.api_version(), "metadata": metadata, "items": items}),
+    ))
 }
 
 async fn delete_options(call: &Call, body: Body) -> Result<DeleteOptions> {
@@ -267,7 +283,10 @@ async fn delete_options(call: &Call, body: Body) -> Result<DeleteOptions> {
 
 /// The field manager is the one that was named, else the client's program, as kube-apiserver takes it.
 fn writer(call: &Call) -> Result<Writer> {
-    let agent = call.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let agent = call
+        .headers
+        .get(header::USER_AGENT)
+        .and_then(|value| value.to_str().ok());
     let program = agent.and_then(|agent| agent.split('/').next()).unwrap_or("unknown");
     let manager: String = match call.params.field_manager.as_deref() {
         Some(name) => checked_manager(name)?,
@@ -285,7 +304,12 @@ fn checked_manager(name: &str) -> Result<String> {
     let field = Path::new("fieldManager");
     if name.len() > 128 {
         let detail = "may not be more than 128 bytes";
-        return Err(patch_options(FieldError::new(FieldProblem::TooLong, field, None, detail)));
+        return Err(patch_options(FieldError::new(
+            FieldProblem::TooLong,
+            field,
+            None,
+            detail,
+        )));
     }
     if name.chars().any(char::is_control) {
         let detail = "has a character that can not be printed";
@@ -301,11 +325,6 @@ fn namespace_of(call: &Call, object: &Value) -> Result<String> {
         return Ok(String::new());
     }
     let namespace = call.target.namespace();
-    if namespace.is_empty() {
-        return Err(Status::bad_request(
-            "an empty namespace may not be set during creation",
-        ));
-    }
     if !given.is_empty() && given != namespace {
         return Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",

@@ -46,10 +46,7 @@ impl Conversion {
     }
 }
 
-fn rename(
-    object: &mut Value,
-    direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
-) {
+fn rename(object: &mut Value, direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
     let Some(fields) = object.as_object_mut() else {
         return;
     };

@@ -14,6 +14,8 @@ use crate::store::{Range, Store};
 
 pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
+type Compiled = HashMap<(String, i64), Vec<Arc<Kind>>>;
+
 #[derive(Debug)]
 pub struct Registry {
     store: Store,
@@ -21,7 +23,7 @@ pub struct Registry {
     metadata: Arc<Shape>,
     current: RwLock<(u64, Arc<Vec<Arc<Kind>>>)>,
     /// By definition, as of its UID and generation: a schema is compiled when it changes, not whenever any definition does.
-    compiled: Mutex<HashMap<(String, i64), Vec<Arc<Kind>>>>,
+    compiled: Mutex<Compiled>,
 }
 
 impl Registry {
@@ -59,9 +61,7 @@ impl Registry {
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
-        let is = |kind: &&Arc<Kind>| {
-            kind.plural == plural && kind.group == group && kind.version == version
-        };
+        let is = |kind: &&Arc<Kind>| kind.plural == plural && kind.group == group && kind.version == version;
         let built_in = self.builtin.iter().find(is);
         built_in.or(self.kinds().iter().find(is)).cloned()
     }

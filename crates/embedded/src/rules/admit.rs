@@ -7,21 +7,70 @@ use crate::kinds::Kind;
 pub fn admit(kind: &Kind, object: &mut Value) {
     match kind.kind.as_str() {
         "Namespace" => {
-            let name = object["metadata"]["name"].clone();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             object["status"] = json!({"phase": "Active"});
         }
         "Pod" => pod(object),
-        "Service" if object["spec"]["clusterIP"].is_null() && object["spec"]["type"] != "ExternalName" => {
-            // Nothing here carries a Service's traffic, so no address is given that would lead nowhere.
-            object["spec"]["clusterIP"] = "None".into();
-            object["spec"]["clusterIPs"] = json!(["None"]);
-        }
+        "Service" if object["spec"]["type"] != "ExternalName" => service(&mut object["spec"]),
         _ => {}
     }
     if kind.status && kind.custom.is_none() && object["status"].is_null() {
-        object["status"] = json!({});
+        object["status"] = first_status(&kind.kind);
+    }
+}
+
+/// Nothing here carries a Service's traffic, so no address is given that would lead nowhere.
+fn service(spec: &mut Value) {
+    let address = if spec["clusterIP"].is_string() {
+        spec["clusterIP"].clone()
+    } else {
+        "None".into()
+    };
+    // Without a selector nothing says which families its endpoints have.
+    let (families, policy) = if spec["selector"].is_null() {
+        (json!(["IPv4", "IPv6"]), "RequireDualStack")
+    } else {
+        (json!(["IPv4"]), "SingleStack")
+    };
+    for (field, value) in [
+        ("clusterIPs", json!([address])),
+        ("clusterIP", address),
+        ("ipFamilies", families),
+        ("ipFamilyPolicy", policy.into()),
+    ] {
+        if spec[field].is_null() {
+            spec[field] = value;
+        }
+    }
+}
+
+/// What a status says before anybody has said anything.
+fn first_status(kind: &str) -> Value {
+    match kind {
+        "Service" => json!({"loadBalancer": {}}),
+        "ReplicaSet" => json!({"replicas": 0}),
+        "DaemonSet" => json!({
+            "currentNumberScheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "numberReady": 0,
+        }),
+        "Node" => json!({
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": {
+                "architecture": "",
+                "bootID": "",
+                "containerRuntimeVersion": "",
+                "kernelVersion": "",
+                "kubeProxyVersion": "",
+                "kubeletVersion": "",
+                "machineID": "",
+                "operatingSystem": "",
+                "osImage": "",
+                "systemUUID": "",
+            },
+        }),
+        _ => json!({}),
     }
 }
 
@@ -34,7 +83,6 @@ fn pod(object: &mut Value) {
     for (field, value) in [
         ("priority", json!(0)),
         ("preemptionPolicy", json!("PreemptLowerPriority")),
-        ("enableServiceLinks", json!(true)),
     ] {
         if spec[field].is_null() {
             spec[field] = value;
@@ -63,7 +111,8 @@ fn readmit_pod(object: &mut Value) {
             (all || toleration["key"] == key) && (effect.is_empty() || effect == "NoExecute")
         });
         if !tolerated {
-            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
     spec["tolerations"] = tolerations.into();

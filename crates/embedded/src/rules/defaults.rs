@@ -10,11 +10,23 @@ use crate::kinds::Kind;
 
 pub fn default(kind: &Kind, object: &mut Value) {
     match kind.kind.as_str() {
-        "Pod" => pod(&mut object["spec"]),
+        "Pod" => {
+            fill(&mut object["spec"], &json!({"enableServiceLinks": true}));
+            pod(&mut object["spec"]);
+            if object["status"].is_object() {
+                addresses(&mut object["status"]);
+            }
+        }
         "Deployment" => {
             let spec = &mut object["spec"];
-            fill(spec, &json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}}));
-            rolling(&mut spec["strategy"], &json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+            fill(
+                spec,
+                &json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}}),
+            );
+            rolling(
+                &mut spec["strategy"],
+                &json!({"maxSurge": "25%", "maxUnavailable": "25%"}),
+            );
             template(spec);
         }
         "ReplicaSet" => {
@@ -24,8 +36,15 @@ pub fn default(kind: &Kind, object: &mut Value) {
         "DaemonSet" => {
             let spec = &mut object["spec"];
             fill(spec, &json!({"revisionHistoryLimit": 10, "updateStrategy": {}}));
-            rolling(&mut spec["updateStrategy"], &json!({"maxSurge": 0, "maxUnavailable": 1}));
+            rolling(
+                &mut spec["updateStrategy"],
+                &json!({"maxSurge": 0, "maxUnavailable": 1}),
+            );
             template(spec);
+        }
+        "Namespace" => {
+            let name = object["metadata"]["name"].clone();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
         }
         "Service" => service(&mut object["spec"]),
         "Secret" => secret(object),
@@ -45,13 +64,12 @@ static POD: LazyLock<Value> = LazyLock::new(|| {
         "schedulerName": "default-scheduler",
     })
 });
-static CONTAINER: LazyLock<Value> = LazyLock::new(|| {
-    json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}})
-});
-static PORT: LazyLock<Value> = LazyLock::new(|| json!({"protocol": "TCP"}));
-static PROBE: LazyLock<Value> = LazyLock::new(
-    || json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
+static CONTAINER: LazyLock<Value> = LazyLock::new(
+    || json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}}),
 );
+static PORT: LazyLock<Value> = LazyLock::new(|| json!({"protocol": "TCP"}));
+static PROBE: LazyLock<Value> =
+    LazyLock::new(|| json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}));
 
 /// Sets the fields that are missing.
 fn fill(object: &mut Value, defaults: &Value) {
@@ -92,14 +110,35 @@ fn template(spec: &mut Value) {
 
 fn pod(spec: &mut Value) {
     fill(spec, &POD);
-    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|grace| grace < 0) {
+    if spec["terminationGracePeriodSeconds"]
+        .as_i64()
+        .is_some_and(|grace| grace < 0)
+    {
         spec["terminationGracePeriodSeconds"] = 1.into();
+    }
+    // The older name of the same thing.
+    if spec["serviceAccountName"].is_string() {
+        spec["serviceAccount"] = spec["serviceAccountName"].clone();
     }
     let host = spec["hostNetwork"] == true;
     for containers in ["containers", "initContainers", "ephemeralContainers"] {
         each(spec, containers).for_each(|container| self::container(container, host));
     }
     each(spec, "volumes").for_each(volume);
+}
+
+/// A pod's first address stands in two places; the older one decides.
+fn addresses(status: &mut Value) {
+    let older = status["podIP"].as_str().unwrap_or_default().to_owned();
+    let first = status["podIPs"][0]["ip"].clone();
+    if older.is_empty() && first.is_string() {
+        status["podIP"] = first;
+    } else if !older.is_empty() && first != *older {
+        status["podIPs"] = json!([{"ip": older}]);
+    }
+    if let Some(fields) = status.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
 }
 
 fn container(container: &mut Value, host_network: bool) {
@@ -121,7 +160,15 @@ fn container(container: &mut Value, host_network: bool) {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         fill_if_there(container, probe, &PROBE);
         if let Some(probe) = container.get_mut(probe) {
-            fill_if_there(probe, "httpGet", &json!({"path": "/", "scheme": "HTTP"}));
+            handler(probe);
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(hook) = container
+            .get_mut("lifecycle")
+            .and_then(|lifecycle| lifecycle.get_mut(hook))
+        {
+            handler(hook);
         }
     }
     each(container, "env").for_each(|variable| {
@@ -134,6 +181,12 @@ fn container(container: &mut Value, host_network: bool) {
     }
 }
 
+/// What a probe or a hook calls.
+fn handler(handler: &mut Value) {
+    fill_if_there(handler, "httpGet", &json!({"path": "/", "scheme": "HTTP"}));
+    fill_if_there(handler, "grpc", &json!({"service": ""}));
+}
+
 fn volume(volume: &mut Value) {
     let sources = volume.as_object().map_or(0, Map::len);
     if sources == 1 {
@@ -141,6 +194,10 @@ fn volume(volume: &mut Value) {
     }
     for source in ["configMap", "secret", "projected", "downwardAPI"] {
         fill_if_there(volume, source, &json!({"defaultMode": 420}));
+    }
+    fill_if_there(volume, "hostPath", &json!({"type": ""}));
+    if let Some(source) = volume.get_mut("downwardAPI") {
+        each(source, "items").for_each(|item| fill_if_there(item, "fieldRef", &json!({"apiVersion": "v1"})));
     }
 }
 

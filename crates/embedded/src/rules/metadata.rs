@@ -56,7 +56,10 @@ fn check_name(kind: &Kind, metadata: &Value, path: &Path, errors: &mut Errors) {
         }
     }
     if name.is_empty() {
-        errors.push(FieldError::required(path.child("name"), "name or generateName is required"));
+        errors.push(FieldError::required(
+            path.child("name"),
+            "name or generateName is required",
+        ));
     } else if let Some(problem) = rule(name) {
         errors.push(FieldError::invalid(path.child("name"), name.into(), problem));
     }

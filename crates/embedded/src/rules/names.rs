@@ -16,7 +16,8 @@ fn is_label(text: &str, longest: usize) -> bool {
 /// RFC 1123 label.
 pub fn label(text: &str) -> Option<String> {
     (!is_label(text, 63)).then(|| {
-        "a lowercase RFC 1123 label must be 1 to 63 letters a-z, digits or '-', with a letter or digit at both ends".to_owned()
+        "a lowercase RFC 1123 label must be 1 to 63 letters a-z, digits or '-', with a letter or digit at both ends"
+            .to_owned()
     })
 }
 

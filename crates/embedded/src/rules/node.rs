@@ -9,7 +9,9 @@ use crate::status::{FieldError, FieldProblem, Path};
 
 pub fn check(node: &Value, errors: &mut Errors) {
     let spec = Path::new("spec");
-    let cidrs: Vec<&str> = list(&node["spec"]["podCIDRs"]).filter_map(|(_, cidr)| cidr.as_str()).collect();
+    let cidrs: Vec<&str> = list(&node["spec"]["podCIDRs"])
+        .filter_map(|(_, cidr)| cidr.as_str())
+        .collect();
     let path = spec.child("podCIDRs");
     for (index, cidr) in cidrs.iter().enumerate() {
         if !is_cidr(cidr) {
@@ -20,7 +22,11 @@ pub fn check(node: &Value, errors: &mut Errors) {
     let families: Vec<bool> = cidrs.iter().map(|cidr| cidr.contains(':')).collect();
     if cidrs.len() > 2 || (cidrs.len() == 2 && families[0] == families[1]) {
         let detail = "may hold no more than one CIDR for each IP family";
-        errors.push(FieldError::invalid(path.clone(), node["spec"]["podCIDRs"].clone(), detail));
+        errors.push(FieldError::invalid(
+            path.clone(),
+            node["spec"]["podCIDRs"].clone(),
+            detail,
+        ));
     }
     let first = cidrs.first().copied().unwrap_or_default();
     if text(&node["spec"], "podCIDR") != first {
@@ -41,7 +47,12 @@ pub fn check(node: &Value, errors: &mut Errors) {
         pod::one_of(taint, "effect", &effects, &path, errors);
         let same = |(_, other): &(usize, &Value)| other["key"] == taint["key"] && other["effect"] == taint["effect"];
         if list(&node["spec"]["taints"]).take(index).any(|other| same(&other)) {
-            errors.push(FieldError::new(FieldProblem::Duplicate, path, Some(taint.clone()), "taints must be unique by key and effect pair"));
+            errors.push(FieldError::new(
+                FieldProblem::Duplicate,
+                path,
+                Some(taint.clone()),
+                "taints must be unique by key and effect pair",
+            ));
         }
     }
 }

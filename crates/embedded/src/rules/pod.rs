@@ -27,21 +27,51 @@ pub fn check_spec(spec: &Value, path: &Path, errors: &mut Errors) {
     }
     let mut taken = BTreeSet::new();
     for (index, volume) in list(&spec["volumes"]) {
-        check_name(text(volume, "name"), &path.child("volumes").index(index), &mut taken, errors);
+        check_name(
+            text(volume, "name"),
+            &path.child("volumes").index(index),
+            &mut taken,
+            errors,
+        );
     }
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
-    one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
+    one_of(
+        spec,
+        "dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        path,
+        errors,
+    );
     super::metadata::check_labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
     for (index, toleration) in list(&spec["tolerations"]) {
         let path = path.child("tolerations").index(index);
-        one_of(toleration, "operator", &["Equal", "Exists", "Lt", "Gt", ""], &path, errors);
+        one_of(
+            toleration,
+            "operator",
+            &["Equal", "Exists", "Lt", "Gt", ""],
+            &path,
+            errors,
+        );
         if text(toleration, "operator") == "Exists" && !text(toleration, "value").is_empty() {
             let detail = "value must be empty when `operator` is 'Exists'";
-            errors.push(FieldError::invalid(path.child("operator"), toleration["operator"].clone(), detail));
+            errors.push(FieldError::invalid(
+                path.child("operator"),
+                toleration["operator"].clone(),
+                detail,
+            ));
         }
-        one_of(toleration, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute", ""], &path, errors);
+        one_of(
+            toleration,
+            "effect",
+            &["NoSchedule", "PreferNoSchedule", "NoExecute", ""],
+            &path,
+            errors,
+        );
     }
-    for (field, rule) in [("nodeName", names::subdomain as fn(&str) -> _), ("hostname", names::label)] {
+    for (field, rule) in [
+        ("nodeName", names::subdomain as fn(&str) -> _),
+        ("hostname", names::label),
+    ] {
         let name = text(spec, field);
         if let Some(problem) = rule(name).filter(|_| !name.is_empty()) {
             errors.push(FieldError::invalid(path.child(field), name.into(), problem));
@@ -64,7 +94,13 @@ fn check_container(container: &Value, volumes: &BTreeSet<&str>, path: &Path, err
     if text(container, "image").is_empty() {
         errors.push(FieldError::required(path.child("image"), ""));
     }
-    one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
+    one_of(
+        container,
+        "imagePullPolicy",
+        &["Always", "IfNotPresent", "Never"],
+        path,
+        errors,
+    );
     for (index, port) in list(&container["ports"]) {
         let path = path.child("ports").index(index);
         check_port(&port["containerPort"], &path.child("containerPort"), errors);
@@ -81,7 +117,12 @@ fn check_container(container: &Value, volumes: &BTreeSet<&str>, path: &Path, err
         let path = path.child("volumeMounts").index(index);
         let name = text(mount, "name");
         if !volumes.contains(name) {
-            errors.push(FieldError::new(FieldProblem::NotFound, path.child("name"), Some(name.into()), ""));
+            errors.push(FieldError::new(
+                FieldProblem::NotFound,
+                path.child("name"),
+                Some(name.into()),
+                "",
+            ));
         }
         if text(mount, "mountPath").is_empty() {
             errors.push(FieldError::required(path.child("mountPath"), ""));
@@ -99,8 +140,13 @@ fn check_resources(resources: &Value, path: &Path, errors: &mut Errors) {
                 let detail = "must be greater than or equal to 0";
                 errors.push(FieldError::invalid(path.key(name), value.clone(), detail));
             }
-            if list == "requests" && amount("limits", name).is_some_and(|limit| given.is_some_and(|given| given > limit)) {
-                let detail = format!("must be less than or equal to {name} limit of {}", text(&resources["limits"], name));
+            if list == "requests"
+                && amount("limits", name).is_some_and(|limit| given.is_some_and(|given| given > limit))
+            {
+                let detail = format!(
+                    "must be less than or equal to {name} limit of {}",
+                    text(&resources["limits"], name)
+                );
                 errors.push(FieldError::invalid(path.clone(), value.clone(), detail));
             }
         }
@@ -123,9 +169,18 @@ pub fn one_of(object: &Value, name: &str, allowed: &[&str], path: &Path, errors:
     if value.is_null() || value.as_str().is_some_and(|given| allowed.contains(&given)) {
         return;
     }
-    let shown: Vec<String> = allowed.iter().filter(|v| !v.is_empty()).map(|v| format!("{v:?}")).collect();
+    let shown: Vec<String> = allowed
+        .iter()
+        .filter(|v| !v.is_empty())
+        .map(|v| format!("{v:?}"))
+        .collect();
     let detail = format!("supported values: {}", shown.join(", "));
-    errors.push(FieldError::new(FieldProblem::NotSupported, path.child(name), Some(value.clone()), detail));
+    errors.push(FieldError::new(
+        FieldProblem::NotSupported,
+        path.child(name),
+        Some(value.clone()),
+        detail,
+    ));
 }
 
 /// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by binding.
@@ -141,6 +196,17 @@ pub fn changed(new: &Value, old: &Value, subresource: &str, errors: &mut Errors)
             return;
         }
     }
+    let deadline = |pod: &Value| pod["spec"]["activeDeadlineSeconds"].as_i64();
+    if deadline(old).is_some_and(|old| deadline(new).is_none_or(|new| new > old)) {
+        let field = Path::new("spec.activeDeadlineSeconds");
+        let value = new["spec"]["activeDeadlineSeconds"].clone();
+        errors.push(FieldError::invalid(
+            field,
+            value,
+            "must be less than or equal to previous value",
+        ));
+        return;
+    }
     let movable = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for field in ["containers", "initContainers"] {
@@ -149,16 +215,15 @@ pub fn changed(new: &Value, old: &Value, subresource: &str, errors: &mut Errors)
                 container["image"] = Value::Null;
             }
         }
-        for field in ["activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations"] {
+        for field in ["activeDeadlineSeconds", "tolerations"] {
             spec[field] = Value::Null;
         }
         spec
     };
-    let kept = list(&old["spec"]["tolerations"]).all(|(_, toleration)| {
-        list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration)
-    });
+    let kept = list(&old["spec"]["tolerations"])
+        .all(|(_, toleration)| list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration));
     if movable(new) != movable(old) || !kept {
-        let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds, spec.terminationGracePeriodSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
+        let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
         errors.push(FieldError::forbidden(Path::new("spec"), detail));
     }
 }

@@ -17,14 +17,27 @@ pub fn data(object: &Value, errors: &mut Errors) {
             let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             if key.is_empty() || key.len() > 253 || key == "." || key.starts_with("..") || !key.chars().all(inner) {
                 let detail = "a valid key is 1 to 253 letters, digits, '-', '_' or '.', and not '.' or '..'";
-                errors.push(FieldError::invalid(Path::new(field).key(key), key.as_str().into(), detail));
+                errors.push(FieldError::invalid(
+                    Path::new(field).key(key),
+                    key.as_str().into(),
+                    detail,
+                ));
             }
         }
     }
-    for key in object["binaryData"].as_object().into_iter().flatten().map(|(key, _)| key) {
+    for key in object["binaryData"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
         if !object["data"][key].is_null() {
             let field = Path::new("data").key(key);
-            errors.push(FieldError::invalid(field, key.as_str().into(), "duplicate of key present in binaryData"));
+            errors.push(FieldError::invalid(
+                field,
+                key.as_str().into(),
+                "duplicate of key present in binaryData",
+            ));
         }
     }
     if size > LARGEST_DATA {
@@ -53,7 +66,11 @@ pub fn secret(object: &Value, errors: &mut Errors) {
 
 pub fn data_changed(new: &Value, old: &Value, errors: &mut Errors) {
     if !old["type"].is_null() && new["type"] != old["type"] {
-        errors.push(FieldError::invalid(Path::new("type"), new["type"].clone(), "field is immutable"));
+        errors.push(FieldError::invalid(
+            Path::new("type"),
+            new["type"].clone(),
+            "field is immutable",
+        ));
     }
     if old["immutable"] != true {
         return;
@@ -89,7 +106,10 @@ pub fn service(object: &Value, errors: &mut Errors) {
             errors.push(FieldError::invalid(path.child("name"), name.into(), problem));
         }
         for field in ["port", "targetPort"] {
-            if port[field].as_i64().is_some_and(|number| !(1..=65_535).contains(&number)) {
+            if port[field]
+                .as_i64()
+                .is_some_and(|number| !(1..=65_535).contains(&number))
+            {
                 let detail = "must be between 1 and 65535, inclusive";
                 errors.push(FieldError::invalid(path.child(field), port[field].clone(), detail));
             }
@@ -102,14 +122,22 @@ pub fn service_changed(new: &Value, old: &Value, errors: &mut Errors) {
     let address = &old["spec"]["clusterIP"];
     if address.is_string() && new["spec"]["clusterIP"] != *address && new["spec"]["type"] != "ExternalName" {
         let field = Path::new("spec.clusterIPs[0]");
-        errors.push(FieldError::invalid(field, new["spec"]["clusterIPs"].clone(), "may not change once set"));
+        errors.push(FieldError::invalid(
+            field,
+            new["spec"]["clusterIPs"].clone(),
+            "may not change once set",
+        ));
     }
 }
 
 pub fn binding_changed(new: &Value, old: &Value, errors: &mut Errors) {
     if new["roleRef"] != old["roleRef"] {
         let detail = "cannot change roleRef";
-        errors.push(FieldError::invalid(Path::new("roleRef"), new["roleRef"].clone(), detail));
+        errors.push(FieldError::invalid(
+            Path::new("roleRef"),
+            new["roleRef"].clone(),
+            detail,
+        ));
     }
 }
 
@@ -118,7 +146,10 @@ pub fn role(object: &Value, errors: &mut Errors) {
         let path = Path::new("rules").index(index);
         let empty = |field: &str| rule[field].as_array().is_none_or(Vec::is_empty);
         if empty("verbs") {
-            errors.push(FieldError::required(path.child("verbs"), "verbs must contain at least one value"));
+            errors.push(FieldError::required(
+                path.child("verbs"),
+                "verbs must contain at least one value",
+            ));
         }
         if empty("nonResourceURLs") {
             for field in ["apiGroups", "resources"].into_iter().filter(|field| empty(field)) {
@@ -131,7 +162,11 @@ pub fn role(object: &Value, errors: &mut Errors) {
 
 pub fn binding(kind: &Kind, object: &Value, errors: &mut Errors) {
     let path = Path::new("roleRef");
-    let roles: &[&str] = if kind.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let roles: &[&str] = if kind.namespaced {
+        &["Role", "ClusterRole"]
+    } else {
+        &["ClusterRole"]
+    };
     pod::one_of(&object["roleRef"], "kind", roles, &path, errors);
     if text(&object["roleRef"], "name").is_empty() {
         errors.push(FieldError::required(path.child("name"), ""));
@@ -150,7 +185,10 @@ pub fn binding(kind: &Kind, object: &Value, errors: &mut Errors) {
 
 pub fn lease(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];
-    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+    if spec["leaseDurationSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds <= 0)
+    {
         let field = Path::new("spec.leaseDurationSeconds");
         let value = spec["leaseDurationSeconds"].clone();
         errors.push(FieldError::invalid(field, value, "must be greater than 0"));
@@ -164,24 +202,40 @@ pub fn lease(object: &Value, errors: &mut Errors) {
 
 /// An event is about an object of its own namespace. The newer group wants more of an event than the older.
 pub fn event(kind: &Kind, object: &Value, errors: &mut Errors) {
-    let about = if kind.group.is_empty() { "involvedObject" } else { "regarding" };
+    let about = if kind.group.is_empty() {
+        "involvedObject"
+    } else {
+        "regarding"
+    };
     let namespace = text(&object["metadata"], "namespace");
     let target = text(&object[about], "namespace");
     if target != namespace && !(target.is_empty() && namespace == "default") {
         let field = Path::new("involvedObject.namespace");
-        errors.push(FieldError::invalid(field, target.into(), "does not match event.namespace"));
+        errors.push(FieldError::invalid(
+            field,
+            target.into(),
+            "does not match event.namespace",
+        ));
     }
-    // Events of the older kind carry no eventTime and are taken as they are.
-    if kind.group.is_empty() || object["eventTime"].is_null() && !object["deprecatedCount"].is_null() {
-        return;
-    }
+    let newer = !kind.group.is_empty();
     if object["eventTime"].is_null() {
-        errors.push(FieldError::required(Path::new("eventTime"), ""));
-    }
-    for field in ["reportingController", "reportingInstance", "action", "reason"] {
-        if text(object, field).is_empty() {
-            errors.push(FieldError::required(Path::new(field), ""));
+        if newer {
+            errors.push(FieldError::required(Path::new("eventTime"), ""));
         }
+    } else {
+        let reporter = if newer {
+            "reportingController"
+        } else {
+            "reportingComponent"
+        };
+        for field in [reporter, "reportingInstance", "action", "reason"] {
+            if text(object, field).is_empty() {
+                errors.push(FieldError::required(Path::new(field), ""));
+            }
+        }
+    }
+    if !newer {
+        return;
     }
     if !matches!(text(object, "type"), "Normal" | "Warning") {
         let detail = "must be Normal or Warning";

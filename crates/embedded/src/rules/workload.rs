@@ -11,7 +11,11 @@ pub fn check(object: &Value, errors: &mut Errors) {
     let path = Path::new("spec");
     if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(path.child("replicas"), spec["replicas"].clone(), detail));
+        errors.push(FieldError::invalid(
+            path.child("replicas"),
+            spec["replicas"].clone(),
+            detail,
+        ));
     }
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
@@ -41,7 +45,12 @@ pub fn check(object: &Value, errors: &mut Errors) {
     if policy.is_string() && policy != "Always" {
         let field = template.child("spec").child("restartPolicy");
         let detail = "supported values: \"Always\"";
-        errors.push(FieldError::new(FieldProblem::NotSupported, field, Some(policy.clone()), detail));
+        errors.push(FieldError::new(
+            FieldProblem::NotSupported,
+            field,
+            Some(policy.clone()),
+            detail,
+        ));
     }
 }
 
@@ -60,7 +69,12 @@ fn check_strategy(strategy: &Value, path: &Path, errors: &mut Errors) {
         }
         Some(_) => {
             let detail = r#"supported values: "Recreate", "RollingUpdate""#;
-            errors.push(FieldError::new(FieldProblem::NotSupported, path.clone(), Some(strategy.clone()), detail));
+            errors.push(FieldError::new(
+                FieldProblem::NotSupported,
+                path.clone(),
+                Some(strategy.clone()),
+                detail,
+            ));
         }
     }
 }
@@ -74,6 +88,10 @@ fn selects(selector: &Value, labels: &Value) -> bool {
 pub fn changed(new: &Value, old: &Value, errors: &mut Errors) {
     if new["spec"]["selector"] != old["spec"]["selector"] {
         let value = new["spec"]["selector"].clone();
-        errors.push(FieldError::invalid(Path::new("spec.selector"), value, "field is immutable"));
+        errors.push(FieldError::invalid(
+            Path::new("spec.selector"),
+            value,
+            "field is immutable",
+        ));
     }
 }

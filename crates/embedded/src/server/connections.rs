@@ -85,11 +85,7 @@ async fn connection(
     }
 }
 
-async fn admit(
-    router: Router,
-    token: &str,
-    request: Request,
-) -> Result<Response, std::convert::Infallible> {
+async fn admit(router: Router, token: &str, request: Request) -> Result<Response, std::convert::Infallible> {
     if !is_public(request.uri().path()) && !carries(&request, token) {
         return Ok(crate::http::failure(&Status::unauthorized()).into_response());
     }

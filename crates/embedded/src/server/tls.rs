@@ -1,18 +1,17 @@
 //! The CA, the token, and the certificate that is signed anew at each start.
 
 use std::fmt;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use berth_kit::private_file;
 use rand::RngExt;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -30,7 +29,9 @@ pub struct Credentials {
 /// No key and no token in a log.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
     }
 }
 
@@ -67,16 +68,14 @@ impl Credentials {
                 ("ca.key", &made.key.serialize_pem()),
                 ("ca.crt", &made.ca),
             ] {
-                write_private(&file(name), content).map_err(|error| failed(format!("{name}: {error}")))?;
+                private_file::write(&file(name), content).map_err(|error| failed(format!("{name}: {error}")))?;
             }
             return Ok(Self {
                 directory: directory.to_owned(),
                 ..made
             });
         }
-        let read = |name: &str| {
-            std::fs::read_to_string(file(name)).map_err(|error| failed(format!("{name}: {error}")))
-        };
+        let read = |name: &str| std::fs::read_to_string(file(name)).map_err(|error| failed(format!("{name}: {error}")));
         let key = KeyPair::from_pem(&read("ca.key")?).map_err(|error| failed(format!("ca.key: {error}")))?;
         let token = read("token")?.trim().to_owned();
         if token.is_empty() {
@@ -109,12 +108,16 @@ impl Credentials {
             .map_err(|error| failed(error.to_string()))?;
         let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         addresses.extend(listening.filter(|address| !address.is_loopback() && !address.is_unspecified()));
-        params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
+        params
+            .subject_alt_names
+            .extend(addresses.into_iter().map(SanType::IpAddress));
         params.distinguished_name = named("berth-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let issuing = ca_params();
         let issuer = Issuer::from_params(&issuing, &self.key);
-        let certificate = params.signed_by(&key, &issuer).map_err(|error| failed(error.to_string()))?;
+        let certificate = params
+            .signed_by(&key, &issuer)
+            .map_err(|error| failed(error.to_string()))?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -156,15 +159,4 @@ fn ca_params() -> CertificateParams {
     params.distinguished_name = named("berth-ca");
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
-}
-
-/// Readable by its owner alone from the first byte on.
-pub fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&temporary)?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(temporary, path)
 }

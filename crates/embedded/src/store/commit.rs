@@ -227,19 +227,17 @@ impl Shared {
 
 fn persist(disk: &Disk, accepted: &[Accepted]) -> Result<(), redb::Error> {
     let version = accepted.last().map_or(0, |one| one.record.version);
-    disk.write(version, accepted.iter().map(|one| {
-        let record = (one.kind != EventKind::Deleted).then_some(&one.record);
-        (&one.key, record)
-    }))
+    disk.write(
+        version,
+        accepted.iter().map(|one| {
+            let record = (one.kind != EventKind::Deleted).then_some(&one.record);
+            (&one.key, record)
+        }),
+    )
 }
 
 /// `overlay`: what earlier writes of the same batch have left, by version; `None` for gone.
-fn check(
-    state: &State,
-    overlay: &HashMap<Key, Option<u64>>,
-    version: u64,
-    write: &Write,
-) -> Result<Accepted, Refused> {
+fn check(state: &State, overlay: &HashMap<Key, Option<u64>>, version: u64, write: &Write) -> Result<Accepted, Refused> {
     let there = |key: &Key| match overlay.get(key) {
         Some(version) => *version,
         None => state
@@ -261,12 +259,8 @@ fn check(
         (Change::Create(_), Some(_)) => return Err(Refused::Exists),
         (Change::Create(draft), None) => (draft, EventKind::Added),
         (Change::Update(..) | Change::Delete(..), None) => return Err(Refused::Missing),
-        (Change::Update(given, draft), Some(found)) if *given == found => {
-            (draft, EventKind::Modified)
-        }
-        (Change::Delete(given, draft), Some(found)) if *given == found => {
-            (draft, EventKind::Deleted)
-        }
+        (Change::Update(given, draft), Some(found)) if *given == found => (draft, EventKind::Modified),
+        (Change::Delete(given, draft), Some(found)) if *given == found => (draft, EventKind::Deleted),
         (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(Refused::Stale),
     };
     Ok(Accepted {

@@ -1,5 +1,7 @@
 //! The store on disk: one redb file that one process has open. A commit is one transaction with one fsync.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -24,10 +26,7 @@ pub enum OpenError {
     #[error("data directory {0} is in use by another process; stop that one or choose another directory")]
     InUse(PathBuf),
     #[error("data directory {path} can't be used: {error}; choose one that you may write to")]
-    Directory {
-        path: PathBuf,
-        error: std::io::Error,
-    },
+    Directory { path: PathBuf, error: std::io::Error },
     #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
     Damaged { path: PathBuf, why: String },
     #[error("{path} was written by a newer version (format {found}); use that version, or another directory")]
@@ -51,7 +50,13 @@ impl Disk {
             path: directory.to_owned(),
             error,
         };
-        std::fs::create_dir_all(directory).map_err(unusable)?;
+        // Secrets are objects too: nobody else has a look.
+        let mut builder = DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(unusable)?;
         let path = directory.join("objects.redb");
         let damaged = |why: redb::Error| OpenError::Damaged {
             path: path.clone(),
@@ -157,9 +162,7 @@ impl<E: Into<redb::Error>> From<E> for LoadError {
 }
 
 fn encode_key(key: &Key) -> Vec<u8> {
-    [&*key.table, &*key.namespace, &*key.name]
-        .join("\0")
-        .into_bytes()
+    [&*key.table, &*key.namespace, &*key.name].join("\0").into_bytes()
 }
 
 fn decode(key: &[u8], value: &[u8]) -> Option<(Key, Record)> {

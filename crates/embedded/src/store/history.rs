@@ -49,9 +49,7 @@ impl Event {
 
     /// The line of a watch that needs no conversion: made once, sent to every watcher.
     pub fn line(&self) -> Bytes {
-        self.line
-            .get_or_init(|| line(self.kind.name(), &self.body))
-            .clone()
+        self.line.get_or_init(|| line(self.kind.name(), &self.body)).clone()
     }
 }
 

@@ -11,7 +11,11 @@ fn draft(name: &str, mark: u64) -> Draft {
 }
 
 async fn put(store: &Store, name: &str, change: Change) -> Result<Record, Refused> {
-    let write = Write { key: Key::new(TABLE, "ns", name), change, guard: None };
+    let write = Write {
+        key: Key::new(TABLE, "ns", name),
+        change,
+        guard: None,
+    };
     store.commit(write).await
 }
 
@@ -47,11 +51,23 @@ async fn a_list_as_of_a_version_shows_what_stood_then() {
     let a = put(&store, "a", Change::Create(draft("a", 1))).await.unwrap();
     let b = put(&store, "b", Change::Create(draft("b", 1))).await.unwrap();
     let then = store.version();
-    put(&store, "a", Change::Delete(a.version, draft("a", 1))).await.unwrap();
-    put(&store, "b", Change::Update(b.version, draft("b", 2))).await.unwrap();
+    put(&store, "a", Change::Delete(a.version, draft("a", 1)))
+        .await
+        .unwrap();
+    put(&store, "b", Change::Update(b.version, draft("b", 2)))
+        .await
+        .unwrap();
     put(&store, "c", Change::Create(draft("c", 1))).await.unwrap();
 
-    let past = store.list(TABLE, &Range { at: Some(then), ..Range::default() }).unwrap();
+    let past = store
+        .list(
+            TABLE,
+            &Range {
+                at: Some(then),
+                ..Range::default()
+            },
+        )
+        .unwrap();
     assert_eq!(names(&past), ["a", "b"]);
     assert_eq!(mark(&past.records[1].1), 1);
     let now = store.list(TABLE, &Range::default()).unwrap();
@@ -65,10 +81,23 @@ async fn pages_at_one_version_are_one_list_whatever_happens_between_them() {
     for name in ["a", "b", "c", "d"] {
         put(&store, name, Change::Create(draft(name, 1))).await.unwrap();
     }
-    let first = store.list(TABLE, &Range { limit: Some(2), ..Range::default() }).unwrap();
-    assert_eq!((names(&first), first.remaining), (vec!["a".to_owned(), "b".to_owned()], 2));
+    let first = store
+        .list(
+            TABLE,
+            &Range {
+                limit: Some(2),
+                ..Range::default()
+            },
+        )
+        .unwrap();
+    assert_eq!(
+        (names(&first), first.remaining),
+        (vec!["a".to_owned(), "b".to_owned()], 2)
+    );
     let c = store.get(&Key::new(TABLE, "ns", "c")).unwrap();
-    put(&store, "c", Change::Delete(c.version, draft("c", 1))).await.unwrap();
+    put(&store, "c", Change::Delete(c.version, draft("c", 1)))
+        .await
+        .unwrap();
     put(&store, "bb", Change::Create(draft("bb", 1))).await.unwrap();
     let range = Range {
         at: Some(first.version),
@@ -87,7 +116,17 @@ async fn the_past_ends_where_the_history_ends() {
     }
     assert!(store.since(TABLE, start, 10).is_err());
     assert_eq!(store.since(TABLE, start + 1, 10).unwrap().events.len(), 2);
-    assert!(store.list(TABLE, &Range { at: Some(start), ..Range::default() }).is_err());
+    assert!(
+        store
+            .list(
+                TABLE,
+                &Range {
+                    at: Some(start),
+                    ..Range::default()
+                }
+            )
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -107,10 +146,16 @@ async fn what_was_committed_is_there_after_a_restart_and_its_past_is_not() {
         let store = Store::open(directory.path(), 100).unwrap();
         let many = (0..50).map(|n| {
             let store = store.clone();
-            async move { put(&store, &format!("p{n:02}"), Change::Create(draft("p", n))).await.unwrap() }
+            async move {
+                put(&store, &format!("p{n:02}"), Change::Create(draft("p", n)))
+                    .await
+                    .unwrap()
+            }
         });
         let made = futures::future::join_all(many).await;
-        put(&store, "p00", Change::Delete(made[0].version, draft("p", 0))).await.unwrap();
+        put(&store, "p00", Change::Delete(made[0].version, draft("p", 0)))
+            .await
+            .unwrap();
         store.settle().await;
         store.version()
     };
@@ -146,7 +191,11 @@ fn a_damaged_file_is_refused_and_left_alone() {
 async fn a_namespace_goes_only_when_empty_and_nothing_is_made_in_one_that_is_gone() {
     let store = Store::in_memory(100);
     let namespace = Key::new(Store::NAMESPACES, "", "ns");
-    let create = |key: &Key, guard| Write { key: key.clone(), change: Change::Create(draft("x", 1)), guard };
+    let create = |key: &Key, guard| Write {
+        key: key.clone(),
+        change: Change::Create(draft("x", 1)),
+        guard,
+    };
     let pod = Key::new(TABLE, "ns", "a");
     let exists = Some(Guard::NamespaceExists("ns".into()));
     let refused = store.commit(create(&pod, exists.clone())).await;

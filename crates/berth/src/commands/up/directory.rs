@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use berth_kit::private_file;
 
 #[derive(Debug)]
 pub struct Directory {
@@ -55,20 +56,12 @@ impl Directory {
         }
     }
 
-    /// Readable by its owner alone from the first byte on, and there as a whole or not at all.
     pub fn write_kubeconfig(&self, content: &str) -> Result<PathBuf> {
         let path = self.kubeconfig();
         let mut builder = DirBuilder::new();
         builder.recursive(!self.temporary).mode(0o700);
         builder.create(&self.path).with_context(|| unwritable(&self.path))?;
-        let unfinished = path.with_extension("new");
-        let write = || {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
-            options.open(&unfinished)?.write_all(content.as_bytes())?;
-            std::fs::rename(&unfinished, &path)
-        };
-        write().with_context(|| unwritable(&path))?;
+        private_file::write(&path, content).with_context(|| unwritable(&path))?;
         Ok(path)
     }
 

@@ -19,7 +19,9 @@ enum Notation {
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let text = text.trim();
     let (nano, notation) = read(text)?;
-    Ok(nano.map(|nano| write(nano, notation)).unwrap_or_else(|| text.to_owned()))
+    Ok(nano
+        .map(|nano| write(nano, notation))
+        .unwrap_or_else(|| text.to_owned()))
 }
 
 /// The amount in nano, if it is one and can be counted.
@@ -40,7 +42,10 @@ fn read(text: &str) -> Result<(Option<i128>, Notation), String> {
     }
     let (notation, power) = read_suffix(suffix)?;
     let nano = amount(whole, fraction, notation, power);
-    Ok((nano.map(|nano| if number.starts_with('-') { -nano } else { nano }), notation))
+    Ok((
+        nano.map(|nano| if number.starts_with('-') { -nano } else { nano }),
+        notation,
+    ))
 }
 
 /// The power is of ten, or of 1024 for binary suffixes.

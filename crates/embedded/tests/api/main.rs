@@ -1,0 +1,11 @@
+//! What the API promises, asked from outside: by raw requests and by the machine's own kubectl.
+//!
+//! The same suite runs against the embedded server and against a real kube-apiserver: see `target`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_input;
+mod kubectl;
+mod namespace;
+mod request;
+mod target;
