@@ -1,0 +1,54 @@
+//! `cargo xtask bench NAME`: a table of figures on stdout, and with `--json` one JSON object as the last line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use crate::cargo::{cargo, exit_code};
+
+#[derive(Debug, clap::Args)]
+pub struct Bench {
+    name: Name,
+    /// Print the figures once more, as one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// The embedded API: writes, watches, lists, memory.
+    Api,
+}
+
+impl Bench {
+    pub fn run(self) -> Result<ExitCode> {
+        let mut command = cargo();
+        match self.name {
+            Name::Api => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                command.args(["bench", "--package", "berth-embedded", "--bench", "api", "--"]);
+            }
+        }
+        if self.json {
+            command.arg("--json");
+        }
+        command.status().map(exit_code).context("starting cargo bench")
+    }
+}
+
+/// The program as a user runs it, for what only the whole can show.
+fn build_berth() -> Result<PathBuf> {
+    let built = cargo().args(["build", "--release", "--package", "berth"]).status();
+    ensure!(
+        built.context("starting cargo build")?.success(),
+        "berth could not be built"
+    );
+    // Beside us: <target>/debug/xtask, <target>/release/berth.
+    let xtask = std::env::current_exe().context("looking for the target directory")?;
+    let target = xtask.parent().and_then(|profile| profile.parent());
+    Ok(target
+        .context("xtask is not in a target directory")?
+        .join("release/berth"))
+}

@@ -1,0 +1,49 @@
+//! Calling cargo from a program that cargo has started.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// Cargo, at the workspace's root, as a user would call it.
+pub fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    for (name, _) in std::env::vars_os() {
+        if describes_xtask(&name) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for one) ask to run again when these variables
+/// change: with them in place, `cargo xtask` and a plain `cargo test` would each compile half of the dependencies anew after the other.
+fn describes_xtask(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| {
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_PRIMARY_PACKAGE"
+    })
+}
+
+/// Ours is what cargo's was.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_says_about_this_package_is_not_handed_on() {
+        // Set here too: cargo runs this test.
+        let command = cargo();
+        let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+        assert!(removed("CARGO_PKG_NAME") && removed("CARGO_MANIFEST_DIR"));
+        assert!(!removed("PATH") && !removed("CARGO"));
+    }
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask`: what is done to the workspace, as opposed to what it does.
+
+mod bench;
+mod cargo;
+mod codegen;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Command {
+    /// Run the tests, all of them or the named parts.
+    Test(test::Test),
+    /// Write deploy/crds from the types in berth-api.
+    Codegen {
+        /// Write nothing; fail and name the files that differ.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure, and print a table of figures.
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Command::parse() {
+        Command::Test(test) => test.run(),
+        Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
+        Command::Bench(bench) => bench.run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("cargo xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,168 @@
+//! Which test belongs to which part. A test file that nobody has named here is an integration test: none can be forgotten.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::cargo::cargo;
+
+/// In the order they run: what is quick and near the cause first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    Unit,
+    Doc,
+    Integration,
+    Api,
+    Crash,
+}
+
+impl Part {
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Unit => "tests beside the code, property tests, bounded fuzz runs",
+            Self::Doc => "examples in the documentation",
+            Self::Integration => "each crate by its public names",
+            Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
+            Self::Crash => "kill -9 of `berth up` in a storm of writes",
+        }
+    }
+
+    fn of(package: &str, test: &str) -> Self {
+        match (package, test) {
+            // Pure arithmetic: all its tests are property tests, vectors and fuzz bodies.
+            ("berth-addr", _) => Self::Unit,
+            ("berth-embedded", "api" | "kube_rs") => Self::Api,
+            ("berth", "crash") => Self::Crash,
+            _ => Self::Integration,
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unit => "unit",
+            Self::Doc => "doc",
+            Self::Integration => "integration",
+            Self::Api => "api",
+            Self::Crash => "crash",
+        })
+    }
+}
+
+/// The test programs under `tests/` of all crates, by name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Targets {
+    parts: BTreeMap<String, Part>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
+}
+
+impl Targets {
+    pub fn of_workspace() -> Result<Self> {
+        let output = cargo()
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .context("starting cargo metadata")?;
+        ensure!(
+            output.status.success(),
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Self::from_metadata(&output.stdout)
+    }
+
+    /// Cargo's filter names a test program but not its package, so one name cannot be in two parts.
+    fn from_metadata(json: &[u8]) -> Result<Self> {
+        let metadata: Metadata = serde_json::from_slice(json).context("reading cargo metadata")?;
+        let mut parts = BTreeMap::new();
+        for package in metadata.packages {
+            for target in package
+                .targets
+                .into_iter()
+                .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+            {
+                let part = Part::of(&package.name, &target.name);
+                match parts.insert(target.name.clone(), part) {
+                    Some(other) if other != part => {
+                        bail!("tests named {} are in {other} and in {part}: rename one", target.name)
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(Self { parts })
+    }
+
+    /// Cargo's flags that select the part.
+    pub fn filters(&self, part: Part) -> Vec<String> {
+        let own: &[&str] = match part {
+            Part::Unit => &["--lib", "--bins"],
+            Part::Doc => &["--doc"],
+            Part::Integration | Part::Api | Part::Crash => &[],
+        };
+        let named = self
+            .parts
+            .iter()
+            .filter(|(_, of)| **of == part)
+            .flat_map(|(name, _)| ["--test", name]);
+        own.iter().copied().chain(named).map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn package(name: &str, tests: &[&str]) -> Value {
+        let library = json!({"kind": ["lib"], "name": name});
+        let tests = tests.iter().map(|test| json!({"kind": ["test"], "name": test}));
+        json!({"name": name, "targets": std::iter::once(library).chain(tests).collect::<Vec<_>>()})
+    }
+
+    fn targets(packages: &[Value]) -> Result<Targets> {
+        Targets::from_metadata(json!({"packages": packages}).to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_test_nobody_has_named_is_an_integration_test() {
+        let targets = targets(&[package("berth-kit", &["brand_new"]), package("berth", &["crash"])]).unwrap();
+        assert_eq!(targets.filters(Part::Integration), ["--test", "brand_new"]);
+        assert_eq!(targets.filters(Part::Crash), ["--test", "crash"]);
+    }
+
+    #[test]
+    fn unit_takes_libraries_programs_and_the_pure_crates_tests() {
+        let targets = targets(&[package("berth-addr", &["sets"])]).unwrap();
+        assert_eq!(targets.filters(Part::Unit), ["--lib", "--bins", "--test", "sets"]);
+    }
+
+    #[test]
+    fn one_name_in_two_parts_is_refused() {
+        let error = targets(&[package("berth-addr", &["sets"]), package("berth-kit", &["sets"])]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "tests named sets are in unit and in integration: rename one"
+        );
+    }
+}
