@@ -37,6 +37,7 @@ pub struct Front {
     pub api: Arc<Api>,
     /// Watches end when this is cancelled: the server stops.
     pub stop: CancellationToken,
+    step: Arc<watch::Step>,
     /// OpenAPI documents by path, for the kinds as of a version of the registry.
     documents: Mutex<HashMap<String, (u64, Bytes)>>,
 }
@@ -46,6 +47,7 @@ impl Front {
         Arc::new(Self {
             api,
             stop,
+            step: Arc::new(watch::Step::new()),
             documents: Mutex::default(),
         })
     }
@@ -187,7 +189,10 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
             return Err(Status::no_such_path());
         }
         if call.method != Method::GET {
-            return Err(Status::method_not_allowed());
+            return Err(match &call.kind.custom {
+                Some(_) => Status::no_such_path(),
+                None => Status::method_not_allowed(),
+            });
         }
     }
     match (call.method.as_str(), named, subresource) {

@@ -34,7 +34,10 @@ impl Subject<'_> {
     }
 
     fn details(&self, name: &str) -> Value {
-        let mut details = json!({"name": name, "kind": self.resource});
+        let mut details = json!({"kind": self.resource});
+        if !name.is_empty() {
+            details["name"] = name.into();
+        }
         if !self.group.is_empty() {
             details["group"] = self.group.into();
         }
@@ -179,7 +182,10 @@ impl Status {
         };
         let message = format!("{} {name:?} is invalid: {list}", qualify(subject.kind, subject.group));
         let causes: Vec<Value> = errors.iter().map(FieldError::cause).collect();
-        let mut details = json!({"name": name, "kind": subject.kind, "causes": causes});
+        let mut details = json!({"kind": subject.kind, "causes": causes});
+        if !name.is_empty() {
+            details["name"] = name.into();
+        }
         if !subject.group.is_empty() {
             details["group"] = subject.group.into();
         }

@@ -13,6 +13,7 @@ mod memory;
 mod report;
 mod watchers;
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,6 +25,10 @@ use tokio::process::{Child, Command};
 
 use load::Load;
 use report::Report;
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const CLIENTS: usize = 32;
 const PODS: usize = 10_000;
@@ -84,7 +89,7 @@ async fn start_server(directory: &std::path::Path) -> (Child, kube::Client, kube
     (child, client, config)
 }
 
-/// All parts, or those that are named: `memory`, `disk`, `watch`, `pods`.
+/// All parts, or those that are named: `memory`, `disk`, `watch`, `pods`, `up`.
 async fn measure(json: bool, parts: &[String]) {
     let mut report = Report::default();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
@@ -100,7 +105,45 @@ async fn measure(json: bool, parts: &[String]) {
     if wanted("pods") {
         many_pods(&mut report).await;
     }
+    match std::env::var_os("BERTH_PROGRAM") {
+        Some(program) if wanted("up") => berth_up(&mut report, &program).await,
+        Some(_) => {}
+        None => eprintln!("`berth up` is left out: BERTH_PROGRAM names no program"),
+    }
     report.print(json);
+}
+
+/// A first start on an empty directory, then a second one.
+async fn berth_up(report: &mut Report, program: &OsStr) {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["`berth up` to ready, first start", "`berth up` to ready, second start"] {
+        let start = Instant::now();
+        let mut child = Command::new(program)
+            .args([
+                "up",
+                "--api-listen",
+                "127.0.0.1:0",
+                "--dashboard-listen",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
+            .arg(directory.path())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let line = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .next_line()
+            .await
+            .unwrap();
+        assert!(
+            line.is_some_and(|line| line.starts_with("Berth is up")),
+            "`berth up` did not start"
+        );
+        report.millis(name, start.elapsed().as_secs_f64() * 1e3);
+        child.kill().await.unwrap();
+    }
 }
 
 async fn memory_store(report: &mut Report) {

@@ -9,7 +9,21 @@ use crate::status::{FieldError, Path, Result, Status, Subject};
 use crate::store::{Change, Guard, Record, Refused, Write};
 use crate::{rules, schema};
 
-/// The object after the write. `created`: an apply that found nothing.
+/// Of these kinds an update makes what is not there yet.
+fn made_by_update(kind: &Kind) -> bool {
+    let kinds = [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Event",
+        "Lease",
+        "Role",
+        "RoleBinding",
+        "Service",
+    ];
+    kind.custom.is_none() && kinds.contains(&kind.kind.as_str())
+}
+
+/// The object after the write. `created`: an apply or an update that found nothing.
 #[derive(Debug)]
 pub struct Updated {
     pub record: Record,
@@ -17,6 +31,11 @@ pub struct Updated {
 }
 
 impl Updated {
+    /// Of the answer.
+    pub fn code(&self) -> u16 {
+        if self.created { 201 } else { 200 }
+    }
+
     fn changed(record: Record) -> Self {
         Self { record, created: false }
     }
@@ -28,12 +47,20 @@ impl Api {
         kind: &Kind,
         namespace: &str,
         name: &str,
-        object: Value,
+        mut object: Value,
         writer: &Writer,
-    ) -> Result<Record> {
+    ) -> Result<Updated> {
+        let made = made_by_update(kind) && writer.subresource.is_empty();
+        if made && self.store.get(&self.key(kind, namespace, name)).is_none() {
+            // A version that it had before does not count any more.
+            object["metadata"]["resourceVersion"] = Value::Null;
+            let record = self.create(kind, namespace, object, writer).await?;
+            return Ok(Updated { record, created: true });
+        }
         let given = version_of(&object);
         let conditional = kind.custom.is_some() || matches!(kind.kind.as_str(), "CustomResourceDefinition" | "Lease");
         if given.is_none() && conditional {
+            self.get(kind, namespace, name)?;
             let field = Path::new("metadata.resourceVersion");
             let error = FieldError::invalid(field, 0.into(), "must be specified for an update");
             let subject = Subject {
@@ -44,18 +71,16 @@ impl Api {
         }
         check_number(given.as_deref())?;
         let attempts = if given.is_some() { 1 } else { usize::MAX };
-        let updated = self
-            .change(kind, namespace, name, writer, attempts, |live| {
-                if given
-                    .as_deref()
-                    .is_some_and(|given| Some(given) != live["metadata"]["resourceVersion"].as_str())
-                {
-                    return Err(Status::stale(kind.subject(), name));
-                }
-                Ok(object.clone())
-            })
-            .await?;
-        Ok(updated.record)
+        let change = self.change(kind, namespace, name, writer, attempts, |live| {
+            if given
+                .as_deref()
+                .is_some_and(|given| Some(given) != live["metadata"]["resourceVersion"].as_str())
+            {
+                return Err(Status::stale(kind.subject(), name));
+            }
+            Ok(object.clone())
+        });
+        change.await
     }
 
     /// `check` decodes what the patch gave, as a body that was sent would be.
@@ -263,8 +288,9 @@ impl Api {
             rules::readmit(kind, new);
         }
         let counted = kind.generation || kind.custom.is_some();
-        // A pod's node is not what somebody wants of it.
-        if counted && writer.subresource != "binding" && metadata::wants_other(kind, new, live) {
+        // What comes by `/status` or by a binding is not what somebody wants.
+        let wished = matches!(writer.subresource.as_str(), "" | "scale");
+        if counted && wished && metadata::wants_other(kind, new, live) {
             let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
             new["metadata"]["generation"] = (generation + 1).into();
         }
@@ -327,14 +353,27 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
         "binding" => return,
         _ => return keep(new, "status"),
     }
-    // Kubelets set labels and annotations of nodes and pods along with the status; nobody else's metadata goes this way.
-    let open = matches!(kind.kind.as_str(), "Node" | "Pod" | "Namespace") && kind.custom.is_none();
+    // Controllers set annotations and the like of built-in kinds along with the status; nobody else's metadata goes this way.
+    let open = kind.custom.is_none() && kind.kind != "CustomResourceDefinition";
     let managed = new["metadata"].get("managedFields").cloned();
     let mut fields: Vec<String> = new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
     fields.extend(live.as_object().into_iter().flatten().map(|(k, _)| k.clone()));
     for field in fields {
         if field != "status" && !(open && field == "metadata") {
             keep(new, &field);
+        }
+    }
+    let kept = match kind.kind.as_str() {
+        "Deployment" => "/metadata/labels",
+        "Pod" => "/metadata/ownerReferences",
+        _ => "",
+    };
+    if let Some((parent, field)) = kept.rsplit_once('/').filter(|_| open)
+        && let Some(fields) = new.pointer_mut(parent).and_then(Value::as_object_mut)
+    {
+        match live.pointer(kept) {
+            Some(value) => drop(fields.insert(field.to_owned(), value.clone())),
+            None => drop(fields.remove(field)),
         }
     }
     if kind.is("", "Pod") && new["status"]["qosClass"].is_null() {

@@ -14,7 +14,7 @@ use crate::store::Record;
 use crate::table::{Include, Table};
 
 pub const JSON: &str = "application/json";
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const ACCEPTED: &str = "application/json";
 
 pub fn typed(code: u16, body: Bytes, content_type: &'static str) -> Response {
     let mut response = Response::new(Body::from(body));

@@ -1,6 +1,10 @@
 //! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one costs nothing, and one that falls out of
 //! the history is told so with 410 and lists anew.
 
+mod step;
+
+pub use step::Step;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,9 +31,6 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread out again.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
-/// After a piece a watcher rests this long; what happens meanwhile goes out together. A quiet watch answers at once, and in a storm each
-/// watcher costs a few hundred wake-ups and packets a second, not one for every write.
-const REST: Duration = Duration::from_millis(3);
 /// Events taken from the history at a time.
 const BATCH: usize = 256;
 
@@ -46,6 +47,7 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
         namespace: call.target.namespace.clone(),
         matcher: list::matcher(call)?,
         bookmarks: call.params.bookmarks,
+        step: front.step.clone(),
         rows: Table::new(&call.kind),
         headed: false,
         cursor: 0,
@@ -125,10 +127,9 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
         // Marked before the read: a change during the read wakes us again.
         stream.changed.borrow_and_update();
         match stream.watcher.advance() {
-            Ok(lines) if !lines.is_empty() => {
-                stream.rested = Some(Instant::now() + REST);
-                stream.ready = lines;
-                continue;
+            Ok(piece) if !piece.is_empty() => {
+                stream.rested = Some(stream.watcher.step.next());
+                return Some((Ok(piece), stream));
             }
             Ok(_) => {}
             Err(too_old) => {
@@ -148,8 +149,8 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
                 }
                 stream.bookmark_at = next_bookmark(stream.end);
                 // Other kinds have moved on meanwhile. A watch that is too old by now is told so in the next turn.
-                if let Ok(lines) = stream.watcher.advance() {
-                    stream.ready = lines;
+                if let Ok(piece) = stream.watcher.advance() {
+                    stream.ready.extend((!piece.is_empty()).then_some(piece));
                     stream.ready.push_back(stream.watcher.bookmark(false));
                 }
             }
@@ -172,6 +173,7 @@ struct Watcher {
     namespace: Option<String>,
     matcher: Matcher,
     bookmarks: bool,
+    step: Arc<Step>,
     rows: Table,
     /// A table's columns have been sent.
     headed: bool,
@@ -209,29 +211,33 @@ impl Watcher {
         Ok(chunks)
     }
 
-    /// What has happened since the cursor, line by line; empty when nothing that this watcher sees has. Lines that need no conversion are
-    /// the bytes that all watchers share: nothing is copied for one more of them.
-    fn advance(&mut self) -> Result<VecDeque<Bytes>, TooOld> {
+    /// What has happened since the cursor; empty when nothing that this watcher sees has.
+    fn advance(&mut self) -> Result<Bytes, TooOld> {
         loop {
             let since = self.api.store.since(&self.table, self.cursor, BATCH)?;
-            let lines: VecDeque<Bytes> = since.events.iter().filter_map(|event| self.line(event)).collect();
+            let piece = self.piece(&since.events);
             self.cursor = since.version;
-            if !lines.is_empty() || since.events.len() < BATCH {
-                return Ok(lines);
+            if !piece.is_empty() || since.events.len() < BATCH {
+                return Ok(piece);
             }
         }
     }
 
-    fn line(&mut self, event: &Event) -> Option<Bytes> {
-        if self.namespace.as_deref().is_some_and(|n| n != &*event.key.namespace) {
-            return None;
-        }
+    /// Watchers who see objects as they are stored share the bytes, too.
+    fn piece(&mut self, events: &[Arc<Event>]) -> Bytes {
         let plain = self.form == Form::Whole && self.kind.conversion == Conversion::None;
         if plain && self.matcher.is_everything() {
-            return Some(event.line());
+            return self.step.piece(events, self.namespace.as_deref());
         }
-        let (kind, record) = self.seen(event)?;
-        Some(self.encode(kind, &record))
+        let mut piece = BytesMut::new();
+        for event in events {
+            if step::is_inside(event, self.namespace.as_deref())
+                && let Some((kind, record)) = self.seen(event)
+            {
+                piece.extend_from_slice(&self.encode(kind, &record));
+            }
+        }
+        piece.freeze()
     }
 
     /// The event as a selector sees it: an object can come into sight, or leave it, without being created or deleted.

@@ -29,8 +29,8 @@ pub async fn update(front: &Front, call: &Call, body: Body) -> Result<Response> 
     check_name(call, &object)?;
     let name = &call.target.name;
     let writer = writer(call)?;
-    let record = front.api.update(&call.kind, &namespace, name, object, &writer).await?;
-    let mut response = answer::object(&front.api, &call.kind, &record, call.form, 200)?;
+    let updated = front.api.update(&call.kind, &namespace, name, object, &writer).await?;
+    let mut response = answer::object(&front.api, &call.kind, &updated.record, call.form, updated.code())?;
     answer::warn(&mut response, &warnings);
     Ok(response)
 }
@@ -73,8 +73,7 @@ pub async fn patch(front: &Front, call: &Call, body: Body) -> Result<Response> {
         .api
         .patch(&call.kind, namespace, &call.target.name, patch, &writer, check)
         .await?;
-    let code = if updated.created { 201 } else { 200 };
-    let mut response = answer::object(&front.api, &call.kind, &updated.record, call.form, code)?;
+    let mut response = answer::object(&front.api, &call.kind, &updated.record, call.form, updated.code())?;
     answer::warn(&mut response, &warnings.into_inner());
     Ok(response)
 }

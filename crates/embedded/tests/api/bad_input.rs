@@ -134,12 +134,12 @@ impl Drop for Desk {
     }
 }
 
-fn config_map(name: &str) -> Value {
+pub fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
 }
 
 /// A pod that no scheduler takes.
-fn pod(name: &str) -> Value {
+pub fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -148,7 +148,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-fn deployment(name: &str) -> Value {
+pub fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -165,7 +165,7 @@ fn deployment(name: &str) -> Value {
 }
 
 /// The object with something of it changed.
-fn but(object: &Value, pointer: &str, value: Value) -> Value {
+pub fn but(object: &Value, pointer: &str, value: Value) -> Value {
     let mut object = object.clone();
     let mut place = &mut object;
     for name in pointer.split('/').skip(1) {

@@ -14,10 +14,9 @@ mod read;
 mod wait;
 mod workloads;
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
@@ -248,13 +247,4 @@ fn row<'t>(table: &'t str, first: &str) -> Vec<&'t str> {
         .map(str::trim)
         .filter(|cell| !cell.is_empty())
         .collect()
-}
-
-/// Where the project's own CRDs are.
-fn crds() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds")
-}
-
-fn file_name(path: &Path) -> &OsStr {
-    path.file_name().unwrap_or_default()
 }

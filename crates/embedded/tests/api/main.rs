@@ -7,5 +7,6 @@
 mod bad_input;
 mod kubectl;
 mod namespace;
+mod objects;
 mod request;
 mod target;

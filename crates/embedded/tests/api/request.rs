@@ -15,7 +15,7 @@ pub struct Request {
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Bytes,
-    as_stranger: bool,
+    unnamed: bool,
 }
 
 pub struct Answer {
@@ -30,7 +30,7 @@ fn request(method: Method, path: impl Into<String>) -> Request {
         path: path.into(),
         headers: Vec::new(),
         body: Bytes::new(),
-        as_stranger: false,
+        unnamed: false,
     }
 }
 
@@ -70,7 +70,7 @@ impl Request {
     }
 
     /// A patch of one of the four types: `json`, `merge`, `strategic`, `apply`.
-    pub fn as_type(self, kind: &str, body: &Value) -> Self {
+    pub fn of_type(self, kind: &str, body: &Value) -> Self {
         let content_type = match kind {
             "json" => "application/json-patch+json",
             "merge" => "application/merge-patch+json",
@@ -86,9 +86,9 @@ impl Request {
         self
     }
 
-    /// Without the credentials of the kubeconfig.
-    pub fn as_stranger(mut self) -> Self {
-        self.as_stranger = true;
+    /// Sent without the credentials of the kubeconfig.
+    pub fn unnamed(mut self) -> Self {
+        self.unnamed = true;
         self
     }
 
@@ -98,7 +98,7 @@ impl Request {
             builder = builder.header(name, value);
         }
         let request = builder.body(Body::from(self.body)).unwrap();
-        let client = if self.as_stranger {
+        let client = if self.unnamed {
             &target().stranger
         } else {
             &target().client

@@ -150,13 +150,13 @@ fn a_custom_resource_against_a_cel_rule_is_refused_by_field() {
     );
     desk.have(&boats, &boat(&version, &json!({"size": 2, "home": "here"})));
     let path = format!("{boats}/a");
-    let moved = patch(&path).as_type("merge", &json!({"spec": {"home": "there"}}));
+    let moved = patch(&path).of_type("merge", &json!({"spec": {"home": "there"}}));
     let status = desk.refuses("transition", moved, 422, "Invalid", &[(INVALID, "spec.home")]);
     assert!(status["message"].as_str().unwrap().contains("home stays"), "{status}");
-    let less = patch(&path).as_type("merge", &json!({"spec": {"least": 9}}));
+    let less = patch(&path).of_type("merge", &json!({"spec": {"least": 9}}));
     desk.refuses("patch", less, 422, "Invalid", &[(INVALID, "spec.least")]);
     let apply = boat(&version, &json!({"size": 2, "least": 9}));
-    let apply = patch(&path).query("fieldManager=m&force=true").as_type("apply", &apply);
+    let apply = patch(&path).query("fieldManager=m&force=true").of_type("apply", &apply);
     desk.refuses("apply", apply, 422, "Invalid", &[(INVALID, "spec.least")]);
 }
 
@@ -204,7 +204,7 @@ fn a_custom_resource_is_named_in_full_and_updated_with_its_version() {
         "Invalid",
         &[(INVALID, "metadata.name")],
     );
-    let strategic = patch(&path).as_type("strategic", &json!({"spec": {"size": 2}}));
+    let strategic = patch(&path).of_type("strategic", &json!({"spec": {"size": 2}}));
     desk.refuses("strategic", strategic, 415, "UnsupportedMediaType", &[]);
 }
 

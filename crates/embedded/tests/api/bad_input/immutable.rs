@@ -10,7 +10,7 @@ const INVALID: &str = "FieldValueInvalid";
 const FORBIDDEN: &str = "FieldValueForbidden";
 
 fn merge(desk: &Desk, what: &str, path: &str, body: &Value, causes: &[(&str, &str)]) {
-    desk.refuses(what, patch(path).as_type("merge", body), 422, "Invalid", causes);
+    desk.refuses(what, patch(path).of_type("merge", body), 422, "Invalid", causes);
 }
 
 #[test]
@@ -37,14 +37,33 @@ fn a_pods_spec_stays_but_for_its_image() {
         &more,
         &[(FORBIDDEN, "spec.containers")],
     );
+    merge(
+        &desk,
+        "grace",
+        &path,
+        &json!({"spec": {"terminationGracePeriodSeconds": 5}}),
+        &[(FORBIDDEN, "spec")],
+    );
+    patch(&path)
+        .of_type("merge", &json!({"spec": {"activeDeadlineSeconds": 5}}))
+        .send()
+        .expect(200);
+    let later = json!({"spec": {"activeDeadlineSeconds": 9}});
+    merge(
+        &desk,
+        "a later deadline",
+        &path,
+        &later,
+        &[(INVALID, "spec.activeDeadlineSeconds")],
+    );
     // What every pod tolerates comes back.
     let without = patch(&path)
-        .as_type("merge", &json!({"spec": {"tolerations": []}}))
+        .of_type("merge", &json!({"spec": {"tolerations": []}}))
         .send()
         .expect(200);
     assert_eq!(without["spec"]["tolerations"].as_array().unwrap().len(), 2);
     let image = json!({"spec": {"containers": [{"name": "c", "image": "y"}]}});
-    let changed = patch(&path).as_type("strategic", &image).send().expect(200);
+    let changed = patch(&path).of_type("strategic", &image).send().expect(200);
     assert_eq!(changed["spec"]["containers"][0]["image"], "y");
 }
 
@@ -150,7 +169,7 @@ fn immutable_data_stays() {
         &[(FORBIDDEN, "immutable")],
     );
     patch(&path)
-        .as_type("merge", &json!({"metadata": {"labels": {"a": "b"}}}))
+        .of_type("merge", &json!({"metadata": {"labels": {"a": "b"}}}))
         .send()
         .expect(200);
 

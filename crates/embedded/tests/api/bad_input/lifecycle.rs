@@ -24,7 +24,7 @@ fn nothing_is_created_in_a_namespace_that_is_being_deleted() {
     assert_eq!(status["details"]["name"], "a");
     let apply = patch(going.core("configmaps/a"))
         .query("fieldManager=m")
-        .as_type("apply", &config_map("a"));
+        .of_type("apply", &config_map("a"));
     desk.refuses(
         "apply",
         apply,
@@ -34,7 +34,7 @@ fn nothing_is_created_in_a_namespace_that_is_being_deleted() {
     );
     let held = going.core("configmaps/held");
     patch(&held)
-        .as_type("merge", &json!({"metadata": {"finalizers": null}}))
+        .of_type("merge", &json!({"metadata": {"finalizers": null}}))
         .send()
         .expect(200);
 }
@@ -56,7 +56,7 @@ fn whoever_is_being_deleted_takes_no_new_finalizer() {
     let path = desk.core("configmaps/a");
     delete(&path).send().expect(200);
     let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
-    let request = patch(&path).as_type("merge", &more);
+    let request = patch(&path).of_type("merge", &more);
     desk.refuses(
         "one more",
         request,
@@ -65,7 +65,7 @@ fn whoever_is_being_deleted_takes_no_new_finalizer() {
         &[("FieldValueForbidden", "metadata.finalizers")],
     );
     patch(&path)
-        .as_type("merge", &json!({"metadata": {"finalizers": null}}))
+        .of_type("merge", &json!({"metadata": {"finalizers": null}}))
         .send()
         .expect(200);
     get(&path).send().expect(404);
@@ -207,7 +207,7 @@ fn a_scale_below_zero_is_refused() {
     let causes = [("FieldValueInvalid", "spec.replicas")];
     let below = put(&path).json(&but(&scale, "/spec/replicas", json!(-1)));
     desk.refuses("update", below, 422, "Invalid", &causes);
-    let below = patch(&path).as_type("merge", &json!({"spec": {"replicas": -1}}));
+    let below = patch(&path).of_type("merge", &json!({"spec": {"replicas": -1}}));
     desk.refuses("patch", below, 422, "Invalid", &causes);
     let stale = but(&scale, "/metadata/resourceVersion", json!("1"));
     desk.refuses("stale", put(&path).json(&stale), 409, "Conflict", &[]);

@@ -11,11 +11,11 @@ fn a_request_without_the_right_token_is_unauthorized() {
     let maps = desk.core("configmaps");
     // A server may let strangers ask for nothing (403) or not know them at all; a wrong token is wrong everywhere.
     for wrong in ["Bearer wrong", "Bearer ", "bearer", "Basic YTpi", "wrong"] {
-        let list = get(&maps).as_stranger().header("authorization", wrong);
+        let list = get(&maps).unnamed().header("authorization", wrong);
         if wrong.starts_with("Bearer w") {
             desk.refuses(wrong, list, 401, "Unauthorized", &[]);
             let create = post(&maps)
-                .as_stranger()
+                .unnamed()
                 .header("authorization", wrong)
                 .json(&config_map("a"));
             desk.refuses("create", create, 401, "Unauthorized", &[]);
@@ -24,7 +24,7 @@ fn a_request_without_the_right_token_is_unauthorized() {
             assert!(matches!(code, 401 | 403), "{wrong}: {code}");
         }
     }
-    let code = get(&maps).as_stranger().send().code;
+    let code = get(&maps).unnamed().send().code;
     assert!(matches!(code, 401 | 403), "{code}");
 }
 
@@ -103,7 +103,12 @@ fn a_method_that_the_resource_does_not_have_is_not_allowed() {
     for (what, request) in [
         ("create with a name", post(&map).json(&config_map("a"))),
         ("update of a collection", put(&maps).json(&config_map("a"))),
-        ("patch of a collection", patch(&maps).as_type("merge", &json!({}))),
+        ("patch of a collection", patch(&maps).of_type("merge", &json!({}))),
+        (
+            "create in all namespaces",
+            post("/api/v1/configmaps").json(&config_map("a")),
+        ),
+        ("delete in all namespaces", delete("/api/v1/configmaps")),
         ("delete of a status", delete(desk.core("pods/a/status"))),
         (
             "create of a scale",

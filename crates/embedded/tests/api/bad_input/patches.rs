@@ -33,7 +33,7 @@ fn a_json_patch_that_does_not_apply_is_invalid() {
             json!({"op": "move", "from": "/spec/nothing", "path": "/spec/replicas"}),
         ),
     ] {
-        let request = patch(&path).as_type("json", &json!([operation]));
+        let request = patch(&path).of_type("json", &json!([operation]));
         desk.refuses(what, request, 422, "Invalid", &[]);
     }
 }
@@ -56,7 +56,7 @@ fn a_patch_that_cannot_be_read_is_a_bad_request() {
         let request = patch(&path).query("fieldManager=m").body(content_type, text);
         desk.refuses(&format!("{content_type} {text}"), request, 400, "BadRequest", &[]);
     }
-    let operation = patch(&path).as_type("json", &json!([{"op": "frobnicate", "path": "/spec"}]));
+    let operation = patch(&path).of_type("json", &json!([{"op": "frobnicate", "path": "/spec"}]));
     desk.refuses("an unknown operation", operation, 422, "Invalid", &[]);
 }
 
@@ -66,11 +66,11 @@ fn a_patch_to_an_invalid_object_is_refused_by_field() {
     let path = patched(&desk);
     let body = json!({"spec": {"replicas": -1}});
     for kind in ["merge", "strategic"] {
-        let request = patch(&path).as_type(kind, &body);
+        let request = patch(&path).of_type(kind, &body);
         desk.refuses(kind, request, 422, "Invalid", &[("FieldValueInvalid", "spec.replicas")]);
     }
     let operation = json!([{"op": "replace", "path": "/spec/replicas", "value": -1}]);
-    let request = patch(&path).as_type("json", &operation);
+    let request = patch(&path).of_type("json", &operation);
     desk.refuses(
         "json",
         request,
@@ -78,7 +78,7 @@ fn a_patch_to_an_invalid_object_is_refused_by_field() {
         "Invalid",
         &[("FieldValueInvalid", "spec.replicas")],
     );
-    let request = patch(&path).as_type("merge", &json!({"metadata": {"labels": {"a": "b c"}}}));
+    let request = patch(&path).of_type("merge", &json!({"metadata": {"labels": {"a": "b c"}}}));
     desk.refuses(
         "label",
         request,
@@ -92,12 +92,12 @@ fn a_patch_to_an_invalid_object_is_refused_by_field() {
 fn a_patch_to_a_value_of_the_wrong_type_is_refused() {
     let desk = Desk::new();
     let path = patched(&desk);
-    let merge = patch(&path).as_type("merge", &json!({"spec": {"replicas": "many"}}));
+    let merge = patch(&path).of_type("merge", &json!({"spec": {"replicas": "many"}}));
     desk.refuses("merge", merge, 422, "Invalid", &[("FieldValueInvalid", "patch")]);
     let operation = json!([{"op": "replace", "path": "/spec/replicas", "value": "many"}]);
-    let json = patch(&path).as_type("json", &operation);
+    let json = patch(&path).of_type("json", &operation);
     desk.refuses("json", json, 422, "Invalid", &[("FieldValueInvalid", "patch")]);
-    let strategic = patch(&path).as_type("strategic", &json!({"spec": {"replicas": "many"}}));
+    let strategic = patch(&path).of_type("strategic", &json!({"spec": {"replicas": "many"}}));
     desk.refuses(
         "strategic",
         strategic,
@@ -113,7 +113,7 @@ fn an_unknown_field_in_a_patch_is_refused_when_strict() {
     let path = patched(&desk);
     let body = json!({"spec": {"extra": 1}});
     for kind in ["merge", "strategic"] {
-        let request = patch(&path).query("fieldValidation=Strict").as_type(kind, &body);
+        let request = patch(&path).query("fieldValidation=Strict").of_type(kind, &body);
         let status = desk.refuses(kind, request, 422, "Invalid", &[("FieldValueInvalid", "patch")]);
         assert!(
             status["message"]
@@ -122,12 +122,12 @@ fn an_unknown_field_in_a_patch_is_refused_when_strict() {
                 .contains(r#"unknown field "spec.extra""#),
             "{status}"
         );
-        let warned = patch(&path).as_type(kind, &body).send();
+        let warned = patch(&path).of_type(kind, &body).send();
         assert_eq!(warned.warnings(), [r#"unknown field "spec.extra""#], "{kind}");
         warned.expect(200);
     }
     let operation = json!([{"op": "add", "path": "/spec/extra", "value": 1}]);
-    let request = patch(&path).query("fieldValidation=Strict").as_type("json", &operation);
+    let request = patch(&path).query("fieldValidation=Strict").of_type("json", &operation);
     desk.refuses("json", request, 422, "Invalid", &[("FieldValueInvalid", "patch")]);
 }
 
@@ -139,7 +139,7 @@ fn a_patch_can_not_give_another_name_or_namespace() {
         ("name", json!({"name": "other"})),
         ("namespace", json!({"namespace": "other"})),
     ] {
-        let request = patch(&path).as_type("merge", &json!({"metadata": metadata}));
+        let request = patch(&path).of_type("merge", &json!({"metadata": metadata}));
         desk.refuses(what, request, 400, "BadRequest", &[]);
     }
 }
@@ -148,7 +148,7 @@ fn a_patch_can_not_give_another_name_or_namespace() {
 fn an_apply_says_who_applies_what() {
     let desk = Desk::new();
     let path = desk.core("configmaps/a");
-    let apply = |query: &str, body: &Value| patch(&path).query(query).as_type("apply", body);
+    let apply = |query: &str, body: &Value| patch(&path).query(query).of_type("apply", body);
     let named = "fieldManager=m";
     let whole = config_map("a");
     let causes = [("FieldValueRequired", "fieldManager")];
@@ -179,7 +179,7 @@ fn an_apply_says_who_applies_what() {
     let managed = super::but(&whole, "/metadata/managedFields", json!([{"manager": "m"}]));
     desk.refuses("managed fields", apply(named, &managed), 400, "BadRequest", &[]);
     get(&path).send().expect(404);
-    let merge = patch(&path).query("force=true").as_type("merge", &json!({}));
+    let merge = patch(&path).query("force=true").of_type("merge", &json!({}));
     desk.refuses(
         "force without apply",
         merge,
@@ -197,7 +197,7 @@ fn an_apply_to_what_another_owns_is_a_conflict_that_names_the_field() {
         let body = super::but(&config_map("a"), "/data/a", json!(value));
         patch(&path)
             .query(&format!("fieldManager={manager}"))
-            .as_type("apply", &body)
+            .of_type("apply", &body)
     };
     apply("first", "1").send().expect(201);
     let status = desk.refuses(
@@ -220,7 +220,7 @@ fn a_strategic_patch_with_a_directive_that_nobody_knows_is_refused() {
     let desk = Desk::new();
     let path = patched(&desk);
     let body = json!({"spec": {"template": {"spec": {"$patch": "frobnicate"}}}});
-    desk.refuses("directive", patch(&path).as_type("strategic", &body), 500, "", &[]);
+    desk.refuses("directive", patch(&path).of_type("strategic", &body), 500, "", &[]);
     let nameless = json!({"spec": {"template": {"spec": {"containers": [{"image": "y"}]}}}});
-    desk.refuses("no key", patch(&path).as_type("strategic", &nameless), 500, "", &[]);
+    desk.refuses("no key", patch(&path).of_type("strategic", &nameless), 500, "", &[]);
 }

@@ -339,6 +339,13 @@ fn a_service_without_usable_ports_is_refused() {
 #[test]
 fn a_lease_or_role_that_says_nothing_is_refused() {
     let desk = Desk::new();
+    let rule = |rule: serde_json::Value| {
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": [rule]});
+        post(desk.group("rbac.authorization.k8s.io/v1", "roles")).json(&role)
+    };
+    let nothing = rule(json!({"verbs": ["get"]}));
+    let causes = [(REQUIRED, "rules[0].apiGroups"), (REQUIRED, "rules[0].resources")];
+    desk.refuses("a rule about nothing", nothing, 422, "Invalid", &causes);
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

@@ -18,20 +18,20 @@ fn a_stale_version_is_a_conflict() {
     let body = json!({"metadata": {"resourceVersion": version}, "data": {"a": "4"}});
     desk.refuses(
         "merge patch",
-        patch(&path).as_type("merge", &body),
+        patch(&path).of_type("merge", &body),
         409,
         "Conflict",
         &[],
     );
     desk.refuses(
         "strategic patch",
-        patch(&path).as_type("strategic", &body),
+        patch(&path).of_type("strategic", &body),
         409,
         "Conflict",
         &[],
     );
     let body = but(&config_map("a"), "/metadata/resourceVersion", version.clone());
-    let apply = patch(&path).query("fieldManager=m&force=true").as_type("apply", &body);
+    let apply = patch(&path).query("fieldManager=m&force=true").of_type("apply", &body);
     desk.refuses("apply", apply, 409, "Conflict", &[]);
 }
 
@@ -44,13 +44,11 @@ fn an_update_of_another_uid_is_a_conflict() {
         "/metadata/uid",
         json!("11111111-2222-3333-4444-555555555555"),
     );
-    desk.refuses(
-        "update",
-        put(desk.core("configmaps/a")).json(&other),
-        409,
-        "Conflict",
-        &[],
-    );
+    let path = desk.core("configmaps/a");
+    desk.refuses("update", put(&path).json(&other), 409, "Conflict", &[]);
+    let uid = json!({"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}});
+    let merge = patch(&path).of_type("merge", &uid);
+    desk.refuses("patch", merge, 422, "Invalid", &[("FieldValueInvalid", "metadata.uid")]);
 }
 
 #[test]
@@ -59,7 +57,7 @@ fn an_update_of_what_is_not_there_is_not_found() {
     let path = desk.core("configmaps/a");
     let status = desk.refuses("update", put(&path).json(&config_map("a")), 404, "NotFound", &[]);
     assert_eq!(status["details"], json!({"name": "a", "kind": "configmaps"}));
-    desk.refuses("patch", patch(&path).as_type("merge", &json!({})), 404, "NotFound", &[]);
+    desk.refuses("patch", patch(&path).of_type("merge", &json!({})), 404, "NotFound", &[]);
     desk.refuses("delete", delete(&path), 404, "NotFound", &[]);
     desk.refuses("get", get(&path), 404, "NotFound", &[]);
 }
@@ -89,6 +87,13 @@ fn a_version_that_is_no_number_is_refused() {
     let maps = desk.core("configmaps");
     desk.refuses("list", get(&maps).query("resourceVersion=abc"), 400, "BadRequest", &[]);
     desk.refuses("watch", get(&maps).query("watch=1&resourceVersion=abc"), 500, "", &[]);
+    desk.refuses(
+        "get",
+        get(desk.core("configmaps/a")).query("resourceVersion=abc"),
+        500,
+        "",
+        &[],
+    );
     let map = desk.have(&maps, &config_map("a"));
     let update = put(desk.core("configmaps/a")).json(&but(&map, "/metadata/resourceVersion", json!("abc")));
     desk.refuses("update", update, 500, "", &[]);

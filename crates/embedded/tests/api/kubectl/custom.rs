@@ -1,8 +1,10 @@
 //! Custom resources: definitions, then their objects.
 
+use std::path::Path;
+
 use serde_json::json;
 
-use super::{Kubectl, crds, each, file_name, row};
+use super::{Kubectl, each, row};
 use crate::namespace::unique;
 use crate::request::until;
 
@@ -100,10 +102,10 @@ fn a_definition_and_then_its_resources_can_be_applied() {
 #[test]
 fn the_projects_own_definitions_can_be_applied_explained_and_used() {
     each(|kubectl| {
-        let directory = crds();
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
         let mut count = 0;
         for entry in std::fs::read_dir(&directory).unwrap() {
-            let name = file_name(&entry.unwrap().path()).to_string_lossy().into_owned();
+            let name = entry.unwrap().file_name().into_string().unwrap();
             let (group, plural) = name.strip_suffix(".yaml").unwrap().split_once('_').unwrap();
             kubectl.with(format!(
                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}"

@@ -28,7 +28,7 @@ fn node(kubectl: &Kubectl) -> String {
         },
     }});
     patch(format!("{path}/status"))
-        .as_type("strategic", &status)
+        .of_type("strategic", &status)
         .send()
         .expect(200);
     name

@@ -34,7 +34,7 @@ impl Network {
                         let status = json!({"status": {"podIP": address, "podIPs": [{"ip": address}]}});
                         let path = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
                         // It may have gone meanwhile.
-                        patch(path).as_type("merge", &status).send();
+                        patch(path).of_type("merge", &status).send();
                     }
                 }
                 std::thread::sleep(Duration::from_millis(20));

@@ -107,7 +107,11 @@ impl Workloads {
             self.put(renumbered);
         }
         let deployments = self.api::<Deployment>(&key.namespace);
-        let renumbered = merge(&deployments, &key.name, patch).await?;
+        // With the status: by itself it would count as a change of what is wanted.
+        let params = PatchParams::default();
+        let renumbered = deployments
+            .patch_status(&key.name, &params, &Patch::Merge(patch))
+            .await?;
         self.index.apply_deployment(Arc::new(renumbered));
         Ok(())
     }
