@@ -56,6 +56,14 @@ spec:
     assert!(kubectl.ok(&line).contains("condition met"));
 }
 
+/// A real server publishes names and schema of a definition some time after it is established.
+fn known(kubectl: &Kubectl, resource: &str) {
+    until("discovery and schema are published", || {
+        let (get, explain) = (format!("get {resource}"), format!("explain {resource}.spec"));
+        [get, explain].iter().all(|line| kubectl.run(line, "", &[]).code == 0)
+    });
+}
+
 #[test]
 fn a_definition_and_then_its_resources_can_be_applied() {
     each(|kubectl| {
@@ -85,6 +93,7 @@ fn a_definition_and_then_its_resources_can_be_applied() {
 
         kubectl.ok(["scale", &resource, "a", "--replicas=6"]);
         assert_eq!(kubectl.ok(["get", &resource, "a", "-o", "jsonpath={.spec.oars}"]), "6");
+        known(kubectl, &resource);
         let explained = kubectl.ok(["explain", &format!("{resource}.spec")]);
         assert!(explained.contains("What is wanted of a boat."), "{explained}");
         assert!(explained.contains("size\t<integer> -required-"), "{explained}");
@@ -117,10 +126,7 @@ fn the_projects_own_definitions_can_be_applied_explained_and_used() {
         assert_eq!(applied.lines().count(), count, "{applied}");
         let crd = "crd/nodenetworkconfigs.acn.azure.com";
         kubectl.ok(["wait", "--for=condition=Established", crd, "--timeout=60s"]);
-        // Established is not yet discovered, and kubectl keeps what it has discovered.
-        until("kubectl knows the short name", || {
-            kubectl.run("get nnc", "", &[]).code == 0
-        });
+        known(kubectl, "nnc");
         let explained = kubectl.ok("explain nnc.spec");
         assert!(explained.contains("requestedIPCount\t<integer>"), "{explained}");
         assert!(explained.contains("FIELD: spec <Object>"), "{explained}");
