@@ -61,15 +61,6 @@ fn member_shape<'a>(shape: &'a Shape, name: &str) -> &'a Shape {
     }
 }
 
-/// kube-apiserver has no reason and no code of its own for these: what its handlers return as a plain error becomes a 500.
-fn unclassified(message: String) -> Status {
-    Status {
-        code: 500,
-        reason: "",
-        ..Status::bad_request(message)
-    }
-}
-
 /// The 422 of a patch that does not apply: kube-apiserver does not say which part of it.
 fn does_not_apply() -> Status {
     Status::unprocessable("the server rejected our request due to an error in our request")

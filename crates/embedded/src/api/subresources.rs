@@ -14,7 +14,7 @@ impl Api {
         let target = &binding["target"];
         let node = target["name"].as_str().unwrap_or_default();
         let kind = target["kind"].as_str().unwrap_or("Node");
-        // Kubernetes gives these two without code or reason.
+        // Kubernetes has no reason for these two, only a 500.
         if kind != "Node" && !kind.is_empty() {
             let why = format!(r#"target.kind: Unsupported value: {kind:?}: supported values: "Node", "<empty>""#);
             return Err(Status::unclassified(why));

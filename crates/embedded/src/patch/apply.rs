@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::field_set::{Change, FieldSet};
 use super::managed_fields::{Entry, ManagedFields, Manager, Operation, take};
-use super::unclassified;
 use crate::shape::Shape;
 use crate::status::{Result, Status};
 
@@ -38,7 +37,7 @@ pub fn apply(
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     check::configuration(applied, shape).map_err(|problem| {
-        unclassified(format!(
+        Status::unclassified(format!(
             "failed to create typed patch object ({}): {problem}",
             named(applied)
         ))

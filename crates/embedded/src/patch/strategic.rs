@@ -5,7 +5,7 @@ mod order;
 
 use serde_json::{Map, Value};
 
-use super::{does_not_apply, go, member_shape, unclassified};
+use super::{does_not_apply, go, member_shape};
 use crate::shape::{ListPatch, Shape};
 use crate::status::{Result, Status};
 
@@ -157,7 +157,7 @@ fn set_element_order(original: &mut Fields, patch: &mut Fields, shape: &Shape) -
 fn list(value: Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(items) => Ok(items),
-        other => Err(unclassified(format!(
+        other => Err(Status::unclassified(format!(
             "expected a []interface {{}}, but received a {}",
             go::type_name(&other)
         ))),
@@ -217,7 +217,7 @@ fn special_items(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> Res
     let mut replace = false;
     for item in patch {
         let Some(fields) = item.as_object() else {
-            return Err(unclassified(format!(
+            return Err(Status::unclassified(format!(
                 "list element types are not identical: {}",
                 go::printed(&item)
             )));
@@ -234,7 +234,7 @@ fn special_items(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> Res
             Some("replace") => replace = true,
             Some("merge") => {
                 let message = "merging lists cannot yet be specified in the patch";
-                return Err(unclassified(message.to_owned()));
+                return Err(Status::unclassified(message.to_owned()));
             }
             _ => return Err(bad_directive(directive, fields)),
         }
@@ -259,14 +259,14 @@ fn merge_item(original: &mut Vec<Value>, item: &Value, key: &str, shape: &Shape)
 }
 
 fn no_merge_key(item: &Value, key: &str) -> Status {
-    unclassified(format!(
+    Status::unclassified(format!(
         "map: {} does not contain declared merge key: {key}",
         go::printed(item)
     ))
 }
 
 fn bad_directive(directive: &Value, fields: &Fields) -> Status {
-    unclassified(format!(
+    Status::unclassified(format!(
         "unknown patch type: {} in map: {}",
         go::printed(directive),
         go::printed(&Value::Object(fields.clone()))

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{go, no_merge_key, unclassified};
-use crate::status::Result;
+use super::{go, no_merge_key};
+use crate::status::{Result, Status};
 
 /// What tells an item from others: the whole of a scalar, the merge key of an object.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
@@ -64,7 +64,7 @@ pub(super) fn check(patch: &[Value], wanted: &[Value], key: Option<&str>) -> Res
     if in_order {
         return Ok(());
     }
-    Err(unclassified(format!(
+    Err(Status::unclassified(format!(
         "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
         go::printed(&Value::Array(patch.to_vec())),
         go::printed(&Value::Array(wanted.to_vec()))
