@@ -17,6 +17,25 @@ use index::{Index, Standing};
 /// The next unit is, CIDR by CIDR in their order, one never used, else the one that has rested longest, if for the
 /// delay at least. When no CIDR has one the rest is cut short: the one that has rested longest of all is given. Only a pool
 /// without any free unit refuses.
+///
+/// ```
+/// use berth_addr::{Family, Plan, Pool, UnitLengths};
+///
+/// let plan = Plan {
+///     cidrs: vec!["10.0.0.0/30".parse()?],
+///     ranges: vec![],
+///     excludes: vec![],
+///     reservations: vec![],
+///     unit_lengths: UnitLengths { ipv4: 32, ipv6: 128 },
+/// };
+/// let layout = plan.layouts()?.remove(&Family::V4).ok_or("no IPv4")?;
+/// let mut pool = Pool::new(layout, 30_000);
+/// // Network and broadcast are not given out, so a /30 has two; then it refuses.
+/// let given = pool.lease_up_to(3, 0);
+/// assert_eq!(given.len(), 2);
+/// assert_eq!(pool.lease(0), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
     layout: Layout,

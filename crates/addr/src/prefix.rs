@@ -11,6 +11,16 @@ use crate::family::{Family, number};
 use crate::parse::{self, ParseError};
 
 /// `10.0.0.0/8`. Host bits can't be set: `10.0.0.1/8` does not parse, and no constructor makes one.
+///
+/// ```
+/// use berth_addr::Prefix;
+///
+/// let pods: Prefix = "10.64.0.0/16".parse()?;
+/// assert!(pods.contains("10.64.7.9".parse()?));
+/// let refused = "10.64.0.1/16".parse::<Prefix>().unwrap_err();
+/// assert!(refused.to_string().contains("10.64.0.0/16"), "the error names the fix: {refused}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     family: Family,

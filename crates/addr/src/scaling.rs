@@ -42,6 +42,14 @@ impl Scaler {
 }
 
 /// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is kept free.
+///
+/// ```
+/// use berth_addr::scaling::{Scaler, target};
+///
+/// let scaler = Scaler::from_wire(16, 50, 250);
+/// assert_eq!(target(25, scaler, false), 48);
+/// assert_eq!(target(25, scaler, true), 26);
+/// ```
 pub fn target(demand: u64, scaler: Scaler, exhausted: bool) -> u64 {
     if exhausted {
         return scaler.cap(demand.saturating_add(1));

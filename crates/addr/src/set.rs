@@ -7,6 +7,17 @@ use crate::range::Range;
 use crate::spans::Spans;
 
 /// Sorted, disjoint ranges. It holds both families side by side, so no operation can mix them up.
+///
+/// ```
+/// use berth_addr::{AddressSet, Family, Range};
+///
+/// let mut free = AddressSet::new();
+/// free.insert("10.0.0.0/24".parse::<Range>()?);
+/// free.remove("10.0.0.10-10.0.0.20".parse::<Range>()?);
+/// assert_eq!(free.count(Family::V4), 245);
+/// assert!(!free.contains("10.0.0.15".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSet {
     v4: Spans,
