@@ -10,6 +10,7 @@ mod garbage;
 mod housekeeping;
 mod http;
 mod kinds;
+mod names;
 mod openapi;
 pub mod patch;
 pub mod protobuf;

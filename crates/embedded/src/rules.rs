@@ -6,7 +6,6 @@
 mod admit;
 mod defaults;
 mod metadata;
-mod names;
 mod node;
 mod pod;
 mod simple;

@@ -6,7 +6,6 @@
 mod fields;
 mod labels;
 mod pick;
-pub mod syntax;
 
 pub use labels::{Labels, Requirement};
 

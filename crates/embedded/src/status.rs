@@ -129,16 +129,11 @@ impl Status {
         )
     }
 
-    /// Server-side apply met fields that others own. Each cause: manager's words and the field's path.
-    pub fn apply_conflict(causes: Vec<(String, String)>) -> Self {
-        let shown: Vec<String> = causes
-            .iter()
-            .map(|(message, field)| format!("{message}: {field}"))
-            .collect();
-        let message = if let [one] = shown.as_slice() {
-            format!("Apply failed with 1 conflict: {one}")
-        } else {
-            format!("Apply failed with {} conflicts: {}", shown.len(), shown.join("\n"))
+    /// Server-side apply met fields that others own. Each cause: manager's words and the field's path; `listed` has them all for people.
+    pub fn apply_conflict(causes: Vec<(String, String)>, listed: &str) -> Self {
+        let message = match causes.as_slice() {
+            [(message, field)] => format!("Apply failed with 1 conflict: {message}: {field}"),
+            several => format!("Apply failed with {} conflicts: {listed}", several.len()),
         };
         let causes: Vec<Value> = causes
             .into_iter()

@@ -171,12 +171,7 @@ fn refusal(conflicts: &[(&Manager, FieldSet)]) -> Status {
             causes.push((format!("conflict with {who}"), path));
         }
     }
-    let count = causes.len();
-    let mut status = Status::apply_conflict(causes);
-    if count > 1 {
-        status.message = format!("Apply failed with {count} conflicts: {}", lines.join("\n"));
-    }
-    status
+    Status::apply_conflict(causes, &lines.join("\n"))
 }
 
 /// What client-side apply set and nobody has changed since: kubectl may take it over without a conflict.

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Errors, list, names, text};
+use super::{Errors, list, text};
 use crate::kinds::{Kind, NameRule};
+use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
 
 const LARGEST_ANNOTATIONS: usize = 256 << 10;

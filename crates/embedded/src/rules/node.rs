@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{Errors, list, names, pod, text};
+use super::{Errors, list, pod, text};
+use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
 
 pub fn check(node: &Value, errors: &mut Errors) {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Errors, list, names, text};
+use super::{Errors, list, text};
+use crate::names;
 use crate::shape::strict;
 use crate::status::{FieldError, FieldProblem, Path};
 

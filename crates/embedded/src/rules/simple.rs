@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Errors, list, names, pod, text};
+use super::{Errors, list, pod, text};
 use crate::kinds::Kind;
+use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
 
 const LARGEST_DATA: usize = 1 << 20;

@@ -8,7 +8,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 
-use super::syntax;
+use crate::names;
 use crate::status::{FieldError, Path};
 
 /// Requirements that must all hold. No requirement: everything is selected.
@@ -51,9 +51,8 @@ impl Requirement {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
                 errors.push(FieldError::invalid(path.clone(), json!(value), detail));
             }
-            let problems = syntax::value_problems(value);
-            if !problems.is_empty() {
-                errors.push(FieldError::invalid(path.key(key), json!(value), problems.join("; ")));
+            if let Some(problem) = names::label_value(value) {
+                errors.push(FieldError::invalid(path.key(key), json!(value), problem));
             }
         }
         match errors.as_slice() {
@@ -97,8 +96,7 @@ impl Requirement {
 }
 
 fn check_key(key: &str, path: Path) -> Option<FieldError> {
-    let problems = syntax::key_problems(key);
-    (!problems.is_empty()).then(|| FieldError::invalid(path, json!(key), problems.join("; ")))
+    names::qualified(key).map(|problem| FieldError::invalid(path, json!(key), problem))
 }
 
 impl Labels {

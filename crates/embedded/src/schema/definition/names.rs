@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::names;
 use crate::status::{FieldError, Path};
 
 pub(super) fn check_own(definition: &Value) -> Option<FieldError> {
@@ -24,7 +25,7 @@ pub(super) fn check_group(spec: &Value, path: &Path) -> Option<FieldError> {
     if group.is_empty() {
         return Some(FieldError::required(field, ""));
     }
-    if let Some(why) = subdomain_problem(group) {
+    if let Some(why) = names::subdomain(group) {
         return Some(FieldError::invalid(field, group.into(), why));
     }
     (!group.contains('.')).then(|| FieldError::invalid(field, group.into(), "should be a domain with at least one dot"))
@@ -39,12 +40,12 @@ pub(super) fn check_spec(names: &Value, path: &Path) -> Vec<FieldError> {
         }
     }
     for name in ["plural", "singular"] {
-        if let Some(why) = label_problem(text(name)).filter(|_| !text(name).is_empty()) {
+        if let Some(why) = names::label_1035(text(name)).filter(|_| !text(name).is_empty()) {
             errors.push(FieldError::invalid(path.child(name), text(name).into(), why));
         }
     }
     for name in ["kind", "listKind"] {
-        if let Some(why) = label_problem(&text(name).to_lowercase()).filter(|_| !text(name).is_empty()) {
+        if let Some(why) = names::label_1035(&text(name).to_lowercase()).filter(|_| !text(name).is_empty()) {
             let why = format!("may have mixed case, but should otherwise match: {why}");
             errors.push(FieldError::invalid(path.child(name), text(name).into(), why));
         }
@@ -66,43 +67,8 @@ fn check_list(names: &Value, list: &str, path: &Path) -> Vec<FieldError> {
     let items = names[list].as_array().into_iter().flatten().enumerate();
     items
         .filter_map(|(index, item)| {
-            let why = label_problem(item.as_str().unwrap_or_default())?;
+            let why = names::label_1035(item.as_str().unwrap_or_default())?;
             Some(FieldError::invalid(path.child(list).index(index), item.clone(), why))
         })
         .collect()
-}
-
-fn edge(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
-}
-
-fn inner(text: &str) -> bool {
-    text.ends_with(edge) && text.chars().all(|c| edge(c) || c == '-')
-}
-
-/// A DNS-1035 label, as every name of a resource is one.
-pub(super) fn label_problem(text: &str) -> Option<String> {
-    if text.len() > 63 {
-        return Some("must be no more than 63 characters".to_owned());
-    }
-    let fits = text.starts_with(|c: char| c.is_ascii_lowercase()) && inner(text);
-    (!fits).then(|| {
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
-         and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
-         '[a-z]([-a-z0-9]*[a-z0-9])?')"
-            .to_owned()
-    })
-}
-
-fn subdomain_problem(text: &str) -> Option<String> {
-    if text.len() > 253 {
-        return Some("must be no more than 253 characters".to_owned());
-    }
-    let fits = text.split('.').all(|part| part.starts_with(edge) && inner(part));
-    (!fits).then(|| {
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end \
-         with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-            .to_owned()
-    })
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{names, openapi, versions};
+use super::{openapi, versions};
+use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
 
 pub(super) fn check_all(definition: &Value, spec: &Path) -> Vec<FieldError> {
@@ -20,7 +21,7 @@ pub(super) fn check_all(definition: &Value, spec: &Path) -> Vec<FieldError> {
     for (index, version) in versions.iter().enumerate() {
         let at = list.index(index);
         let name = version["name"].as_str().unwrap_or_default();
-        if let Some(why) = names::label_problem(name) {
+        if let Some(why) = names::label_1035(name) {
             if index == 0 {
                 errors.push(FieldError::invalid(spec.child("version"), name.into(), why.clone()));
             }
