@@ -3,6 +3,7 @@
 mod bench;
 mod cargo;
 mod codegen;
+mod kubernetes;
 mod test;
 
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// A real cluster on this machine.
+    #[command(subcommand)]
+    Kubernetes(kubernetes::Kubernetes),
     /// Measure, and print a table of figures.
     Bench(bench::Bench),
 }
@@ -28,6 +32,7 @@ fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Test(test) => test.run(),
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
+        Command::Kubernetes(kubernetes) => kubernetes.run(),
         Command::Bench(bench) => bench.run(),
     };
     outcome.unwrap_or_else(|error| {

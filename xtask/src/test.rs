@@ -4,6 +4,7 @@
 //! compile the dependencies once more for each.
 
 mod part;
+mod real;
 mod tally;
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -32,19 +33,24 @@ impl Test {
             .copied()
             .filter(|part| self.parts.is_empty() || self.parts.contains(part))
             .collect();
+        let mut total = Tally::default();
+        let parts = with_real_ones(parts, &mut total)?;
         if self.parts.is_empty() {
             build_all()?;
         }
-        let mut total = Tally::default();
+        let mut lines = Vec::new();
         for part in parts {
             println!("\n== {part}: {}", part.about());
             let start = Instant::now();
             let tally = run(part, &targets)?;
             println!("{part} took {:.1} s", start.elapsed().as_secs_f64());
-            println!("{part}: {tally}");
+            let line = format!("{part}: {tally}");
+            println!("{line}");
+            lines.push(line);
             total += tally;
         }
-        println!("\ntotal: {total}");
+        println!("\n{}", lines.join("\n"));
+        println!("total: {total}");
         Ok(if total.failed == 0 {
             ExitCode::SUCCESS
         } else {
@@ -66,37 +72,62 @@ fn build_all() -> Result<()> {
     Ok(())
 }
 
+/// Sets up a real Kubernetes if one is asked for. Where this machine can't have it, one line says so and the parts that need it are left out.
+fn with_real_ones(mut parts: Vec<Part>, total: &mut Tally) -> Result<Vec<Part>> {
+    if !parts.iter().any(|part| part.is_real()) {
+        return Ok(parts);
+    }
+    match real::obstacle() {
+        None => real::set_up()?,
+        Some(why) => {
+            println!("tests on a real Kubernetes are left out: {why}");
+            parts.retain(|part| !part.is_real());
+            *total += left_out();
+        }
+    }
+    Ok(parts)
+}
+
+/// What the machine lacks is a failure only where it is meant to have everything.
+fn left_out() -> Tally {
+    let mut tally = Tally::default();
+    if std::env::var_os("CI").is_some_and(|value| value == "true") {
+        println!("CI=true: what is left out counts as failed");
+        tally.failed = 1;
+    }
+    tally
+}
+
 fn run(part: Part, targets: &Targets) -> Result<Tally> {
     let mut command = cargo();
     command
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(targets.filters(part))
         .arg("--");
-    let mut left_out = Tally::default();
-    if part == Part::Api && !kubectl_runs() {
-        println!("there is no kubectl on the PATH: the tests that drive it are left out");
-        command.args(["--skip", "kubectl"]);
-        if std::env::var_os("CI").is_some_and(|value| value == "true") {
-            println!("CI=true: what is left out counts as failed");
-            left_out.failed = 1;
-        }
+    let mut tally = Tally::default();
+    match part {
+        Part::Api | Part::ApiReal => match real::kubectls() {
+            Some(kubectls) => drop(command.env("BERTH_TEST_KUBECTL", kubectls)),
+            None => {
+                println!("there is no kubectl on the PATH: the tests that drive it are left out");
+                command.args(["--skip", "kubectl"]);
+                tally += left_out();
+            }
+        },
+        // Each starts a cluster of its own.
+        Part::E2e => drop(command.arg("--test-threads=1")),
+        Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
     }
-    let mut tally = stream(command, io::stdout().lock())?;
-    tally += left_out;
+    // Held until the suite is through.
+    let cluster = (part == Part::ApiReal).then(real::cluster).transpose()?;
+    if let Some(cluster) = &cluster {
+        real::aim(&mut command, cluster);
+    }
+    tally += stream(command, io::stdout().lock())?;
+    if let Some(cluster) = cluster {
+        cluster.down()?;
+    }
     Ok(tally)
-}
-
-/// The suite takes the one on the PATH, or those that the variable names.
-fn kubectl_runs() -> bool {
-    if std::env::var_os("BERTH_TEST_KUBECTL").is_some() {
-        return true;
-    }
-    let mut command = Command::new("kubectl");
-    command
-        .args(["version", "--client"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// Shows what `command` prints as it comes, and counts.
@@ -132,12 +163,12 @@ mod tests {
     #[test]
     fn a_run_that_ends_badly_without_a_failed_test_counts_as_one() {
         let tally = shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; exit 101");
-        assert_eq!(tally, Tally { passed: 2, failed: 1 });
+        assert_eq!((tally.passed, tally.failed), (2, 1));
     }
 
     #[test]
     fn failed_tests_are_not_counted_twice() {
         let tally = shell("echo 'test result: FAILED. 1 passed; 3 failed; 0 ignored'; exit 101");
-        assert_eq!(tally, Tally { passed: 1, failed: 3 });
+        assert_eq!((tally.passed, tally.failed), (1, 3));
     }
 }

@@ -17,6 +17,8 @@ pub enum Part {
     Integration,
     Api,
     Crash,
+    ApiReal,
+    E2e,
 }
 
 impl Part {
@@ -27,6 +29,21 @@ impl Part {
             Self::Integration => "each crate by its public names",
             Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
             Self::Crash => "kill -9 of `berth up` in a storm of writes",
+            Self::ApiReal => "the same suite as in api, on kube-apiserver with controllers and three kubelets",
+            Self::E2e => "whole flows on a real cluster, and the cluster itself",
+        }
+    }
+
+    /// Whether it needs a real Kubernetes.
+    pub fn is_real(self) -> bool {
+        matches!(self, Self::ApiReal | Self::E2e)
+    }
+
+    /// The part whose test programs it runs: one suite is for two servers.
+    fn programs(self) -> Self {
+        match self {
+            Self::ApiReal => Self::Api,
+            other => other,
         }
     }
 
@@ -36,6 +53,7 @@ impl Part {
             ("berth-addr", _) => Self::Unit,
             ("berth-embedded", "api" | "kube_rs") => Self::Api,
             ("berth", "crash") => Self::Crash,
+            ("berth-e2e", _) | ("xtask", "kubernetes") => Self::E2e,
             _ => Self::Integration,
         }
     }
@@ -49,6 +67,8 @@ impl fmt::Display for Part {
             Self::Integration => "integration",
             Self::Api => "api",
             Self::Crash => "crash",
+            Self::ApiReal => "api-real",
+            Self::E2e => "e2e",
         })
     }
 }
@@ -117,12 +137,12 @@ impl Targets {
         let own: &[&str] = match part {
             Part::Unit => &["--lib", "--bins"],
             Part::Doc => &["--doc"],
-            Part::Integration | Part::Api | Part::Crash => &[],
+            Part::Integration | Part::Api | Part::Crash | Part::ApiReal | Part::E2e => &[],
         };
         let named = self
             .parts
             .iter()
-            .filter(|(_, of)| **of == part)
+            .filter(|(_, of)| **of == part.programs())
             .flat_map(|(name, _)| ["--test", name]);
         own.iter().copied().chain(named).map(str::to_owned).collect()
     }
@@ -155,6 +175,12 @@ mod tests {
     fn unit_takes_libraries_programs_and_the_pure_crates_tests() {
         let targets = targets(&[package("berth-addr", &["sets"])]).unwrap();
         assert_eq!(targets.filters(Part::Unit), ["--lib", "--bins", "--test", "sets"]);
+    }
+
+    #[test]
+    fn one_suite_runs_on_both_servers() {
+        let targets = targets(&[package("berth-embedded", &["api"])]).unwrap();
+        assert_eq!(targets.filters(Part::Api), targets.filters(Part::ApiReal));
     }
 
     #[test]

@@ -5,13 +5,19 @@ use std::ops::AddAssign;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// By the harness's count, to which a test that returned early has passed.
     pub passed: u64,
     pub failed: u64,
+    /// Of those that passed: they returned early, because the server can't do what they ask.
+    pub left_out: u64,
 }
 
 impl Tally {
-    /// Adds a `test result:` line; any other line counts for nothing.
+    /// Adds a line of a test program. Only results count, and what tests say that returned early.
     pub fn count(&mut self, line: &str) {
+        if line.starts_with("left out: ") {
+            self.left_out += 1;
+        }
         let Some(result) = line.strip_prefix("test result: ") else {
             return;
         };
@@ -32,12 +38,18 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.left_out += other.left_out;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        let passed = self.passed.saturating_sub(self.left_out);
+        write!(f, "{passed} passed, {} failed", self.failed)?;
+        if self.left_out > 0 {
+            write!(f, ", {} left out", self.left_out)?;
+        }
+        Ok(())
     }
 }
 
@@ -51,7 +63,12 @@ mod tests {
         tally.count("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s");
         tally
             .count("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.31s");
-        assert_eq!(tally, Tally { passed: 15, failed: 2 });
+        let expected = Tally {
+            passed: 15,
+            failed: 2,
+            left_out: 0,
+        };
+        assert_eq!(tally, expected);
     }
 
     #[test]
@@ -63,7 +80,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_left_out_is_not_shown_as_passed() {
+        let mut tally = Tally::default();
+        tally.count("left out: kubectl::workloads::scale: needs Nodes");
+        tally.count("test result: ok. 12 passed; 0 failed; 0 ignored");
+        assert_eq!(tally.to_string(), "11 passed, 0 failed, 1 left out");
+    }
+
+    #[test]
     fn closing_line_has_both_numbers() {
-        assert_eq!(Tally { passed: 120, failed: 0 }.to_string(), "120 passed, 0 failed");
+        let tally = Tally {
+            passed: 120,
+            ..Tally::default()
+        };
+        assert_eq!(tally.to_string(), "120 passed, 0 failed");
     }
 }

@@ -1,0 +1,322 @@
+//! The whole: process 1, the wire, the control plane, the nodes.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::component::PAUSE;
+use crate::control_plane::{ControlPlane, Plan, Storage};
+use crate::init::{self, Init};
+use crate::node::network::{Network, Seat};
+use crate::node::{MOST_NODES, Node, Surroundings};
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::registry::{Entry, Registry};
+use crate::wire::Wire;
+use crate::{image, packages, shell};
+
+type NetworkOf<'a> = Box<dyn Fn(&Seat) -> Network + Sync + 'a>;
+
+/// What a cluster is to be like.
+pub struct Builder<'a> {
+    name: String,
+    nodes: u8,
+    network: NetworkOf<'a>,
+    storage: Storage,
+    controllers: bool,
+    logs: Option<PathBuf>,
+    say: &'a dyn Fn(&str),
+}
+
+impl std::fmt::Debug for Builder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A running cluster. It ends when this is dropped, and when this process ends.
+#[derive(Debug)]
+pub struct Cluster {
+    entry: Entry,
+    registry: Registry,
+    control_plane: ControlPlane,
+    nodes: Vec<Node>,
+    /// `None` once it is detached or has ended.
+    init: Option<Init>,
+}
+
+impl Cluster {
+    /// `name` is for people: several clusters can have the same.
+    pub fn named<'a>(name: &str) -> Builder<'a> {
+        Builder {
+            name: name.to_owned(),
+            nodes: 0,
+            network: Box::new(Network::ptp),
+            storage: Storage::default(),
+            controllers: true,
+            logs: None,
+            say: &|_| {},
+        }
+    }
+
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.control_plane.kubeconfig()
+    }
+
+    /// A kubectl that talks to this cluster.
+    pub fn kubectl(&self) -> Command {
+        self.control_plane.kubectl()
+    }
+
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub fn logs(&self) -> &Path {
+        self.control_plane.logs()
+    }
+
+    /// On every node, a route to the pods of every other one.
+    pub fn route_pods(&self) -> Result<()> {
+        for node in &self.nodes {
+            for other in self.nodes.iter().filter(|other| other.name() != node.name()) {
+                let route = format!("route replace {} via {}", other.seat().pods, other.address());
+                shell::run(node.command("ip").args(route.split(' ')))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on it outlives this process, until [`Registry::remove`].
+    pub fn detach(mut self) -> Result<()> {
+        // The record first: were it the other way round, a death in between would leave a cluster that is nobody's.
+        self.entry.record.detached = true;
+        let nodes = self.nodes.iter();
+        self.entry.record.nodes = nodes
+            .map(|node| (node.name().to_owned(), node.init().clone()))
+            .collect();
+        self.entry.write()?;
+        match self.init.take() {
+            Some(init) => init.stay(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends it, and returns when nothing is left.
+    pub fn down(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self.init.take() {
+            Some(init) => end(init, &self.registry, &self.entry),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("taking down the cluster {}: {error:#}", self.entry.record.name);
+        }
+    }
+}
+
+fn end(mut init: Init, registry: &Registry, entry: &Entry) -> Result<()> {
+    // Quicker than to wait until it reads the end of its pipe: it need not end things one by one.
+    registry.remove(entry)?;
+    init.end()
+}
+
+impl<'a> Builder<'a> {
+    pub fn nodes(mut self, nodes: u8) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// The network of each node; `ptp` and `host-local` when nothing is said.
+    pub fn network(mut self, network: impl Fn(&Seat) -> Network + Sync + 'a) -> Self {
+        self.network = Box::new(network);
+        self
+    }
+
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Just etcd and kube-apiserver.
+    pub fn without_controllers(mut self) -> Self {
+        self.controllers = false;
+        self
+    }
+
+    /// Where the output of the components goes; into the cluster's own folder when nothing is said, and with it.
+    pub fn logs(mut self, folder: PathBuf) -> Self {
+        self.logs = Some(folder);
+        self
+    }
+
+    /// Gets a line about each step.
+    pub fn say(mut self, say: &'a dyn Fn(&str)) -> Self {
+        self.say = say;
+        self
+    }
+
+    /// Returns when all nodes are ready and pods can be made. What it started ends when it fails.
+    pub fn start(self) -> Result<Cluster> {
+        ensure!(
+            self.nodes <= MOST_NODES,
+            "nodes: {} are too many for one machine, {MOST_NODES} is the most",
+            self.nodes
+        );
+        ensure!(
+            self.nodes == 0 || self.controllers,
+            "nodes: they need controllers and a scheduler"
+        );
+        let programs = Programs::find()?;
+        if self.nodes > 0 {
+            ensure!(
+                init::is_root(),
+                "nodes: they need namespaces and links, which only root can make"
+            );
+            programs.need(&["kubelet"])?;
+            packages::install(self.say)?;
+        }
+        let registry = Registry::open()?;
+        let mut entry = registry.add(&self.name, self.nodes > 0)?;
+        let init = Init::start(&entry.folder, &entry.record.groups, self.nodes > 0)?;
+        entry.record.init = Some(init.process().clone());
+        if let Some(logs) = &self.logs {
+            entry.record.logs.clone_from(logs);
+        }
+        entry.write()?;
+        match self.furnish(&programs, init.process(), &entry) {
+            Ok((control_plane, nodes)) => Ok(Cluster {
+                entry,
+                registry,
+                control_plane,
+                nodes,
+                init: Some(init),
+            }),
+            Err(error) => {
+                end(init, &registry, &entry).context("taking down what was started")?;
+                Err(error)
+            }
+        }
+    }
+
+    fn furnish(&self, programs: &Programs, init: &Process, entry: &Entry) -> Result<(ControlPlane, Vec<Node>)> {
+        let start = Instant::now();
+        let seconds = || format!("{:.1} s", start.elapsed().as_secs_f64());
+        let wire = entry.record.wire.map(Wire::new);
+        let seats: Vec<Seat> = match wire {
+            Some(wire) => (1..=self.nodes).map(|number| seat(wire, number)).collect(),
+            None => Vec::new(),
+        };
+        let names: Vec<String> = seats.iter().map(|seat| seat.node.clone()).collect();
+        let logs = &entry.record.logs;
+        if let Some(wire) = wire {
+            wire.lay(init)?;
+        }
+        let plan = Plan {
+            storage: self.storage,
+            controllers: self.controllers,
+            address: wire.map_or(Ipv4Addr::LOCALHOST, Wire::host),
+            folder: entry.folder.clone(),
+            logs: logs.clone(),
+        };
+        let control_plane = ControlPlane::start(programs, init, &names, plan)?;
+        (self.say)(&format!("the control plane is ready after {}", seconds()));
+        let Some(wire) = wire else {
+            return Ok((control_plane, Vec::new()));
+        };
+
+        let image = image::write(&entry.folder)?;
+        let around = Surroundings {
+            init,
+            wire,
+            control_plane: &control_plane,
+            programs,
+            image: &image,
+            folder: &entry.folder,
+            logs,
+            groups: &entry.record.groups,
+        };
+        // Most of a node's start is waiting, so they start together.
+        let network = &self.network;
+        let started: Vec<Result<Node>> = std::thread::scope(|scope| {
+            let start = |seat: Seat| scope.spawn(move || Node::start(seat.clone(), &network(&seat), around));
+            let starting: Vec<_> = seats.into_iter().map(start).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Node>>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(anyhow::anyhow!("starting a node panicked")))
+            };
+            starting.into_iter().map(join).collect()
+        });
+        let mut nodes = started.into_iter().collect::<Result<Vec<Node>>>()?;
+        self.wait_for_nodes(&control_plane, &mut nodes)?;
+        (self.say)(&format!("{} nodes are there after {}", nodes.len(), seconds()));
+        Ok((control_plane, nodes))
+    }
+
+    /// Ready, or just registered where nobody gives the pods a network yet.
+    fn wait_for_nodes(&self, control_plane: &ControlPlane, nodes: &mut [Node]) -> Result<()> {
+        let names: Vec<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
+        // kubectl waits for one to be created, but not for several.
+        for name in &names {
+            wait(control_plane, nodes, "--for=create", &[name])?;
+        }
+        let has_network = nodes
+            .iter()
+            .all(|node| (self.network)(node.seat()).configuration.is_some());
+        if has_network {
+            let names: Vec<&String> = names.iter().collect();
+            wait(control_plane, nodes, "--for=condition=Ready", &names)?;
+        }
+        Ok(())
+    }
+}
+
+/// Has kubectl wait for a condition of the named nodes, for as long as all nodes run.
+fn wait(control_plane: &ControlPlane, nodes: &mut [Node], condition: &str, names: &[&String]) -> Result<()> {
+    let mut command = control_plane.kubectl();
+    command.args(["wait", condition, "--timeout=180s", "node"]).args(names);
+    let mut kubectl = command.stdout(Stdio::null()).spawn().context("starting kubectl")?;
+    let status = loop {
+        if let Some(status) = kubectl.try_wait()? {
+            break status;
+        }
+        if let Err(error) = nodes.iter_mut().try_for_each(Node::check) {
+            kubectl.kill()?;
+            kubectl.wait()?;
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let logs = control_plane.logs().display();
+    ensure!(status.success(), "nodes did not come up; see {logs}");
+    Ok(())
+}
+
+fn seat(wire: Wire, number: u8) -> Seat {
+    Seat {
+        node: format!("node-{number}"),
+        number,
+        address: wire.node(number),
+        address_v6: wire.node_v6(number),
+        pods: format!("10.244.{number}.0/24"),
+    }
+}

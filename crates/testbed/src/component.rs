@@ -1,0 +1,97 @@
+//! A process of the cluster: where its output goes, and what it said last when it did not come up.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::Process;
+
+/// How often is asked whether something is there yet.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// Ends with the cluster.
+#[derive(Debug)]
+pub struct Component {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Component {
+    /// `command` enters the cluster's namespaces; its output goes to `NAME.log` in `logs`, after what is there already.
+    pub fn start(name: &str, mut command: Command, logs: &Path) -> Result<Self> {
+        std::fs::create_dir_all(logs).with_context(|| format!("making {}", logs.display()))?;
+        let log = logs.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log);
+        let file = file.with_context(|| format!("opening {}", log.display()))?;
+        command.stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("starting {name}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+
+    /// The program itself, inside of what was needed to get it there.
+    pub fn process(&self) -> Result<Process> {
+        let outer = Process::find(self.child.id());
+        let outer = outer.with_context(|| format!("{} has ended", self.name))?;
+        Ok(outer.innermost())
+    }
+
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Its end is an error, with what it said last.
+    pub fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!(
+                "{} ended with {status}; {} ends with:\n{}",
+                self.name,
+                self.log.display(),
+                last_lines(&self.log)
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns when `there` says so, or with an error when the component has ended.
+    pub fn wait_until(&mut self, mut there: impl FnMut() -> bool) -> Result<()> {
+        while !there() {
+            self.check()?;
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+/// Enough to see why.
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_that_ends_says_what_it_said_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first; echo 'no such thing' >&2; exit 4"]);
+        let mut component = Component::start("thing", command, folder.path()).unwrap();
+        let error = component.wait_until(|| false).unwrap_err().to_string();
+        assert!(
+            error.contains("thing ended with exit status: 4") && error.contains("no such thing"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::authority::{self, Authority, Pair};
+use crate::component::Component;
+use crate::https::Asker;
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::{init, kubeconfig, shell};
+
+/// What an answered write means to etcd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// It is in memory: for tests.
+    #[default]
+    Quick,
+    /// It is on disk, as in production: for measuring.
+    Durable,
+}
+
+/// What is to run, and where.
+#[derive(Debug)]
+pub struct Plan {
+    pub storage: Storage,
+    /// Without controllers and scheduler there is just an API.
+    pub controllers: bool,
+    /// Where the API is served: loopback, or the host's end of the wire.
+    pub address: Ipv4Addr,
+    pub folder: PathBuf,
+    pub logs: PathBuf,
+}
+
+/// A running one.
+#[derive(Debug)]
+pub struct ControlPlane {
+    plan: Plan,
+    server: String,
+    etcd: String,
+    ca: String,
+    /// By user.
+    tokens: BTreeMap<String, String>,
+    components: BTreeMap<&'static str, Component>,
+    programs: Programs,
+}
+
+const ADMIN: &str = "admin";
+const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+const SCHEDULER: &str = "system:kube-scheduler";
+/// The first address is the API's own.
+const SERVICES: &str = "10.96.0.0/16";
+const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+impl ControlPlane {
+    /// Returns when the API answers, and pods can be made.
+    pub fn start(programs: &Programs, init: &Process, nodes: &[String], plan: Plan) -> Result<Self> {
+        let mut needed = vec!["etcd", "kube-apiserver", "kubectl"];
+        if plan.controllers {
+            needed.extend(["kube-controller-manager", "kube-scheduler"]);
+        }
+        programs.need(&needed)?;
+        let [client, peer, api, manager, scheduler] = free_ports()?;
+        let address = SocketAddr::from((plan.address, api));
+        let users = [ADMIN, CONTROLLER_MANAGER, SCHEDULER].into_iter().map(str::to_owned);
+        let users = users.chain(nodes.iter().map(|node| node_user(node)));
+        let authority = Authority::make()?;
+        let mut plane = Self {
+            server: format!("https://{address}"),
+            etcd: format!("http://127.0.0.1:{client}"),
+            ca: authority.pem().to_owned(),
+            tokens: users.map(|user| (user, authority::token())).collect(),
+            components: BTreeMap::new(),
+            programs: programs.clone(),
+            plan,
+        };
+        plane.write_credentials(&authority)?;
+        plane.run(init, "etcd", &plane.etcd_flags(peer))?;
+        plane.run(init, "kube-apiserver", &plane.api_flags(api))?;
+        let asker = Asker::new(address, &plane.ca)?;
+        plane.wait("kube-apiserver", || asker.is_ok("/readyz"))?;
+        if plane.plan.controllers {
+            plane.run(init, "kube-controller-manager", &plane.manager_flags(manager))?;
+            plane.run(init, "kube-scheduler", &plane.scheduler_flags(scheduler))?;
+            // A namespace is ready for pods when it has its ServiceAccount.
+            let wait = "wait --for=create serviceaccount/default --namespace=default --timeout=120s";
+            let made = shell::run(plane.kubectl().args(wait.split_whitespace()));
+            made.with_context(|| format!("kube-controller-manager: see {}", plane.plan.logs.display()))?;
+        }
+        Ok(plane)
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.file("kubeconfig")
+    }
+
+    /// For the kubelet of a node.
+    pub fn kubeconfig_of(&self, node: &str) -> String {
+        self.kubeconfig_text(&node_user(node))
+    }
+
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// Where etcd serves clients.
+    pub fn etcd(&self) -> &str {
+        &self.etcd
+    }
+
+    /// A kubectl that talks to this cluster.
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(self.programs.path("kubectl"));
+        command.env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    /// The process of a component, by the component's name.
+    pub fn process(&self, name: &str) -> Result<Process> {
+        let component = self.components.get(name);
+        component
+            .with_context(|| format!("{name} is not part of this control plane"))?
+            .process()
+    }
+
+    pub fn logs(&self) -> &Path {
+        &self.plan.logs
+    }
+
+    fn run(&mut self, init: &Process, name: &'static str, flags: &[String]) -> Result<()> {
+        let mut command = init::enter(init);
+        command.arg(self.programs.path(name)).args(flags);
+        let component = Component::start(name, command, &self.plan.logs)?;
+        self.components.insert(name, component);
+        Ok(())
+    }
+
+    fn wait(&mut self, name: &str, there: impl Fn() -> bool) -> Result<()> {
+        let component = self.components.get_mut(name);
+        component
+            .with_context(|| format!("{name} was not started"))?
+            .wait_until(there)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.plan.folder.join(name)
+    }
+
+    fn flag(&self, name: &str, file: &str) -> String {
+        format!("--{name}={}", self.file(file).display())
+    }
+
+    fn kubeconfig_text(&self, user: &str) -> String {
+        let token = self.tokens.get(user).map_or("", String::as_str);
+        kubeconfig::text(&self.server, &self.ca, user, token)
+    }
+
+    fn write_credentials(&self, authority: &Authority) -> Result<()> {
+        let addresses = [self.plan.address, Ipv4Addr::LOCALHOST, API_SERVICE].map(IpAddr::V4);
+        let server = authority.server(&addresses)?;
+        // What the API server shows to kubelets, for logs and exec.
+        let kubelet_client = authority.client("kube-apiserver-kubelet-client", "system:masters")?;
+        for (name, Pair { certificate, key }) in [("server", server), ("kubelet-client", kubelet_client)] {
+            self.write(&format!("{name}.crt"), &certificate)?;
+            self.write(&format!("{name}.key"), &key)?;
+        }
+        self.write("ca.crt", &self.ca)?;
+        let (private, public) = authority::signing_keys()?;
+        self.write("service-accounts.key", &private)?;
+        self.write("service-accounts.pub", &public)?;
+        let tokens: Vec<String> = self
+            .tokens
+            .iter()
+            .map(|(user, token)| token_line(user, token))
+            .collect();
+        self.write("tokens.csv", &tokens.join("\n"))?;
+        self.write("kubeconfig", &self.kubeconfig_text(ADMIN))?;
+        self.write(
+            "controller-manager.kubeconfig",
+            &self.kubeconfig_text(CONTROLLER_MANAGER),
+        )?;
+        self.write("scheduler.kubeconfig", &self.kubeconfig_text(SCHEDULER))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.file(name);
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("writing {}", path.display()))
+    }
+
+    fn etcd_flags(&self, peer: u16) -> Vec<String> {
+        let peer = format!("http://127.0.0.1:{peer}");
+        let mut flags = vec![
+            "--name=testbed".to_owned(),
+            "--log-level=warn".to_owned(),
+            self.flag("data-dir", "etcd"),
+            format!("--listen-client-urls={}", self.etcd),
+            format!("--advertise-client-urls={}", self.etcd),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=testbed={peer}"),
+        ];
+        if self.plan.storage == Storage::Quick {
+            flags.push("--unsafe-no-fsync".to_owned());
+        }
+        flags
+    }
+
+    fn api_flags(&self, port: u16) -> Vec<String> {
+        let address = self.plan.address;
+        let mut flags = vec![
+            format!("--etcd-servers={}", self.etcd),
+            format!("--bind-address={address}"),
+            format!("--advertise-address={address}"),
+            format!("--secure-port={port}"),
+            format!("--service-cluster-ip-range={SERVICES}"),
+            self.flag("cert-dir", "certificates"),
+            self.flag("tls-cert-file", "server.crt"),
+            self.flag("tls-private-key-file", "server.key"),
+            self.flag("client-ca-file", "ca.crt"),
+            self.flag("token-auth-file", "tokens.csv"),
+            self.flag("kubelet-client-certificate", "kubelet-client.crt"),
+            self.flag("kubelet-client-key", "kubelet-client.key"),
+            self.flag("service-account-key-file", "service-accounts.pub"),
+            self.flag("service-account-signing-key-file", "service-accounts.key"),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--enable-admission-plugins=NodeRestriction".to_owned(),
+            "--allow-privileged".to_owned(),
+        ];
+        if address.is_loopback() {
+            // Endpoints can't be on loopback, and nobody would reach them.
+            flags.push("--endpoint-reconciler-type=none".to_owned());
+        }
+        flags
+    }
+
+    fn manager_flags(&self, port: u16) -> Vec<String> {
+        vec![
+            self.flag("kubeconfig", "controller-manager.kubeconfig"),
+            self.flag("cert-dir", "certificates"),
+            self.flag("root-ca-file", "ca.crt"),
+            self.flag("service-account-private-key-file", "service-accounts.key"),
+            // Otherwise it makes a folder of the system's.
+            self.flag("flex-volume-plugin-dir", "volume-plugins"),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--leader-elect=false".to_owned(),
+            // Each controller has a role for its own account; the manager's own has next to none.
+            "--use-service-account-credentials".to_owned(),
+            // The default of 20 requests a second is what tests would wait for.
+            "--kube-api-qps=200".to_owned(),
+            "--kube-api-burst=400".to_owned(),
+        ]
+    }
+
+    fn scheduler_flags(&self, port: u16) -> Vec<String> {
+        vec![
+            self.flag("kubeconfig", "scheduler.kubeconfig"),
+            self.flag("cert-dir", "certificates"),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--leader-elect=false".to_owned(),
+        ]
+    }
+}
+
+fn node_user(node: &str) -> String {
+    format!("system:node:{node}")
+}
+
+/// Token, user, user id, groups.
+fn token_line(user: &str, token: &str) -> String {
+    let group = match user {
+        ADMIN => "system:masters",
+        CONTROLLER_MANAGER | SCHEDULER => "system:authenticated",
+        _ => "system:nodes",
+    };
+    format!("{token},{user},{user},\"{group}\"")
+}
+
+/// Held together and then let go, so that no two are the same.
+fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
+    let mut held = Vec::with_capacity(COUNT);
+    let mut ports = [0; COUNT];
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,12 @@
+//! SHA-256, as it is written in images and folder names.
+
+use ring::digest::{Context, SHA256};
+
+pub fn sha256<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut context = Context::new(&SHA256);
+    for part in parts {
+        context.update(part);
+    }
+    let sum = context.finish();
+    sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,98 @@
+//! The image of every pod: a static busybox, and a server that answers with the pod's name. And the same as an image that does nothing,
+//! for the container that holds a pod's namespaces.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::digest::sha256;
+use crate::shell;
+
+/// For pods, with `imagePullPolicy: Never`. Without a command it serves HTTP on port 8080.
+pub const POD_IMAGE: &str = "berth.test/pod:1";
+
+/// For the container that every pod has beside its own.
+pub const SANDBOX_IMAGE: &str = "berth.test/sandbox:1";
+
+/// Ends at once when told to; process 1 of a container ignores what it does not ask for.
+const SERVE: &str = "#!/bin/sh
+trap 'exit 0' TERM
+hostname >/www/index.html
+httpd -f -p 8080 -h /www &
+wait
+";
+
+const APPLETS: &[&str] = &[
+    "cat", "echo", "env", "grep", "hostname", "httpd", "ip", "ls", "nc", "nslookup", "ping", "ps", "sh", "sleep",
+    "wget",
+];
+
+/// Writes both images as one archive that containerd can import.
+pub fn write(folder: &Path) -> Result<PathBuf> {
+    let made = || -> Result<PathBuf> {
+        let root = folder.join("root");
+        for folder in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
+            std::fs::create_dir_all(root.join(folder))?;
+        }
+        let busybox = shell::find("busybox").context("busybox is not on the PATH: install busybox-static")?;
+        std::fs::copy(busybox, root.join("bin/busybox"))?;
+        for applet in APPLETS {
+            symlink("busybox", root.join("bin").join(applet))?;
+        }
+        let serve = root.join("bin/serve");
+        std::fs::write(&serve, SERVE)?;
+        std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755))?;
+
+        let archive = folder.join("archive");
+        std::fs::create_dir(&archive)?;
+        let layer = archive.join("layer.tar");
+        tar(&root, &layer)?;
+        let layer_sum = sha256([std::fs::read(&layer)?.as_slice()]);
+        let images: [(&str, &[&str]); 2] = [
+            (POD_IMAGE, &["/bin/serve"]),
+            (SANDBOX_IMAGE, &["/bin/sleep", "infinity"]),
+        ];
+        let mut manifest = Vec::new();
+        for (name, entrypoint) in images {
+            let config = config(&layer_sum, entrypoint).to_string();
+            let config_name = format!("{}.json", sha256([config.as_bytes()]));
+            std::fs::write(archive.join(&config_name), config)?;
+            manifest.push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
+        }
+        std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
+        let image = folder.join("image.tar");
+        tar(&archive, &image)?;
+        Ok(image)
+    };
+    made().context("making the images of pods")
+}
+
+fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {
+    json!({
+        "architecture": match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        },
+        "os": "linux",
+        "config": {"Entrypoint": entrypoint, "Env": ["PATH=/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{layer}")]},
+    })
+}
+
+fn tar(folder: &Path, file: &Path) -> Result<()> {
+    let mut command = Command::new("tar");
+    // The same content gives the same bytes.
+    command.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
+    command
+        .arg("--create")
+        .arg("--file")
+        .arg(file)
+        .arg("--directory")
+        .arg(folder)
+        .arg(".");
+    shell::run(&mut command).map(drop)
+}

@@ -1,0 +1,261 @@
+//! A node: namespaces of its own, a containerd, a kubelet. To what runs in it, it is a machine: `/etc`, `/opt`, `/run`, `/var/lib` and
+//! `/var/log` are its own, so that everything can be at its default place on every node.
+
+pub mod cgroups;
+mod containerd;
+mod kubelet;
+pub mod network;
+
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::component::Component;
+use crate::control_plane::ControlPlane;
+use crate::init;
+use crate::process::Process;
+use crate::programs::Programs;
+use crate::wire::Wire;
+use cgroups::Groups;
+use network::{Network, Seat};
+
+const SCRIPT: &str = include_str!("node/init.sh");
+
+/// The kernel's 128 inotify instances are the first to run out: a node takes seven of them.
+pub const MOST_NODES: u8 = 16;
+
+/// What all nodes of a cluster share.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    pub init: &'a Process,
+    pub wire: Wire,
+    pub control_plane: &'a ControlPlane,
+    pub programs: &'a Programs,
+    /// The pods' image, as an archive.
+    pub image: &'a Path,
+    /// The cluster's own.
+    pub folder: &'a Path,
+    pub logs: &'a Path,
+    pub groups: &'a [PathBuf],
+}
+
+/// A running one. It ends with its cluster.
+#[derive(Debug)]
+pub struct Node {
+    seat: Seat,
+    folder: PathBuf,
+    logs: PathBuf,
+    groups: Groups,
+    init: Process,
+    /// What waits for process 1.
+    _outer: Child,
+    containerd: Component,
+    kubelet: Component,
+}
+
+impl Node {
+    /// Returns when the kubelet runs. The node is ready when the cluster says so.
+    pub fn start(seat: Seat, network: &Network, around: Surroundings) -> Result<Self> {
+        let name = seat.node.clone();
+        let started = || -> Result<Self> {
+            let folder = around.folder.join("nodes").join(&seat.node);
+            let logs = around.logs.join(&seat.node);
+            std::fs::create_dir_all(&logs)?;
+            lay_out(&folder, &network.plugins)?;
+            let groups = Groups::make(around.groups, &seat.node)?;
+            let (outer, init) = process_1(&folder, &seat, &groups, around)?;
+            configure(&folder, &seat, around.control_plane)?;
+            if let Some(configuration) = &network.configuration {
+                configure_network(&folder, configuration)?;
+            }
+            around.wire.connect(around.init, seat.number, &init)?;
+            groups.settle()?;
+
+            let mut command = command(&groups, &init, "containerd");
+            command.args(["--config", "/etc/containerd/config.toml"]);
+            let mut containerd = Component::start("containerd", command, &logs)?;
+            let socket = folder.join("run/containerd/containerd.sock");
+            containerd.wait_until(|| socket.exists())?;
+            import(&groups, &init, around.image)?;
+
+            let mut command = self::command(&groups, &init, "/opt/kubernetes/kubelet");
+            command.args(kubelet::flags(&seat));
+            let kubelet = Component::start("kubelet", command, &logs)?;
+            Ok(Self {
+                seat,
+                folder,
+                logs,
+                groups,
+                init,
+                _outer: outer,
+                containerd,
+                kubelet,
+            })
+        };
+        started().with_context(|| format!("starting {name}"))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.seat.node
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.seat.address
+    }
+
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Process 1 of the node: whoever enters its namespaces is on the node.
+    pub fn init(&self) -> &Process {
+        &self.init
+    }
+
+    /// Runs a program on the node.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        command(&self.groups, &self.init, program)
+    }
+
+    /// Runs a program on the node until it or the cluster ends; its output is with the other logs.
+    pub fn start_component(&self, name: &str, command: Command) -> Result<Component> {
+        Component::start(name, command, &self.logs)
+    }
+
+    pub fn containerd(&self) -> Result<Process> {
+        self.containerd.process()
+    }
+
+    pub fn kubelet(&self) -> Result<Process> {
+        self.kubelet.process()
+    }
+
+    /// An error when one of its components has ended, with what that said last.
+    pub fn check(&mut self) -> Result<()> {
+        let checked = self.containerd.check().and_then(|()| self.kubelet.check());
+        checked.with_context(|| format!("on {}", self.seat.node))
+    }
+
+    /// Where the host sees a file of the node's: `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log` have one.
+    pub fn path(&self, on_node: &str) -> PathBuf {
+        self.folder.join(on_node.trim_start_matches('/'))
+    }
+
+    /// Puts a CNI configuration in place, or replaces it.
+    pub fn configure_network(&self, configuration: &str) -> Result<()> {
+        configure_network(&self.folder, configuration)
+    }
+}
+
+/// The node's part of the file system, as far as it is needed to mount it. The node has a plugin folder of its own, which others can add to.
+fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
+    for place in [
+        "etc",
+        "opt/cni/bin",
+        "opt/kubernetes",
+        "run",
+        "sysctl",
+        "var/lib",
+        "var/log",
+    ] {
+        let place = folder.join(place);
+        std::fs::create_dir_all(&place).with_context(|| format!("making {}", place.display()))?;
+    }
+    for (name, value) in kubelet::SYSCTLS {
+        std::fs::write(folder.join("sysctl").join(name), format!("{value}\n"))?;
+    }
+    let read = std::fs::read_dir(plugins);
+    for plugin in read.with_context(|| format!("reading the plugin folder {}", plugins.display()))? {
+        let plugin = plugin?;
+        let path = plugin.path().canonicalize()?;
+        symlink(path, folder.join("opt/cni/bin").join(plugin.file_name()))?;
+    }
+    Ok(())
+}
+
+/// After process 1 has put the machine's files in place: these are the node's own.
+fn configure(folder: &Path, seat: &Seat, control_plane: &ControlPlane) -> Result<()> {
+    let files = [
+        ("containerd/config.toml", containerd::configuration()),
+        ("kubernetes/ca.crt", control_plane.ca().to_owned()),
+        ("kubernetes/kubelet.json", kubelet::configuration(seat).to_string()),
+        ("kubernetes/kubelet.kubeconfig", control_plane.kubeconfig_of(&seat.node)),
+    ];
+    for (name, content) in files {
+        let path = folder.join("etc").join(name);
+        let parent = path.parent().context("a file without a folder")?;
+        std::fs::create_dir_all(parent)
+            .and_then(|()| std::fs::write(&path, content))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// containerd notices a file that is renamed within the folder, and not one that is moved into it.
+fn configure_network(folder: &Path, configuration: &str) -> Result<()> {
+    let folder = folder.join("etc/cni/net.d");
+    let next = folder.join(".next");
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&next, configuration))
+        .and_then(|()| std::fs::rename(&next, folder.join("10-pods.conflist")))
+        .with_context(|| format!("writing a CNI configuration to {}", folder.display()))
+}
+
+fn process_1(folder: &Path, seat: &Seat, groups: &Groups, around: Surroundings) -> Result<(Child, Process)> {
+    let mut command = groups.command();
+    let enter = init::enter(around.init);
+    command.arg(enter.get_program()).args(enter.get_args());
+    command.args("unshare --net --mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc".split(' '));
+    command.args(["sh", "-c", SCRIPT, "init"]);
+    command.arg(folder).arg(&seat.node).arg(around.programs.folder());
+    command.arg(cgroups::remounts()?).process_group(0);
+    let log = around.logs.join(&seat.node).join("init.log");
+    let said = std::fs::File::create(&log).with_context(|| format!("opening {}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+    let mut outer = command.spawn().context("starting nsenter and unshare")?;
+    let mut line = String::new();
+    let stdout = outer.stdout.take().context("process 1 has no output")?;
+    BufReader::new(stdout).read_line(&mut line)?;
+    ensure!(
+        line == "ready\n",
+        "its process 1 ended: {}",
+        std::fs::read_to_string(&log).unwrap_or_default().trim()
+    );
+    let init = Process::find(outer.id()).context("process 1 has ended")?;
+    // nsenter, unshare, and then the shell, which has a child of its own by now.
+    let init = init.children().into_iter().next().context("nsenter has ended")?;
+    let init = init.children().into_iter().next().context("unshare has ended")?;
+    Ok((outer, init))
+}
+
+fn command(groups: &Groups, init: &Process, program: impl AsRef<Path>) -> Command {
+    let mut command = groups.command();
+    command.arg("nsenter").arg(format!("--target={}", init.pid()));
+    command.args(["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--"]);
+    command.arg(program.as_ref());
+    command.stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// Through standard input: the node may not see the file.
+fn import(groups: &Groups, init: &Process, image: &Path) -> Result<()> {
+    let archive = || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
+    // The socket is there a moment before the service behind it.
+    let mut last = String::new();
+    for _ in 0..100 {
+        let mut command = command(groups, init, "ctr");
+        command.args(["--namespace=k8s.io", "images", "import", "--snapshotter=overlayfs", "-"]);
+        let output = command.stdin(archive()?).output().context("starting ctr")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        last = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        std::thread::sleep(crate::component::PAUSE);
+    }
+    anyhow::bail!("containerd does not take the pods' image: {last}")
+}

@@ -1,0 +1,229 @@
+//! Control groups: a folder for the cluster in each hierarchy of this machine, and in it one for each node, which is the root of what the
+//! node sees. Both generations, and the two together.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::component::PAUSE;
+use crate::shell;
+
+/// A hierarchy as it is mounted here.
+#[derive(Debug, PartialEq, Eq)]
+struct Hierarchy {
+    mount: PathBuf,
+    /// `cgroup` or `cgroup2`.
+    kind: String,
+    /// What to mount it with, such as `cpu` or `none,name=systemd`.
+    options: String,
+    /// Under which a new folder is made.
+    parent: PathBuf,
+}
+
+/// One folder in each hierarchy, by the name of the cluster's own folder. Nothing is made yet.
+pub fn of_cluster(name: &str) -> Result<Vec<PathBuf>> {
+    let folders = hierarchies()?;
+    let folders = folders
+        .iter()
+        .map(|hierarchy| hierarchy.parent.join(format!("berth-{name}")));
+    Ok(folders.collect())
+}
+
+/// The groups of one node, made in those of its cluster.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    folders: Vec<PathBuf>,
+}
+
+impl Groups {
+    pub fn make(cluster: &[PathBuf], node: &str) -> Result<Self> {
+        let mut folders = Vec::new();
+        for cluster in cluster {
+            let folder = cluster.join(node);
+            for made in [cluster, &folder] {
+                std::fs::create_dir_all(made).with_context(|| format!("making {}", made.display()))?;
+                inherit_cpuset(made)?;
+            }
+            folders.push(folder);
+        }
+        Ok(Self { folders })
+    }
+
+    /// A command that joins the groups, and then becomes what is appended to it.
+    pub fn command(&self) -> Command {
+        const JOIN: &str = r#"while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
+        let mut command = Command::new("sh");
+        command.args(["-ec", JOIN, "join"]);
+        for folder in &self.folders {
+            let leaf = folder.join("init");
+            command.arg(if leaf.is_dir() { &leaf } else { folder });
+        }
+        command.arg("--");
+        command
+    }
+
+    /// In the second generation a group has processes or groups with controllers, not both: the node's own processes move to a leaf.
+    /// Called when the node's namespace is there, whose root stays where it is.
+    pub fn settle(&self) -> Result<()> {
+        for folder in &self.folders {
+            let controllers = std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+            if controllers.trim().is_empty() {
+                continue;
+            }
+            let leaf = folder.join("init");
+            std::fs::create_dir_all(&leaf).with_context(|| format!("making {}", leaf.display()))?;
+            for pid in std::fs::read_to_string(folder.join("cgroup.procs"))?.lines() {
+                // One that has just ended can't be moved, and need not be.
+                drop(std::fs::write(leaf.join("cgroup.procs"), pid));
+            }
+            enable(folder, &controllers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lines for a shell in a control-group namespace: everything mounted again, so that its root is what is seen.
+pub fn remounts() -> Result<String> {
+    let mut script = String::new();
+    for Hierarchy {
+        mount, kind, options, ..
+    } in hierarchies()?
+    {
+        let mount = shell::quoted(&mount.to_string_lossy());
+        let options = if options.is_empty() {
+            String::new()
+        } else {
+            format!("-o {options} ")
+        };
+        script += &format!("umount {mount}\nmount -t {kind} {options}{kind} {mount}\n");
+    }
+    Ok(script)
+}
+
+/// Removes a group and all in it. It is busy for as long as the last of its processes takes to go.
+pub fn remove(folder: &Path) -> Result<()> {
+    for _ in 0..100 {
+        if !folder.exists() || remove_tree(folder).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    bail!("{} is still in use", folder.display())
+}
+
+fn remove_tree(folder: &Path) -> std::io::Result<()> {
+    for item in std::fs::read_dir(folder)? {
+        let item = item?;
+        if item.file_type()?.is_dir() {
+            remove_tree(&item.path())?;
+        }
+    }
+    std::fs::remove_dir(folder)
+}
+
+/// In the first generation a new group may use no processor and no memory node until it is told which.
+fn inherit_cpuset(folder: &Path) -> Result<()> {
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        let own = folder.join(name);
+        if folder.join("cgroup.controllers").exists() || !own.exists() {
+            continue;
+        }
+        let parent = folder.parent().context("a group without a parent")?;
+        let value = std::fs::read(parent.join(name))?;
+        std::fs::write(&own, value).with_context(|| format!("writing {}", own.display()))?;
+    }
+    Ok(())
+}
+
+fn enable(folder: &Path, controllers: &str) -> Result<()> {
+    let words: Vec<String> = controllers.split_whitespace().map(|name| format!("+{name}")).collect();
+    let file = folder.join("cgroup.subtree_control");
+    std::fs::write(&file, words.join(" ")).with_context(|| format!("writing {}", file.display()))
+}
+
+fn hierarchies() -> Result<Vec<Hierarchy>> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
+    let own = std::fs::read_to_string("/proc/self/cgroup").context("reading our control groups")?;
+    parse(&mounts, &own)
+}
+
+/// `own` names our group in each hierarchy: `number:controllers:path`, with no controllers for the second generation.
+fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
+    let mut found = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            bail!("/proc/self/cgroup: {line} is not understood");
+        };
+        // Not mounted, not used.
+        let Some(mount) = mounts.lines().find_map(|mount| mount_of(mount, controllers)) else {
+            continue;
+        };
+        let (kind, options, parent) = if controllers.is_empty() {
+            // At the root: our own group has processes, and so can't have groups with controllers.
+            ("cgroup2", String::new(), mount.clone())
+        } else {
+            let options = match controllers.strip_prefix("name=") {
+                Some(_) => format!("none,{controllers}"),
+                None => controllers.to_owned(),
+            };
+            ("cgroup", options, mount.join(path.trim_start_matches('/')))
+        };
+        found.push(Hierarchy {
+            mount,
+            kind: kind.to_owned(),
+            options,
+            parent,
+        });
+    }
+    Ok(found)
+}
+
+/// Where the hierarchy of `controllers` is mounted, if that is what `line` of mountinfo says.
+fn mount_of(line: &str, controllers: &str) -> Option<PathBuf> {
+    let (place, source) = line.split_once(" - ")?;
+    let mut source = source.split_whitespace();
+    let kind = source.next()?;
+    let options = source.nth(1)?;
+    let matches = if controllers.is_empty() {
+        kind == "cgroup2"
+    } else {
+        let has = |name| options.split(',').any(|option| option == name);
+        kind == "cgroup" && controllers.split(',').all(has)
+    };
+    matches.then(|| place.split_whitespace().nth(4).map(PathBuf::from))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_generation_hierarchies_are_joined_below_our_own_group() {
+        let mounts = "\
+            36 25 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+            37 25 0:32 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
+            38 25 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "3:cpu,cpuacct:/ours\n2:name=systemd:/\n1:rdma:/\n0::/ours\n";
+        let found = parse(mounts, own).unwrap();
+        let options: Vec<&str> = found.iter().map(|hierarchy| hierarchy.options.as_str()).collect();
+        assert_eq!(options, ["cpu,cpuacct", "none,name=systemd", ""]);
+        let parents: Vec<&Path> = found.iter().map(|hierarchy| hierarchy.parent.as_path()).collect();
+        let expected = [
+            "/sys/fs/cgroup/cpu,cpuacct/ours",
+            "/sys/fs/cgroup/systemd",
+            "/sys/fs/cgroup/unified",
+        ];
+        assert_eq!(parents, expected.map(Path::new));
+    }
+
+    #[test]
+    fn the_second_generation_is_joined_at_its_root() {
+        let mounts = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let found = parse(mounts, "0::/user.slice/session-1.scope\n").unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].kind, "cgroup2");
+        assert_eq!(found[0].parent, Path::new("/sys/fs/cgroup"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Where the programs of Kubernetes are: the folder in `KUBEBUILDER_ASSETS`, or what was built from `xtask/kubernetes`.
+
+mod build;
+mod go;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cache;
+use crate::digest::sha256;
+
+/// All that the one binary can be called by.
+const NAMES: &[&str] = &[
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+];
+
+/// What the binary is built from, and what its cache is named after.
+const SOURCES: &[&str] = &["go.mod", "go.sum", "main.go"];
+
+/// Users of other tools have such a folder already.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
+/// A folder with programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    folder: PathBuf,
+    /// What to do when one is missing.
+    advice: &'static str,
+}
+
+impl Programs {
+    /// Those that are there; nothing is built.
+    pub fn find() -> Result<Self> {
+        if let Some(programs) = Self::given() {
+            return Ok(programs);
+        }
+        let programs = Self::built()?;
+        ensure!(
+            programs.path("kube-apiserver").exists(),
+            "Kubernetes is not built yet: run `cargo xtask kubernetes build`, or set {ASSETS} to a folder that has it"
+        );
+        Ok(programs)
+    }
+
+    /// Those that are there, or else they are built, which takes minutes. `say` gets lines about the progress.
+    pub fn find_or_build(say: &dyn Fn(&str)) -> Result<Self> {
+        if let Some(programs) = Self::given() {
+            return Ok(programs);
+        }
+        build::build(say)?;
+        Self::find()
+    }
+
+    /// What stands in the way of building them, if anything does.
+    pub fn obstacle() -> Option<String> {
+        if Self::find().is_ok() {
+            return None;
+        }
+        build::go_version()
+            .and_then(|needed| go::can_be_had(&needed))
+            .err()
+            .map(|error| format!("{error:#}"))
+    }
+
+    fn given() -> Option<Self> {
+        let folder = std::env::var_os(ASSETS).filter(|value| !value.is_empty())?;
+        Some(Self {
+            folder: PathBuf::from(folder),
+            advice: "add it to the folder that KUBEBUILDER_ASSETS names, or unset that variable",
+        })
+    }
+
+    /// Where they are once they are built.
+    fn built() -> Result<Self> {
+        let mut parts = Vec::new();
+        for name in SOURCES {
+            let path = sources().join(name);
+            let content = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            // With its length, so that what moves from one file to the next makes a difference.
+            parts.push(content.len().to_le_bytes().to_vec());
+            parts.push(content);
+        }
+        let hash = sha256(parts.iter().map(Vec::as_slice));
+        Ok(Self {
+            folder: cache::folder()?.join("kubernetes").join(&hash[..16]),
+            advice: "run `cargo xtask kubernetes build`",
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// An error that names those that are missing.
+    pub fn need(&self, names: &[&str]) -> Result<()> {
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| !self.path(name).is_file())
+            .collect();
+        ensure!(
+            missing.is_empty(),
+            "{} has no {}: {}",
+            self.folder.display(),
+            missing.join(", "),
+            self.advice
+        );
+        Ok(())
+    }
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/kubernetes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_folder_lacks_is_named_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("etcd"), "").unwrap();
+        let programs = Programs {
+            folder: folder.path().to_owned(),
+            advice: "do this",
+        };
+        programs.need(&["etcd"]).unwrap();
+        let error = programs.need(&["etcd", "kubelet", "kubectl"]).unwrap_err().to_string();
+        assert!(error.ends_with("has no kubelet, kubectl: do this"), "{error}");
+    }
+}

@@ -1,0 +1,7 @@
+//! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in vain.
+
+mod scene;
+mod wait;
+
+pub use scene::Scene;
+pub use wait::{Seen, wait_for};

@@ -1,0 +1,59 @@
+//! The real Kubernetes of the test run: whether this machine can have it, setting it up, and a cluster for the API suite.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages};
+
+/// Why this machine can't have it, in one line.
+pub fn obstacle() -> Option<String> {
+    if !is_root() {
+        return Some("nodes need namespaces, and only root can make them".to_owned());
+    }
+    Programs::obstacle().or_else(packages::obstacle)
+}
+
+/// Builds and installs what is missing.
+pub fn set_up() -> Result<()> {
+    let say = |line: &str| println!("{line}");
+    Programs::find_or_build(&say)?;
+    packages::install(&say)
+}
+
+/// For the API suite, which makes and removes whatever it likes in it.
+pub fn cluster() -> Result<Cluster> {
+    Cluster::named("api-real")
+        .nodes(3)
+        .logs(berth_testbed::logs_of("api-real")?)
+        .say(&|line| println!("{line}"))
+        .start()
+}
+
+/// Tells the API suite to use `cluster`.
+pub fn aim(command: &mut Command, cluster: &Cluster) {
+    command.env("BERTH_TEST_KUBECONFIG", cluster.kubeconfig());
+    command.env("BERTH_TEST_IMAGE", POD_IMAGE);
+}
+
+/// The machine's kubectl and the one that was built, as far as there are any: each test runs with each.
+pub fn kubectls() -> Option<OsString> {
+    if let Some(named) = std::env::var_os("BERTH_TEST_KUBECTL") {
+        return Some(named);
+    }
+    let built = Programs::find().ok().map(|programs| programs.path("kubectl"));
+    let candidates = [Some(PathBuf::from("kubectl")), built];
+    let working: Vec<PathBuf> = candidates.into_iter().flatten().filter(works).collect();
+    if working.is_empty() {
+        return None;
+    }
+    std::env::join_paths(working).ok()
+}
+
+fn works(kubectl: &PathBuf) -> bool {
+    let mut command = Command::new(kubectl);
+    command.args(["version", "--client"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
