@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
+use berth_testbed::Programs;
 use clap::ValueEnum;
 
 use crate::cargo::{cargo, exit_code};
@@ -18,7 +19,7 @@ pub struct Bench {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Name {
-    /// The embedded API: writes, watches, lists, memory.
+    /// The embedded API: writes, watches, lists, memory; and the same of kube-apiserver with etcd.
     Api,
 }
 
@@ -28,6 +29,10 @@ impl Bench {
         match self.name {
             Name::Api => {
                 command.env("BERTH_PROGRAM", build_berth()?);
+                // Where it can't be built, the benchmark says that it is left out.
+                if Programs::obstacle().is_none() {
+                    Programs::find_or_build(&|line| eprintln!("{line}"))?;
+                }
                 command.args(["bench", "--package", "berth-embedded", "--bench", "api", "--"]);
             }
         }

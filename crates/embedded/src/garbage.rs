@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, DeleteOptions, FOREGROUND, ORPHAN, Propagation, mentions};
+use crate::api::{Api, DeleteOptions, FOREGROUND, ORPHAN, Propagation, Writer, mentions};
 use crate::kinds::Kind;
 use crate::store::{Event, EventKind, Key, Range};
 
@@ -261,12 +261,16 @@ impl Collector {
             }
             Some(object)
         };
-        self.api.adjust(&kind, &key.namespace, &key.name, change).await;
+        self.api
+            .adjust(&kind, &key.namespace, &key.name, &Writer::server(), change)
+            .await;
     }
 
     async fn drop_finalizer(&self, kind: &Kind, key: &Key, finalizer: &str) {
         let change = |object: &Value| Some(without_finalizer(object, finalizer));
-        self.api.adjust(kind, &key.namespace, &key.name, change).await;
+        self.api
+            .adjust(kind, &key.namespace, &key.name, &Writer::server(), change)
+            .await;
     }
 }
 

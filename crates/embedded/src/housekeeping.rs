@@ -1,6 +1,8 @@
 //! What a control plane does beside its API: a ServiceAccount in each namespace, namespaces and definitions that take their content along
 //! when they go, events that don't stay for ever.
 
+mod remains;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +16,14 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, CLEANUP, DeleteOptions, Propagation, Writer, mentions};
 use crate::garbage::without_finalizer;
 use crate::kinds::DEFINITIONS;
-use crate::store::{Event, EventKind, Key, Range, Store};
+use crate::store::{Event, EventKind, Key, Range, Record, Store};
+
+use remains::Remains;
 
 /// As kube-apiserver's `--event-ttl`.
 const EVENTS_LIVE: SignedDuration = SignedDuration::from_hours(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const ACCOUNTS: &str = "serviceaccounts";
 
 pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
     let mut events = api.store.tap();
@@ -78,7 +83,8 @@ impl Keeper {
             self.tables.insert(key.name.clone());
         }
         if event.kind == EventKind::Deleted {
-            if self.leaving.contains(&key.namespace) {
+            let account = &*key.table == ACCOUNTS && &*key.name == "default";
+            if account || self.leaving.contains(&key.namespace) {
                 self.namespaces.insert(key.namespace.clone());
             }
             if self.api.store.exists(DEFINITIONS, "", &key.table) {
@@ -107,30 +113,39 @@ impl Keeper {
             return;
         }
         self.leaving.insert(name.clone());
-        let mut left = 0;
+        let mut remains = Remains::default();
         for table in self.api.store.tables() {
-            left += self.empty(&table, Some(name)).await;
+            remains.add(&table, &self.empty(&table, Some(name)).await);
         }
-        if left == 0
-            && let Some(kind) = self.api.registry.find("", "v1", "namespaces")
+        let Some(kind) = self.api.registry.find("", "v1", "namespaces") else {
+            return;
+        };
+        if !remains.is_empty() {
+            let writer = Writer {
+                subresource: "status".to_owned(),
+                ..Writer::server()
+            };
+            let now = self.api.clock.now();
+            let change = |namespace: &Value| remains.told(namespace, now);
+            self.api.adjust(&kind, "", name, &writer, change).await;
+            return;
+        }
+        // The commit itself checks once more that nothing is left.
+        let released = json!({"spec": {"finalizers": []}});
+        let finalized = self.api.finalize(&kind, name, &released, &Writer::server()).await;
+        if let Err(status) = finalized
+            && status.code != 404
         {
-            // The commit itself checks once more that nothing is left.
-            let released = json!({"spec": {"finalizers": []}});
-            let finalized = self.api.finalize(&kind, name, &released, &Writer::server()).await;
-            if let Err(status) = finalized
-                && status.code != 404
-            {
-                tracing::warn!(namespace = %name, %status, "could not be finalized");
-            }
+            tracing::warn!(namespace = %name, %status, "could not be finalized");
         }
     }
 
     /// Pods need the `default` ServiceAccount to be there.
     async fn furnish(&self, namespace: &str) {
-        if self.api.store.exists("serviceaccounts", namespace, "default") {
+        if self.api.store.exists(ACCOUNTS, namespace, "default") {
             return;
         }
-        if let Some(kind) = self.api.registry.find("", "v1", "serviceaccounts") {
+        if let Some(kind) = self.api.registry.find("", "v1", ACCOUNTS) {
             let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
             let made = self.api.create(&kind, namespace, account, &Writer::server()).await;
             if let Err(status) = made
@@ -148,22 +163,22 @@ impl Keeper {
         if !mentions(&record.body, CLEANUP) || !mentions(&record.body, "deletionTimestamp") {
             return;
         }
-        if self.empty(table, None).await == 0
+        if self.empty(table, None).await.is_empty()
             && let Some(kind) = self.api.registry.of_table(DEFINITIONS)
         {
             let change = |object: &Value| Some(without_finalizer(object, CLEANUP));
-            self.api.adjust(&kind, "", table, change).await;
+            self.api.adjust(&kind, "", table, &Writer::server(), change).await;
         }
     }
 
-    /// Deletes what is in a table, or in a namespace of it; gives how much is still there.
-    async fn empty(&self, table: &str, namespace: Option<&Arc<str>>) -> usize {
+    /// Deletes what is in a table, or in a namespace of it; gives what is still there.
+    async fn empty(&self, table: &str, namespace: Option<&Arc<str>>) -> Vec<Record> {
         let range = Range {
             namespace: namespace.cloned(),
             ..Range::default()
         };
         let Some(kind) = self.api.registry.of_table(table) else {
-            return 0;
+            return Vec::new();
         };
         let records = |store: &Store| store.list(table, &range).map(|page| page.records).unwrap_or_default();
         let options = DeleteOptions {
@@ -178,7 +193,8 @@ impl Keeper {
                 .map(|((namespace, name), _)| self.api.collect(&kind, namespace, name, options.clone()));
             join_all(going).await;
         }
-        records(&self.api.store).len()
+        let left = records(&self.api.store).into_iter();
+        left.map(|(_, record)| record).collect()
     }
 
     async fn sweep(&self) {

@@ -107,7 +107,12 @@ impl Server {
     pub fn client(&self) -> kube::Client {
         let router = self
             .router()
-            .map_request(|request: ::http::Request<kube::client::Body>| request.map(axum::body::Body::new));
+            .map_request(|mut request: ::http::Request<kube::client::Body>| {
+                // Whoever writes without a name owns fields by that of the program.
+                let name = ::http::HeaderValue::from_static("berth");
+                request.headers_mut().entry(::http::header::USER_AGENT).or_insert(name);
+                request.map(axum::body::Body::new)
+            });
         kube::Client::new(router, "default")
     }
 

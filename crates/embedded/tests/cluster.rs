@@ -183,6 +183,10 @@ async fn a_deployment_gets_its_pods_spread_over_the_nodes_and_they_wait_for_an_a
     let all_wait = |pods: &[Pod]| pods.len() == 20 && pods.iter().all(waits_for_address);
     let pods = cluster.pods_once(all_wait).await;
     assert!(pods.iter().all(|pod| phase(pod) == "Pending"));
+    let writers = pods.iter().flat_map(ResourceExt::managed_fields);
+    for entry in writers {
+        assert_eq!(entry.manager.as_deref(), Some("berth"));
+    }
     for node in ["berth-node-1", "berth-node-2", "berth-node-3"] {
         let there = pods.iter().filter(|pod| node_of(pod) == Some(node)).count();
         assert!((6..=7).contains(&there), "{there} on {node}");

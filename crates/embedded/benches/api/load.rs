@@ -30,6 +30,8 @@ fn pod(name: &str) -> Value {
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": "7c5ddbdf54"}},
         "spec": {
+            // kube-apiserver would add a volume for the token: the same objects are stored on both.
+            "automountServiceAccountToken": false,
             "containers": [{
                 "name": "web",
                 "image": "registry.example/web:1.27",
@@ -43,20 +45,24 @@ fn pod(name: &str) -> Value {
 
 impl Load {
     pub async fn new(clients: &[Client], namespace: &str) -> Self {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let load = Self {
             clients: clients.to_vec(),
             namespace: namespace.to_owned(),
             made: AtomicUsize::new(0),
         };
-        send(
-            &clients[0],
-            "POST",
-            "/api/v1/namespaces",
-            "application/json",
-            body.to_string(),
-        )
-        .await;
+        let create = async |path: &str, kind: &str, name: &str| {
+            let body = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+            let request = Request::post(path).header("content-type", "application/json");
+            let request = request.body(body.to_string().into_bytes()).unwrap();
+            match clients[0].request_text(request).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                other => drop(other.unwrap()),
+            }
+        };
+        create("/api/v1/namespaces", "Namespace", namespace).await;
+        // kube-apiserver takes no pod without it, and no controller is there to make it.
+        let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        create(&accounts, "ServiceAccount", "default").await;
         load
     }
 

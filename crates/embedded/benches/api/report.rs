@@ -4,7 +4,17 @@ use serde_json::{Map, Value};
 
 #[derive(Default)]
 pub struct Report {
-    rows: Vec<(String, f64, &'static str)>,
+    rows: Vec<Row>,
+}
+
+type Row = (String, f64, &'static str);
+
+/// Those that are in both, by name.
+fn matching(ours: Vec<Row>, theirs: &[Row]) -> Vec<(Row, Row)> {
+    let find = |name: &str| theirs.iter().find(|(other, ..)| other == name).cloned();
+    ours.into_iter()
+        .filter_map(|row| Some((row.clone(), find(&row.0)?)))
+        .collect()
 }
 
 impl Report {
@@ -23,6 +33,25 @@ impl Report {
 
     pub fn mebibytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes as f64 / f64::from(1 << 20), "MiB");
+    }
+
+    /// For each figure that two servers have, how many times the first one's is the second one's, or the other way round where less is better.
+    pub fn compare(&mut self, ours: &str, theirs: &str) {
+        let of = |label: &str| -> Vec<Row> {
+            let figure = |(name, value, unit): &Row| {
+                let name = name.strip_prefix(label)?.strip_prefix(": ")?;
+                Some((name.to_owned(), *value, *unit))
+            };
+            self.rows.iter().filter_map(figure).collect()
+        };
+        for ((name, ours, unit), (_, theirs, _)) in matching(of(ours), &of(theirs)) {
+            let (times, word) = if unit == "/s" {
+                (ours / theirs, "of theirs")
+            } else {
+                (theirs / ours, "less than theirs")
+            };
+            self.add(&format!("times {word}: {name}"), times, "x");
+        }
     }
 
     pub fn print(&self, json: bool) {

@@ -266,10 +266,10 @@ impl Api {
         kind: &Kind,
         namespace: &str,
         name: &str,
+        writer: &Writer,
         next: impl Fn(&Value) -> Option<Value>,
     ) {
-        let writer = Writer::server();
-        let change = self.change(kind, namespace, name, &writer, usize::MAX, |live| {
+        let change = self.change(kind, namespace, name, writer, usize::MAX, |live| {
             Ok(next(live).unwrap_or_else(|| live.clone()))
         });
         if let Err(status) = change.await

@@ -94,6 +94,7 @@ impl Desk {
         let mut state: Vec<Value> = paths.iter().map(|path| get(path).send().expect(200)).collect();
         for found in &mut state {
             if let Some(items) = found["items"].as_array_mut() {
+                items.retain(|item| item["metadata"]["name"] != "kube-root-ca.crt");
                 items.iter_mut().for_each(strip);
                 *found = json!(items);
             } else {

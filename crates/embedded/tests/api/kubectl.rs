@@ -11,6 +11,7 @@ mod delete;
 mod events;
 mod nodes;
 mod read;
+mod rollout;
 mod wait;
 mod workloads;
 
@@ -20,12 +21,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::namespace::Namespace;
-use crate::target::{say, target};
+use crate::request::BOUND;
+use crate::target::{left_out, target};
 
 /// One kubectl binary with a namespace of its own.
 struct Kubectl {
@@ -36,6 +37,9 @@ struct Kubectl {
 /// Runs a test with each binary that is to be tested.
 fn each(test: impl Fn(&Kubectl)) {
     static PROGRAMS: LazyLock<Vec<PathBuf>> = LazyLock::new(programs);
+    if PROGRAMS.is_empty() {
+        left_out("kubectl");
+    }
     for program in &*PROGRAMS {
         test(&Kubectl {
             program: program.clone(),
@@ -55,7 +59,6 @@ fn programs() -> Vec<PathBuf> {
     if found.is_none() {
         let why = "there is no kubectl in PATH, and BERTH_TEST_KUBECTL names none";
         assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{why}");
-        say(&format!("skipped: tests with kubectl: {why}"));
     }
     found.into_iter().collect()
 }
@@ -212,7 +215,7 @@ impl Running {
     fn line_with(&self, part: &str) -> String {
         let mut seen = Vec::new();
         loop {
-            match self.lines.recv_timeout(Duration::from_secs(60)) {
+            match self.lines.recv_timeout(BOUND) {
                 Ok(line) if line.contains(part) => return line,
                 Ok(line) => seen.push(line),
                 Err(error) => panic!("no line with {part:?}: {error}\n{}", seen.join("\n")),

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_input;
+mod controllers;
+mod definitions;
 mod kubectl;
 mod namespace;
 mod objects;

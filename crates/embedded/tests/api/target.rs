@@ -1,13 +1,13 @@
 //! Which server the suite talks to, and what that server can do.
 //!
-//! `BERTH_TEST_KUBECONFIG` names the kubeconfig of a running server. Without it an embedded server with three virtual nodes is started, once
-//! for all tests, on a runtime of its own: it goes on whatever a test does.
+//! `BERTH_TEST_KUBECONFIG` names the kubeconfig of a running server, `BERTH_TEST_IMAGE` an image that all of its nodes have. Without the first
+//! an embedded server with three virtual nodes is started, once for all tests, on a runtime of its own: it goes on whatever a test does.
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use berth_embedded::cluster::{self, Cluster, Fleet};
 use berth_embedded::{Options, Server};
@@ -27,8 +27,10 @@ use tokio_util::sync::CancellationToken;
 pub enum Capability {
     /// Garbage collection, namespaces that end, a ServiceAccount in each namespace: on real clusters kube-controller-manager.
     Controllers,
-    /// Nodes that are alive, and a scheduler that gives them pods.
+    /// Nodes that are alive, more than one of them, and a scheduler that gives them pods.
     Nodes,
+    /// Nodes that get pods to run, real or virtual.
+    RunningPods,
     /// Nodes run nothing, and a pod waits until somebody gives it an address.
     VirtualPods,
 }
@@ -39,6 +41,8 @@ pub struct Target {
     /// The same server, asked without credentials.
     pub stranger: Client,
     pub kubeconfig: PathBuf,
+    /// Of pods that are to run. Virtual nodes take any.
+    pub image: String,
     /// For what a run leaves behind, such as kubectl's caches.
     pub scratch: PathBuf,
     capabilities: BTreeSet<Capability>,
@@ -61,9 +65,8 @@ impl Target {
         let named = std::env::var_os("BERTH_TEST_KUBECONFIG").map(PathBuf::from);
         let embedded = named.is_none();
         let kubeconfig = named.unwrap_or_else(|| {
-            let path = scratch.join("kubeconfig");
-            write_private(&path, &runtime.block_on(start_embedded()));
-            path
+            let text = runtime.block_on(start_embedded());
+            write_private(&scratch, &text)
         });
         let inside = runtime.enter();
         let mut config = runtime.block_on(config(&kubeconfig));
@@ -76,12 +79,17 @@ impl Target {
         if embedded {
             capabilities.insert(Capability::VirtualPods);
         }
+        let image = std::env::var("BERTH_TEST_IMAGE").ok();
+        if capabilities.contains(&Capability::Nodes) && (embedded || image.is_some()) {
+            capabilities.insert(Capability::RunningPods);
+        }
         drop(inside);
         Self {
             runtime,
             client,
             stranger,
             kubeconfig,
+            image: image.unwrap_or_else(|| "x".to_owned()),
             scratch,
             capabilities,
         }
@@ -91,29 +99,36 @@ impl Target {
         self.capabilities.contains(&capability)
     }
 
-    /// Whether a test can run; if not, that is said once for each capability, past the harness that hides what a passing test prints.
+    /// Whether a test can run; if not, that is said.
     pub fn has(&self, capability: Capability) -> bool {
-        static TOLD: Mutex<BTreeSet<Capability>> = Mutex::new(BTreeSet::new());
         let has = self.can(capability);
-        if !has && TOLD.lock().unwrap().insert(capability) {
-            say(&format!(
-                "skipped: tests that need {capability:?}, which this server does not have"
-            ));
+        if !has {
+            left_out(&format!("{capability:?}"));
         }
         has
     }
+
+    /// The kubeconfig of one more embedded server, to compare with.
+    pub fn beside(&self) -> PathBuf {
+        let text = self.runtime.block_on(start_embedded());
+        write_private(&self.scratch, &text)
+    }
 }
 
-/// A line that is shown even though the test passes.
-pub fn say(line: &str) {
-    // Not `eprintln`, which the harness keeps to itself.
-    drop(std::io::stderr().write_all(format!("{line}\n").as_bytes()));
+/// Says that the test of this thread does nothing, on a line of its own that can be counted.
+pub fn left_out(needs: &str) {
+    let thread = std::thread::current();
+    let line = format!("left out: {}: needs {needs}\n", thread.name().unwrap_or_default());
+    // Not `println`: the harness keeps what a passing test prints to itself.
+    drop(std::io::stdout().write_all(line.as_bytes()));
 }
 
-fn write_private(path: &Path, text: &str) {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
+fn write_private(directory: &Path, text: &str) -> PathBuf {
+    // It is 0600 by itself.
+    let file = tempfile::Builder::new().prefix("kubeconfig-").tempfile_in(directory);
+    let (mut file, path) = file.unwrap().keep().unwrap();
     file.write_all(text.as_bytes()).unwrap();
+    path
 }
 
 /// Gives the kubeconfig.
@@ -150,13 +165,13 @@ async fn config(path: &Path) -> Config {
 async fn capabilities(client: &Client) -> BTreeSet<Capability> {
     let mut found = BTreeSet::new();
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
-    // The first is made by a loop that may have just been started; a server without it has been up for long.
+    // The first is made by a loop that may have just been started.
     let made = async {
-        for _ in 0..20 {
+        for _ in 0..200 {
             if accounts.get_opt("default").await.unwrap().is_some() {
                 return true;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         false
     };
@@ -164,14 +179,14 @@ async fn capabilities(client: &Client) -> BTreeSet<Capability> {
         return found;
     }
     found.insert(Capability::Controllers);
-    if has_living_node(client).await {
+    if living_nodes(client).await > 1 {
         found.insert(Capability::Nodes);
     }
     found
 }
 
 /// Anybody can write a Node that claims to be ready; one that lives renews its Lease.
-async fn has_living_node(client: &Client) -> bool {
+async fn living_nodes(client: &Client) -> usize {
     let nodes = Api::<Node>::all(client.clone())
         .list(&ListParams::default())
         .await
@@ -179,9 +194,11 @@ async fn has_living_node(client: &Client) -> bool {
     let names: BTreeSet<String> = nodes.into_iter().filter_map(|node| node.metadata.name).collect();
     let leases = Api::<Lease>::namespaced(client.clone(), "kube-node-lease");
     let leases = leases.list(&ListParams::default()).await.unwrap();
-    leases.into_iter().any(|lease| {
-        let renewed = lease.spec.and_then(|spec| spec.renew_time);
+    let living = leases.into_iter().filter(|lease| {
+        let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         let fresh = renewed.is_some_and(|time| Timestamp::now().duration_since(time.0) < SignedDuration::from_secs(60));
-        fresh && lease.metadata.name.is_some_and(|name| names.contains(&name))
-    })
+        let name = lease.metadata.name.as_ref();
+        fresh && name.is_some_and(|name| names.contains(name))
+    });
+    living.count()
 }

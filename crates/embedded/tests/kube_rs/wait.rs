@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// Looks until there is something.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -13,7 +13,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
         if let Some(found) = look().await {
             return found;
         }
-        assert!(start.elapsed() < BOUND, "not so after a minute: {what}");
+        assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -22,7 +22,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(BOUND, future).await {
         Ok(found) => found,
-        Err(_) => panic!("not so after a minute: {what}"),
+        Err(_) => panic!("not so after {BOUND:?}: {what}"),
     }
 }
 

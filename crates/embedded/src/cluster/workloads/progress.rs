@@ -40,7 +40,7 @@ pub fn status(deployment: &Deployment, sets: &Sets, now: &Time) -> (DeploymentSt
         unavailable_replicas: some(sum(|set| set.spec.as_ref()?.replicas).max(replicas) - available),
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
-        terminating_replicas: None,
+        terminating_replicas: Some(sum(|set| set.status.as_ref()?.terminating_replicas)),
     };
     let conditions = status.conditions.get_or_insert_default();
     let bounds = Bounds::of(spec);

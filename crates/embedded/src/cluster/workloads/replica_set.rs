@@ -92,6 +92,7 @@ pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Optio
     let (kept, strays): (Vec<Found>, Vec<Found>) = owned.iter().partition(|(_, pod)| pick.matches(&pod.labels));
     let adopted: Vec<_> = orphans.iter().filter(|(_, pod)| pod.active()).copied().collect();
     let strays: Vec<_> = strays.into_iter().filter(|(_, pod)| pod.active()).collect();
+    let terminating = kept.iter().filter(|(_, pod)| pod.deleting && !pod.finished).count();
     let mut active: Vec<_> = kept.into_iter().filter(|(_, pod)| pod.active()).collect();
     active.extend(&adopted);
 
@@ -102,7 +103,10 @@ pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Optio
         .iter()
         .filter_map(|(_, pod)| until_available(pod, min_ready, now))
         .collect();
-    let status = status(set, &active, &waits, failure, now);
+    let status = ReplicaSetStatus {
+        terminating_replicas: i32::try_from(terminating).ok(),
+        ..status(set, &active, &waits, failure, now)
+    };
     let mut plan = Plan {
         adopt: keys(&adopted),
         release: keys(&strays),
@@ -317,12 +321,17 @@ mod tests {
             ready_since: None,
             ..member()
         };
-        let pods = [("a", member()), ("b", unready)];
+        let dying = Member {
+            deleting: true,
+            ..member()
+        };
+        let pods = [("a", member()), ("b", unready), ("c", dying)];
         let mut set = set(2);
         let status = plan_for(&set, &pods).status.unwrap();
         assert_eq!(status.replicas, 2);
         assert_eq!(status.ready_replicas, Some(1));
         assert_eq!(status.available_replicas, Some(1));
+        assert_eq!(status.terminating_replicas, Some(1));
         assert_eq!(status.observed_generation, Some(3));
         set.status = Some(status);
         assert_eq!(plan_for(&set, &pods).status, None);

@@ -14,10 +14,19 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// 25% each unless the Deployment says otherwise; a surge is rounded up, a lack down. Never both zero: nothing could move.
+    /// 25% each unless the Deployment says otherwise; a surge is rounded up, a lack down. Never both zero: nothing could move. A Deployment that
+    /// recreates its pods strays by none.
     pub fn of(spec: &DeploymentSpec) -> Self {
         let desired = spec.replicas.unwrap_or(1);
-        let rolling = spec.strategy.as_ref().and_then(|s| s.rolling_update.as_ref());
+        let strategy = spec.strategy.as_ref();
+        if strategy.and_then(|s| s.type_.as_deref()) == Some("Recreate") {
+            return Self {
+                desired,
+                surge: 0,
+                unavailable: 0,
+            };
+        }
+        let rolling = strategy.and_then(|s| s.rolling_update.as_ref());
         let quarter = IntOrString::String("25%".to_owned());
         let surge = rolling.and_then(|r| r.max_surge.as_ref()).unwrap_or(&quarter);
         let unavailable = rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter);
@@ -133,6 +142,9 @@ mod tests {
             1,
             "something must be able to move"
         );
+        let recreate = json!({"replicas": 4, "selector": {}, "template": {}, "strategy": {"type": "Recreate"}});
+        let of = Bounds::of(&serde_json::from_value(recreate).unwrap());
+        assert_eq!((of.surge, of.min_available()), (0, 4));
     }
 
     #[test]

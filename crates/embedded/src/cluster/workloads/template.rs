@@ -2,11 +2,31 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
+
+use super::rollout::Bounds;
 
 pub const HASH_LABEL: &str = "pod-template-hash";
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// What ties an object to the one that it was made for, which waits for it when it is deleted in the foreground.
+pub fn owner(of: &impl Resource<DynamicType = ()>) -> Option<OwnerReference> {
+    let reference = of.controller_owner_ref(&())?;
+    Some(OwnerReference {
+        block_owner_deletion: Some(true),
+        ..reference
+    })
+}
+
+/// How many pods the Deployment wanted and allowed in all when it last gave a set its size.
+pub fn sizes(deployment: &Deployment) -> [(String, String); 2] {
+    let bounds = deployment.spec.as_ref().map(Bounds::of);
+    let desired = bounds.map_or(0, |bounds| bounds.desired);
+    let most = bounds.map_or(0, |bounds| bounds.desired.saturating_add(bounds.surge));
+    [("desired-replicas", desired), ("max-replicas", most)]
+        .map(|(name, count)| (format!("deployment.kubernetes.io/{name}"), count.to_string()))
+}
 
 /// Whether the ReplicaSet was made from this template: the same but for the hash.
 pub fn made_from(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
@@ -42,13 +62,14 @@ pub fn replica_set(deployment: &Deployment, replicas: i32, revision: i64) -> Opt
         key != "kubectl.kubernetes.io/last-applied-configuration" && !key.starts_with("deployment.kubernetes.io/")
     });
     annotations.insert(REVISION.to_owned(), revision.to_string());
+    annotations.extend(sizes(deployment));
     Some(ReplicaSet {
         metadata: ObjectMeta {
             name: Some(format!("{}-{hash}", deployment.name_any())),
             namespace: deployment.namespace(),
             labels: Some(labels),
             annotations: Some(annotations),
-            owner_references: deployment.controller_owner_ref(&()).map(|owner| vec![owner]),
+            owner_references: owner(deployment).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: Some(ReplicaSetSpec {
@@ -72,7 +93,7 @@ pub fn pod(set: &ReplicaSet) -> Option<Pod> {
             labels: wanted.labels,
             annotations: wanted.annotations,
             finalizers: wanted.finalizers,
-            owner_references: set.controller_owner_ref(&()).map(|owner| vec![owner]),
+            owner_references: owner(set).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
         spec: template.spec.clone(),
@@ -139,12 +160,16 @@ mod tests {
         assert_eq!(set.name_any(), format!("web-{hash}"));
         let spec = set.spec.as_ref().unwrap();
         assert_eq!(spec.selector.match_labels.as_ref().unwrap()[HASH_LABEL], hash);
-        assert_eq!(
-            json!(set.annotations()),
-            json!({"kubernetes.io/change-cause": "why", REVISION: "5"})
-        );
+        let annotations = json!({
+            "kubernetes.io/change-cause": "why",
+            REVISION: "5",
+            "deployment.kubernetes.io/desired-replicas": "1",
+            "deployment.kubernetes.io/max-replicas": "2",
+        });
+        assert_eq!(json!(set.annotations()), annotations);
         let owner = &set.owner_references()[0];
         assert_eq!((owner.kind.as_str(), owner.controller), ("Deployment", Some(true)));
+        assert_eq!(owner.block_owner_deletion, Some(true));
     }
 
     #[test]

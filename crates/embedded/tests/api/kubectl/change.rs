@@ -19,10 +19,6 @@ fn patch_takes_all_four_types() {
             "deployment.apps/web patched\n"
         );
         assert_eq!(containers("strategic").as_array().unwrap().len(), 2);
-        assert_eq!(
-            kubectl.ok(["patch", "deployment", "web", "-p", strategic]),
-            "deployment.apps/web patched (no change)\n"
-        );
 
         let merge = r#"{"spec":{"template":{"spec":{"containers":[{"name":"only","image":"z"}]}}}}"#;
         kubectl.ok(["patch", "deployment", "web", "--type=merge", "-p", merge]);
@@ -43,6 +39,16 @@ fn patch_takes_all_four_types() {
             r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"minReadySeconds":7}}"#;
         kubectl.fed(applied, "apply --server-side -f -");
         assert_eq!(kubectl.json("get deployment web")["spec"]["minReadySeconds"], 7);
+    });
+}
+
+#[test]
+fn patch_says_when_nothing_has_changed() {
+    each(|kubectl| {
+        kubectl.ok("create configmap a");
+        let patch = ["patch", "configmap", "a", "-p", r#"{"data":{"x":"1"}}"#];
+        assert_eq!(kubectl.ok(patch), "configmap/a patched\n");
+        assert_eq!(kubectl.ok(patch), "configmap/a patched (no change)\n");
     });
 }
 

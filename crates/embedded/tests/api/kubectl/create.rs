@@ -29,14 +29,14 @@ fn create_namespace_makes_one_and_refuses_a_second() {
 #[test]
 fn create_deployment_makes_one_with_image_and_replicas() {
     each(|kubectl| {
-        let said = kubectl.ok("create deployment web --image=x --replicas=20 --dry-run=server");
+        let said = kubectl.ok("create deployment web --image=x --replicas=3 --dry-run=server");
         assert_eq!(said, "deployment.apps/web created (server dry run)\n");
         assert_eq!(
-            kubectl.ok("create deployment web --image=x --replicas=20"),
+            kubectl.ok("create deployment web --image=x --replicas=3"),
             "deployment.apps/web created\n"
         );
         let web = kubectl.json("get deployment web");
-        assert_eq!(web["spec"]["replicas"], 20);
+        assert_eq!(web["spec"]["replicas"], 3);
         assert_eq!(web["spec"]["selector"]["matchLabels"], json!({"app": "web"}));
         assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "x");
         assert_eq!(

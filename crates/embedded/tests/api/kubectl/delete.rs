@@ -114,7 +114,7 @@ fn delete_in_the_foreground_waits_for_dependents() {
             "-p",
             r#"{"metadata":{"finalizers":null}}"#,
         ]);
-        kubectl.ok("wait --for=delete configmap/owner --timeout=60s");
+        kubectl.ok("wait --for=delete configmap/owner --timeout=300s");
         assert!(!is_there(kubectl, "one"));
     });
 }
@@ -144,7 +144,7 @@ fn a_namespace_takes_its_content_along() {
         let going = Namespace::new();
         kubectl.ok(["create", "configmap", "a", "-n", &going.name]);
         kubectl.ok(["create", "deployment", "web", "--image=x", "-n", &going.name]);
-        kubectl.ok(["delete", "namespace", &going.name, "--timeout=60s"]);
+        kubectl.ok(["delete", "namespace", &going.name, "--timeout=300s"]);
         assert_eq!(kubectl.ok(["get", "namespace", &going.name, "--ignore-not-found"]), "");
         assert_eq!(get(going.core("configmaps/a")).send().code, 404);
         assert_eq!(get(going.group("apps/v1", "deployments/web")).send().code, 404);

@@ -1,20 +1,24 @@
 //! Nodes: cordon, drain, taint, describe. The node is the test's own object, so nothing else is ever placed on it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Kubectl, each, row};
 use crate::namespace::unique;
 use crate::request::{get, patch, post};
 
 fn node(kubectl: &Kubectl) -> String {
+    tainted_node(kubectl, &json!([]))
+}
+
+fn tainted_node(kubectl: &Kubectl, taints: &Value) -> String {
     let name = unique("node");
     let path = format!("/api/v1/nodes/{name}");
     kubectl.with(&path);
     let node = json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"node-role.kubernetes.io/worker": ""}},
-        "spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]},
+        "metadata": {"name": name, "labels": {"node-role.kubernetes.io/worker": "", "of": kubectl.name}},
+        "spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"], "taints": taints},
     });
     post("/api/v1/nodes").json(&node).send().expect(201);
     let status = json!({"status": {
@@ -34,16 +38,13 @@ fn node(kubectl: &Kubectl) -> String {
     name
 }
 
-fn pod_on(kubectl: &Kubectl, node: &str, name: &str, owner: Option<serde_json::Value>) {
-    let mut pod = json!({
+fn pod_on(kubectl: &Kubectl, node: &str, metadata: Value) {
+    let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name},
+        "metadata": metadata,
         "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x"}]},
     });
-    if let Some(owner) = owner {
-        pod["metadata"]["ownerReferences"] = json!([owner]);
-    }
     kubectl.have(&kubectl.core("pods"), &pod);
 }
 
@@ -111,14 +112,14 @@ fn taint_adds_and_removes_taints() {
 fn drain_evicts_the_pods_of_a_node_and_minds_the_unmanaged_ones() {
     each(|kubectl| {
         let name = node(kubectl);
-        pod_on(kubectl, &name, "bare", None);
+        pod_on(kubectl, &name, json!({"name": "bare"}));
         let refused = kubectl.fails(["drain", &name]);
         assert!(
             refused.contains("cannot delete") && refused.contains("bare"),
             "{refused}"
         );
         assert_eq!(get(kubectl.core("pods/bare")).send().code, 200);
-        let drained = kubectl.ok(["drain", &name, "--force", "--grace-period=0", "--timeout=60s"]);
+        let drained = kubectl.ok(["drain", &name, "--force", "--grace-period=0", "--timeout=300s"]);
         assert!(
             drained.contains("pod/bare evicted") && drained.contains(&format!("node/{name} drained")),
             "{drained}"
@@ -131,27 +132,34 @@ fn drain_evicts_the_pods_of_a_node_and_minds_the_unmanaged_ones() {
 #[test]
 fn drain_leaves_daemons_alone_when_told_to() {
     each(|kubectl| {
-        let name = node(kubectl);
-        // No real node may run it: the pod is made by hand.
+        // Where a taint keeps a controller from making a daemon, one that is there by hand may stay.
+        let name = tainted_node(kubectl, &json!([{"key": "closed", "effect": "NoSchedule"}]));
         let set = json!({
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
             "metadata": {"name": "d"},
             "spec": {
                 "selector": {"matchLabels": {"app": "d"}},
+                "updateStrategy": {"type": "OnDelete"},
                 "template": {
                     "metadata": {"labels": {"app": "d"}},
-                    "spec": {"nodeSelector": {"none": "such"}, "containers": [{"name": "c", "image": "x"}]},
+                    "spec": {"nodeSelector": {"of": kubectl.name}, "containers": [{"name": "c", "image": "x"}]},
                 },
             },
         });
         let set = kubectl.have(&kubectl.group("apps/v1", "daemonsets"), &set);
         let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": set["metadata"]["uid"], "controller": true});
-        pod_on(kubectl, &name, "daemon", Some(owner));
+        pod_on(
+            kubectl,
+            &name,
+            json!({"name": "daemon", "labels": {"app": "d"}, "ownerReferences": [owner]}),
+        );
         let refused = kubectl.fails(["drain", &name]);
         assert!(refused.contains("DaemonSet-managed"), "{refused}");
         let drained = kubectl.run(["drain", &name, "--ignore-daemonsets"], "", &[]);
         assert_eq!(drained.code, 0, "{}", drained.err);
+        let daemon = get(kubectl.core("pods/daemon")).send().expect(200);
+        assert_eq!(daemon["metadata"].get("deletionTimestamp"), None);
     });
 }
 
@@ -159,7 +167,7 @@ fn drain_leaves_daemons_alone_when_told_to() {
 fn describe_node_shows_addresses_cidrs_conditions_and_pods() {
     each(|kubectl| {
         let name = node(kubectl);
-        pod_on(kubectl, &name, "p", None);
+        pod_on(kubectl, &name, json!({"name": "p"}));
         let described = kubectl.ok(["describe", "node", &name]);
         for part in [
             "Roles:",

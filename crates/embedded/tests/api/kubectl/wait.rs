@@ -15,11 +15,11 @@ fn wait_for_a_condition_ends_when_it_holds() {
         kubectl.fed(POD, "create -f -");
         let late = kubectl.fails("wait --for=condition=Ready pod/p --timeout=1s");
         assert!(late.contains("timed out waiting for the condition"), "{late}");
-        let waiting = kubectl.start("wait --for=condition=Ready pod/p --timeout=60s");
+        let waiting = kubectl.start("wait --for=condition=Ready pod/p --timeout=300s");
         set_ready(kubectl);
         assert_eq!(waiting.succeeds(), "pod/p condition met");
         assert_eq!(
-            kubectl.ok("wait --for=condition=Ready pod/p --timeout=60s"),
+            kubectl.ok("wait --for=condition=Ready pod/p --timeout=300s"),
             "pod/p condition met\n"
         );
     });
@@ -29,7 +29,7 @@ fn wait_for_a_condition_ends_when_it_holds() {
 fn wait_for_a_value_ends_when_it_is_there() {
     each(|kubectl| {
         kubectl.ok("create configmap a --from-literal=x=1");
-        let waiting = kubectl.start("wait --for=jsonpath={.data.x}=2 configmap/a --timeout=60s");
+        let waiting = kubectl.start("wait --for=jsonpath={.data.x}=2 configmap/a --timeout=300s");
         kubectl.ok(["patch", "configmap", "a", "-p", r#"{"data":{"x":"2"}}"#]);
         assert_eq!(waiting.succeeds(), "configmap/a condition met");
     });
@@ -49,11 +49,11 @@ fn wait_for_a_deletion_ends_when_the_object_is_gone() {
         kubectl.ok("delete configmap a --wait=false");
         let late = kubectl.fails("wait --for=delete configmap/a --timeout=1s");
         assert!(late.contains("timed out waiting for the condition"), "{late}");
-        let waiting = kubectl.start("wait --for=delete configmap/a --timeout=60s");
+        let waiting = kubectl.start("wait --for=delete configmap/a --timeout=300s");
         kubectl.ok(["patch", "configmap", "a", "-p", r#"{"metadata":{"finalizers":null}}"#]);
         // Nothing is said when it had gone before the wait began.
         waiting.succeeds();
-        kubectl.ok("wait --for=delete configmap/a --timeout=60s");
+        kubectl.ok("wait --for=delete configmap/a --timeout=300s");
     });
 }
 

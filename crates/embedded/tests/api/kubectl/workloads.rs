@@ -54,6 +54,27 @@ impl Drop for Network {
     }
 }
 
+/// A Deployment whose pods real nodes can run too: of an image that they have and that ends when it is told to.
+fn make(kubectl: &Kubectl, replicas: u32) {
+    // A label of its own: pods of other tests stay where they are.
+    let labels = json!({"app": kubectl.name});
+    let container = json!({"name": "c", "image": target().image, "imagePullPolicy": "Never"});
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"terminationGracePeriodSeconds": 5, "containers": [container]},
+            },
+        },
+    });
+    kubectl.fed(&deployment.to_string(), "create -f -");
+}
+
 fn pods(kubectl: &Kubectl) -> Vec<Value> {
     let list = get(kubectl.core("pods")).send().expect(200);
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -65,6 +86,10 @@ fn pods(kubectl: &Kubectl) -> Vec<Value> {
 
 fn nodes_of(pods: &[Value]) -> Vec<&str> {
     pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect()
+}
+
+fn has_env(pod: &Value, value: &str) -> bool {
+    pod["spec"]["containers"][0]["env"] == json!([{"name": "STEP", "value": value}])
 }
 
 #[test]
@@ -91,52 +116,47 @@ fn a_deployment_of_20_gets_20_pods_on_nodes() {
         return;
     }
     each(|kubectl| {
-        kubectl.ok("create deployment web --image=x --replicas=20");
+        make(kubectl, 20);
         until("20 pods have a node", || nodes_of(&pods(kubectl)).len() == 20);
-        let found = pods(kubectl);
-        let mut nodes = nodes_of(&found);
-        nodes.sort_unstable();
-        nodes.dedup();
-        let all = kubectl.ok("get nodes -o name").lines().count();
-        assert!(nodes.len() > 1 || all == 1, "all pods are on {nodes:?}");
-        let listed = kubectl.ok("get pods -l app=web -o wide --no-headers");
+        let selector = format!("app={}", kubectl.name);
+        let listed = kubectl.ok(["get", "pods", "-l", &selector, "-o", "wide", "--no-headers"]);
         assert_eq!(listed.lines().count(), 20);
-        let events = kubectl.ok("get events --field-selector reason=Scheduled --no-headers");
-        assert!(events.contains("Successfully assigned"), "{events}");
+        // It is told of later than it happens.
+        until("an event says where a pod was placed", || {
+            let events = kubectl.ok("get events --field-selector reason=Scheduled --no-headers");
+            events.contains("Successfully assigned")
+        });
     });
 }
 
 #[test]
 fn a_deployment_is_rolled_out_scaled_and_removed() {
-    if !target().has(Capability::Nodes) || !target().has(Capability::VirtualPods) {
+    if !target().has(Capability::RunningPods) {
         return;
     }
     each(|kubectl| {
         let _network = Network::of(kubectl);
-        kubectl.ok("create deployment web --image=x --replicas=4");
-        let said = kubectl.ok("rollout status deployment web --timeout=60s");
+        make(kubectl, 4);
+        let said = kubectl.ok("rollout status deployment web --timeout=300s");
         assert!(said.contains("deployment \"web\" successfully rolled out"), "{said}");
         let table = kubectl.ok("get deployment web");
         assert_eq!(row(&table, "web")[1..4], ["4/4", "4", "4"]);
-        kubectl.ok("wait --for=condition=Available deployment/web --timeout=60s");
-        kubectl.ok("wait --for=condition=Ready pods -l app=web --timeout=60s");
+        kubectl.ok("wait --for=condition=Available deployment/web --timeout=300s");
+        kubectl.ok("wait --for=condition=Ready pods --all --timeout=300s");
         kubectl.ok("scale deployment web --replicas=2");
         until("2 pods are left", || pods(kubectl).len() == 2);
 
-        kubectl.ok("set image deployment/web x=y");
-        kubectl.ok("rollout status deployment web --timeout=60s");
-        until("all pods have the new image", || {
+        kubectl.ok("set env deployment/web STEP=2");
+        kubectl.ok("rollout status deployment web --timeout=300s");
+        until("all pods are new", || {
             let pods = pods(kubectl);
-            pods.len() == 2 && pods.iter().all(|pod| pod["spec"]["containers"][0]["image"] == "y")
+            pods.len() == 2 && pods.iter().all(|pod| has_env(pod, "2"))
         });
-        let history = kubectl.ok("rollout history deployment web");
-        assert!(history.contains("\n1 ") && history.contains("\n2 "), "{history}");
         kubectl.ok("rollout undo deployment web");
-        kubectl.ok("rollout status deployment web --timeout=60s");
-        until("all pods have the old image", || {
-            pods(kubectl)
-                .iter()
-                .all(|pod| pod["spec"]["containers"][0]["image"] == "x")
+        kubectl.ok("rollout status deployment web --timeout=300s");
+        until("all pods are as before", || {
+            let pods = pods(kubectl);
+            pods.len() == 2 && !pods.iter().any(|pod| has_env(pod, "2"))
         });
 
         kubectl.ok("delete deployment web");
@@ -148,28 +168,16 @@ fn a_deployment_is_rolled_out_scaled_and_removed() {
 
 #[test]
 fn a_drained_node_loses_its_pods_and_gets_none_until_it_is_opened() {
-    if !target().has(Capability::Nodes) || !target().has(Capability::VirtualPods) {
+    if !target().has(Capability::Nodes) {
         return;
     }
     each(|kubectl| {
         let _network = Network::of(kubectl);
-        // A label of its own: pods of other tests stay where they are.
-        let app = kubectl.name.as_str();
-        let text = json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "web"},
-            "spec": {
-                "replicas": 6,
-                "selector": {"matchLabels": {"app": app}},
-                "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
-            },
-        });
-        kubectl.fed(&text.to_string(), "apply -f -");
+        make(kubectl, 6);
         until("6 pods have a node", || nodes_of(&pods(kubectl)).len() == 6);
         let node = nodes_of(&pods(kubectl))[0].to_owned();
-        let selector = format!("--pod-selector=app={app}");
-        let drained = kubectl.ok(["drain", &node, "--ignore-daemonsets", &selector, "--timeout=60s"]);
+        let selector = format!("--pod-selector=app={}", kubectl.name);
+        let drained = kubectl.ok(["drain", &node, "--ignore-daemonsets", &selector, "--timeout=300s"]);
         assert!(drained.contains("evicted") && drained.contains("drained"), "{drained}");
         until("6 pods are on other nodes", || {
             let pods = pods(kubectl);
@@ -186,20 +194,25 @@ fn describe_shows_a_living_node_with_its_lease_and_pods() {
         return;
     }
     each(|kubectl| {
-        kubectl.ok("run p --image=x");
+        make(kubectl, 1);
         until("the pod has a node", || nodes_of(&pods(kubectl)).len() == 1);
-        let node = kubectl.ok("get pod p -o jsonpath={.spec.nodeName}");
+        let pod = pods(kubectl).remove(0);
+        let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+        let (name, node) = (text("/metadata/name"), text("/spec/nodeName"));
         let described = kubectl.ok(["describe", "node", &node]);
         let lease = described.split("Lease:").nth(1).unwrap_or_default();
         assert!(
             lease.contains("RenewTime:") && !lease.contains("RenewTime:       <unset>"),
             "{described}"
         );
-        let mine = described
-            .lines()
-            .any(|line| line.trim_start().starts_with(&kubectl.name) && line.contains(" p "));
+        let mine = described.lines().any(|line| {
+            line.split_whitespace()
+                .take(2)
+                .eq([kubectl.name.as_str(), name.as_str()])
+        });
         assert!(mine, "{described}");
-        let pod = kubectl.ok("describe pod p");
-        assert!(pod.contains("Successfully assigned"), "{pod}");
+        until("the pod's events say where it was placed", || {
+            kubectl.ok(["describe", "pod", &name]).contains("Successfully assigned")
+        });
     });
 }

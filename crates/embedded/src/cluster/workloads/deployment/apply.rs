@@ -1,5 +1,6 @@
 //! Carries out what [`super::plan`] says for a Deployment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use super::super::index::controller;
-use super::super::template::REVISION;
+use super::super::template::{self, REVISION};
 use super::super::{Workloads, merge};
 use super::{Scale, plan, split};
 use crate::cluster::feed::Key;
@@ -26,8 +27,7 @@ impl Workloads {
         let api = self.api::<ReplicaSet>(&key.namespace);
         if deployment.metadata.deletion_timestamp.is_none() {
             for orphan in orphans {
-                let owner = deployment.controller_owner_ref(&());
-                let patch = json!({"metadata": {"ownerReferences": [owner]}});
+                let patch = json!({"metadata": {"ownerReferences": [template::owner(deployment.as_ref())]}});
                 let adopted = merge(&api, &orphan.name, patch).await?;
                 self.put(adopted);
             }
@@ -86,8 +86,9 @@ impl Workloads {
 
     async fn scale(&mut self, deployment: &Deployment, api: &Api<ReplicaSet>, scale: Scale) -> kube::Result<()> {
         let name = scale.set.name_any();
-        let version = scale.set.resource_version();
-        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": scale.to}});
+        let sizes = BTreeMap::from(template::sizes(deployment));
+        let metadata = json!({"resourceVersion": scale.set.resource_version(), "annotations": sizes});
+        let patch = json!({"metadata": metadata, "spec": {"replicas": scale.to}});
         let scaled = merge(api, &name, patch).await?;
         self.put(scaled);
         self.tell_scaled(deployment, &name, scale.from, scale.to);

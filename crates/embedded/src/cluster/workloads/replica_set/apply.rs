@@ -34,7 +34,7 @@ impl Workloads {
         let pods = self.api::<Pod>(&key.namespace);
 
         for pod in &plan.adopt {
-            let patch = json!({"metadata": {"ownerReferences": [set.controller_owner_ref(&())]}});
+            let patch = json!({"metadata": {"ownerReferences": [template::owner(set.as_ref())]}});
             let adopted = merge(&pods, &pod.name, patch).await?;
             self.index.apply_pod(&adopted);
         }
