@@ -95,6 +95,8 @@ impl Desk {
         for found in &mut state {
             if let Some(items) = found["items"].as_array_mut() {
                 items.retain(|item| item["metadata"]["name"] != "kube-root-ca.crt");
+                // The pods of a Deployment come when they come.
+                items.retain(|item| item["metadata"]["ownerReferences"].is_null());
                 items.iter_mut().for_each(strip);
                 *found = json!(items);
             } else {

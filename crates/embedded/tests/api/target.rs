@@ -79,7 +79,7 @@ impl Target {
         if embedded {
             capabilities.insert(Capability::VirtualPods);
         }
-        let image = std::env::var("BERTH_TEST_IMAGE").ok();
+        let image = named_image();
         if capabilities.contains(&Capability::Nodes) && (embedded || image.is_some()) {
             capabilities.insert(Capability::RunningPods);
         }
@@ -162,6 +162,10 @@ async fn config(path: &Path) -> Config {
         .unwrap()
 }
 
+fn named_image() -> Option<String> {
+    std::env::var("BERTH_TEST_IMAGE").ok()
+}
+
 async fn capabilities(client: &Client) -> BTreeSet<Capability> {
     let mut found = BTreeSet::new();
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
@@ -179,8 +183,16 @@ async fn capabilities(client: &Client) -> BTreeSet<Capability> {
         return found;
     }
     found.insert(Capability::Controllers);
-    if living_nodes(client).await > 1 {
-        found.insert(Capability::Nodes);
+    // Who names an image has nodes; a kubelet's first Lease comes seconds after its Node.
+    let patience = if named_image().is_some() { 600 } else { 1 };
+    for attempt in 0..patience {
+        if attempt > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        if living_nodes(client).await > 1 {
+            found.insert(Capability::Nodes);
+            break;
+        }
     }
     found
 }
