@@ -21,6 +21,8 @@ pub struct Bench {
 enum Name {
     /// The embedded API: writes, watches, lists, memory; and the same of kube-apiserver with etcd.
     Api,
+    /// The ledger: leases and releases in memory and on disk, memory.
+    Ledger,
 }
 
 impl Bench {
@@ -34,6 +36,9 @@ impl Bench {
                     Programs::find_or_build(&|line| eprintln!("{line}"))?;
                 }
                 command.args(["bench", "--package", "berth-embedded", "--bench", "api", "--"]);
+            }
+            Name::Ledger => {
+                command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);
             }
         }
         if self.json {

@@ -116,7 +116,7 @@ fn run(part: Part, targets: &Targets) -> Result<Tally> {
         },
         // Each starts a cluster of its own.
         Part::E2e => drop(command.arg("--test-threads=1")),
-        Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
+        Part::Unit | Part::Doc | Part::Integration | Part::Crash | Part::Real => {}
     }
     // Held until the suite is through.
     let cluster = (part == Part::ApiReal).then(real::cluster).transpose()?;

@@ -17,6 +17,7 @@ pub enum Part {
     Integration,
     Api,
     Crash,
+    Real,
     ApiReal,
     E2e,
 }
@@ -29,6 +30,7 @@ impl Part {
             Self::Integration => "each crate by its public names",
             Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
             Self::Crash => "kill -9 of `berth up` in a storm of writes",
+            Self::Real => "crates by their public names, on a real etcd and a real kube-apiserver",
             Self::ApiReal => "the same suite as in api, on kube-apiserver with controllers and three kubelets",
             Self::E2e => "whole flows on a real cluster, and the cluster itself",
         }
@@ -36,7 +38,7 @@ impl Part {
 
     /// Whether it needs a real Kubernetes.
     pub fn is_real(self) -> bool {
-        matches!(self, Self::ApiReal | Self::E2e)
+        matches!(self, Self::Real | Self::ApiReal | Self::E2e)
     }
 
     /// The part whose test programs it runs: one suite is for two servers.
@@ -54,6 +56,7 @@ impl Part {
             ("berth-embedded", "api" | "kube_rs") => Self::Api,
             ("berth", "crash") => Self::Crash,
             ("berth-e2e", _) | ("xtask", "kubernetes") => Self::E2e,
+            (_, test) if test.ends_with("_real") => Self::Real,
             _ => Self::Integration,
         }
     }
@@ -67,6 +70,7 @@ impl fmt::Display for Part {
             Self::Integration => "integration",
             Self::Api => "api",
             Self::Crash => "crash",
+            Self::Real => "real",
             Self::ApiReal => "api-real",
             Self::E2e => "e2e",
         })
@@ -137,7 +141,7 @@ impl Targets {
         let own: &[&str] = match part {
             Part::Unit => &["--lib", "--bins"],
             Part::Doc => &["--doc"],
-            Part::Integration | Part::Api | Part::Crash | Part::ApiReal | Part::E2e => &[],
+            Part::Integration | Part::Api | Part::Crash | Part::Real | Part::ApiReal | Part::E2e => &[],
         };
         let named = self
             .parts
@@ -175,6 +179,13 @@ mod tests {
     fn unit_takes_libraries_programs_and_the_pure_crates_tests() {
         let targets = targets(&[package("berth-addr", &["sets"])]).unwrap();
         assert_eq!(targets.filters(Part::Unit), ["--lib", "--bins", "--test", "sets"]);
+    }
+
+    #[test]
+    fn a_name_tells_what_needs_real_servers() {
+        let targets = targets(&[package("berth-ledger", &["stores", "stores_real"])]).unwrap();
+        assert_eq!(targets.filters(Part::Real), ["--test", "stores_real"]);
+        assert_eq!(targets.filters(Part::Integration), ["--test", "stores"]);
     }
 
     #[test]

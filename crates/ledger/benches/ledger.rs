@@ -1,0 +1,217 @@
+//! `cargo xtask bench ledger`: how fast units are leased and released, in memory and on disk, and what they cost.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a benchmark that can't measure ends with the reason"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_addr::{Plan, UnitLengths};
+use berth_ledger::store::{MemoryStore, RedbStore, Store, Write};
+use berth_ledger::{BlockKey, Clock, Kind, LeaseId, Ledger, LedgerMetrics, Owner, Record, Tenure};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const SUBNET: &str = "bench";
+/// What a node asks for at once.
+const BATCH: usize = 16;
+const CALLERS: usize = 64;
+
+fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    let mut report = Report::default();
+    one_thread(|| in_memory(&mut report));
+    one_thread(|| nearly_full(&mut report));
+    one_thread(|| large(&mut report));
+    one_thread(|| a_million(&mut report));
+    many_threads(on_disk(&mut report));
+    report.print(json);
+}
+
+fn one_thread<F: Future<Output = ()>>(work: impl FnOnce() -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(work());
+}
+
+fn many_threads(work: impl Future<Output = ()>) {
+    tokio::runtime::Runtime::new().unwrap().block_on(work);
+}
+
+#[derive(Default)]
+struct Report {
+    rows: Vec<(String, f64, &'static str)>,
+}
+
+impl Report {
+    fn add(&mut self, name: &str, value: f64, unit: &'static str) {
+        eprintln!("{name}: {value:.1} {unit}");
+        self.rows.push((name.to_owned(), value, unit));
+    }
+
+    fn print(&self, json: bool) {
+        let width = self.rows.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
+        for (name, value, unit) in &self.rows {
+            println!("{name:<width$}  {value:>14.1} {unit}");
+        }
+        if json {
+            let values = self.rows.iter().map(|(name, value, _)| (name.clone(), (*value).into()));
+            println!("{}", Value::Object(values.collect::<Map<String, Value>>()));
+        }
+    }
+}
+
+fn plan(cidr: &str) -> Plan {
+    Plan {
+        cidrs: vec![cidr.parse().unwrap()],
+        unit_lengths: UnitLengths::default(),
+        ..Plan::default()
+    }
+}
+
+async fn ledger(store: impl Store, cidr: &str) -> Ledger {
+    let ledger = Ledger::new(Arc::new(store), Clock::system(), LedgerMetrics::unregistered());
+    ledger
+        .set_subnet(SUBNET, &plan(cidr), Duration::from_secs(30))
+        .await
+        .unwrap();
+    ledger
+}
+
+fn owner(n: usize) -> Owner {
+    Owner::new(Kind::Secondary, "bench", &format!("node-{n}"), "0b1a").unwrap()
+}
+
+fn ids(count: usize) -> Vec<LeaseId> {
+    (0..count).map(|_| Uuid::new_v4()).collect()
+}
+
+/// Leases a batch and gives it back, over and over; gives units a second.
+async fn cycles(ledger: &Ledger, owner: &Owner, cycles: usize) -> f64 {
+    let batches: Vec<Vec<LeaseId>> = (0..cycles).map(|_| ids(BATCH)).collect();
+    let start = Instant::now();
+    for batch in batches {
+        let grant = ledger.lease(SUBNET, owner, batch.clone(), None).await.unwrap();
+        assert_eq!(grant.short, 0);
+        ledger.release(SUBNET, owner, Some(batch)).await.unwrap();
+    }
+    (cycles * BATCH) as f64 / start.elapsed().as_secs_f64()
+}
+
+async fn in_memory(report: &mut Report) {
+    let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
+    let rate = cycles(&ledger, &owner(0), 50_000).await;
+    report.add("memory, one thread: units leased and released, 1 caller", rate, "/s");
+    let start = Instant::now();
+    let mut callers = tokio::task::JoinSet::new();
+    for n in 0..CALLERS {
+        let ledger = ledger.clone();
+        callers.spawn(async move { cycles(&ledger, &owner(n), 1_000).await });
+    }
+    callers.join_all().await;
+    let rate = (CALLERS * 1_000 * BATCH) as f64 / start.elapsed().as_secs_f64();
+    report.add("memory, one thread: units leased and released, 64 callers", rate, "/s");
+}
+
+fn record(owned: usize) -> Arc<Record> {
+    let tenure = |_| Tenure {
+        owner: owner(0),
+        lease: Uuid::new_v4(),
+    };
+    let owned = (0..owned).map(|offset| (offset as u8, tenure(offset)));
+    Arc::new(Record::new(owned, []).unwrap())
+}
+
+/// One unit in a thousand is free, in every fourth block.
+async fn nearly_full(report: &mut Report) {
+    let store = MemoryStore::default();
+    let (full, short_of_one) = (record(256), record(255));
+    let blocks = (0..65_536_u32).map(|n| Write {
+        key: BlockKey {
+            subnet: SUBNET.to_owned(),
+            first: format!("10.{}.{}.0/32", n >> 8, n & 255).parse().unwrap(),
+        },
+        expected: None,
+        record: Some(Arc::clone(if n % 4 == 0 { &short_of_one } else { &full })),
+    });
+    store.write(blocks.collect()).await;
+    let ledger = ledger(store, "10.0.0.0/8").await;
+    let mut times = Vec::new();
+    for n in 1..=1_000 {
+        let (owner, id) = (owner(n), ids(1));
+        let start = Instant::now();
+        let grant = ledger.lease(SUBNET, &owner, id, None).await.unwrap();
+        times.push(start.elapsed());
+        assert_eq!(grant.short, 0);
+    }
+    times.sort();
+    let micros = |at: usize| times[at].as_secs_f64() * 1e6;
+    report.add("a free unit in a /8 that is 99.9 % full, p50", micros(500), "us");
+    report.add("a free unit in a /8 that is 99.9 % full, p99", micros(990), "us");
+}
+
+async fn large(report: &mut Report) {
+    let start = Instant::now();
+    let ledger = ledger(MemoryStore::default(), "fd00::/64").await;
+    report.add("a /64 made", start.elapsed().as_secs_f64() * 1e3, "ms");
+    drop(ledger);
+}
+
+/// The ledger and its store, both in this process.
+async fn a_million(report: &mut Report) {
+    let before = resident();
+    let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
+    for n in 0..4_000 {
+        let grant = ledger.lease(SUBNET, &owner(n), ids(250), None).await.unwrap();
+        assert_eq!(grant.leases.len(), 250);
+    }
+    let after = resident();
+    report.add(
+        "1,000,000 owned units of 4,000 nodes",
+        (after - before) / f64::from(1 << 20),
+        "MiB",
+    );
+    drop(ledger);
+}
+
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap() * 1024.0
+}
+
+/// Every answer is on disk.
+async fn on_disk(report: &mut Report) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(&folder.path().join("ledger.redb")).unwrap();
+    let ledger = ledger(store, "10.0.0.0/8").await;
+    let rounds = 100;
+    let start = Instant::now();
+    let mut callers = tokio::task::JoinSet::new();
+    for n in 0..CALLERS {
+        let ledger = ledger.clone();
+        callers.spawn(async move {
+            for _ in 0..rounds {
+                ledger.lease(SUBNET, &owner(n), ids(BATCH), None).await.unwrap();
+            }
+        });
+    }
+    callers.join_all().await;
+    let rate = (CALLERS * rounds * BATCH) as f64 / start.elapsed().as_secs_f64();
+    report.add("redb: durable units leased, 64 callers in batches of 16", rate, "/s");
+    let (batch, owner) = (ids(1), owner(0));
+    let start = Instant::now();
+    ledger.lease(SUBNET, &owner, batch, None).await.unwrap();
+    report.add(
+        "redb: one durable lease alone",
+        start.elapsed().as_secs_f64() * 1e3,
+        "ms",
+    );
+}

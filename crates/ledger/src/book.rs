@@ -1,0 +1,479 @@
+//! What is known of one subnet's blocks, and every decision about them. Pure: requests in, changed blocks out; nothing is written here, and
+//! nothing is waited for.
+//!
+//! Decisions change the book at once, and it is the caller's to write the changed blocks before anybody hears of them: [`Book::changed`] gives
+//! them, [`Book::settle`] takes the store's word for how it went.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use berth_addr::{BlockNumber, ClaimError, Counts, Family, InUse, Layout, LayoutError, Plan, Pool, Prefix, Unit};
+
+use crate::owner::Owner;
+use crate::record::{BlockKey, LeaseId, Record, Tenure};
+use crate::store::{Stored, Version, Write, Written};
+
+/// One lease: a unit of each family that was asked for, IPv4 first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub id: LeaseId,
+    pub units: Vec<Prefix>,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// In the order in which they were asked for. Those that the owner had already are among them.
+    pub leases: Vec<Lease>,
+    /// How many could not be given, because a family has no unit left.
+    pub short: usize,
+}
+
+/// Where a block is: numbers count within a family.
+type Place = (Family, BlockNumber);
+
+#[derive(Debug)]
+pub struct Book {
+    subnet: String,
+    families: BTreeMap<Family, Shelf>,
+    /// In which blocks an owner has units.
+    by_owner: HashMap<Owner, BTreeSet<Place>>,
+    /// Changed here and not in the store yet.
+    changed: BTreeSet<Place>,
+}
+
+/// The blocks of one family.
+#[derive(Debug)]
+struct Shelf {
+    pool: Pool,
+    blocks: BTreeMap<BlockNumber, Known>,
+}
+
+/// A block, as it is to be. `version` is what the store has of it.
+#[derive(Debug, Default)]
+struct Known {
+    version: Option<Version>,
+    record: Arc<Record>,
+}
+
+impl Book {
+    pub fn new(subnet: &str, plan: &Plan, reuse_delay: u64) -> Result<Self, LayoutError> {
+        let shelf = |layout| Shelf {
+            pool: Pool::new(layout, reuse_delay),
+            blocks: BTreeMap::new(),
+        };
+        let layouts = plan.layouts()?;
+        Ok(Self {
+            subnet: subnet.to_owned(),
+            families: layouts
+                .into_iter()
+                .map(|(family, layout)| (family, shelf(layout)))
+                .collect(),
+            by_owner: HashMap::new(),
+            changed: BTreeSet::new(),
+        })
+    }
+
+    pub fn families(&self) -> impl Iterator<Item = Family> {
+        self.families.keys().copied()
+    }
+
+    /// The same blocks on another plan. Refused when an owned unit would fall out; then nothing has changed.
+    pub fn planned_as(&self, plan: &Plan, reuse_delay: u64) -> Result<Self, PlanError> {
+        let mut book = Self::new(&self.subnet, plan, reuse_delay)?;
+        for (family, shelf) in &self.families {
+            for (number, known) in &shelf.blocks {
+                let first = shelf.pool.layout().prefix(number.first_unit());
+                let Some(key) = first.map(|first| self.key(first)) else {
+                    continue;
+                };
+                let stored = book.restore(&key, known.version, &known.record);
+                if let (Err(Elsewhere), Some((offset, _))) = (stored, known.record.owned().next()) {
+                    let unit = shelf.pool.layout().prefix(number.unit(offset));
+                    return Err(PlanError::InUse(InUse {
+                        unit: unit.unwrap_or(key.first),
+                    }));
+                }
+                if self.changed.contains(&(*family, *number))
+                    && let Some(place) = book.place(&key)
+                {
+                    book.changed.insert(place);
+                }
+            }
+        }
+        Ok(book)
+    }
+
+    /// Nothing is known any more, but the plan.
+    pub fn clear(&mut self) {
+        for shelf in self.families.values_mut() {
+            let numbers: Vec<BlockNumber> = shelf.pool.blocks().map(|(number, _)| number).collect();
+            for number in numbers {
+                shelf.pool.forget(number);
+            }
+            shelf.blocks.clear();
+        }
+        self.by_owner.clear();
+        self.changed.clear();
+    }
+
+    /// Takes over what a store says of a block.
+    pub fn load(&mut self, stored: &Stored) -> Result<(), Elsewhere> {
+        self.restore(&stored.key, Some(stored.version), &stored.record)
+    }
+
+    /// Takes over a change that somebody made, unless it is one that is known or an older one.
+    pub fn follow(&mut self, stored: &Stored) -> Result<(), Elsewhere> {
+        let place = self.place(&stored.key).ok_or(Elsewhere)?;
+        if self.known(place).and_then(|known| known.version) >= Some(stored.version) {
+            return Ok(());
+        }
+        self.load(stored)
+    }
+
+    /// Somebody removed a block, unless it is one that is known to have been made again since.
+    pub fn follow_removal(&mut self, key: &BlockKey, version: Version) {
+        let known = self.place(key).and_then(|place| self.known(place));
+        if known.and_then(|known| known.version) <= Some(version) {
+            self.forget(key);
+        }
+    }
+
+    /// There is no such block in the store.
+    pub fn forget(&mut self, key: &BlockKey) {
+        let Some(place) = self.place(key) else {
+            return;
+        };
+        self.drop_owners(place);
+        let (family, number) = place;
+        if let Some(shelf) = self.families.get_mut(&family) {
+            shelf.blocks.remove(&number);
+            shelf.pool.forget(number);
+        }
+        self.changed.remove(&place);
+    }
+
+    /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a lease is whole or not given at all. What it
+    /// has under one of these ids is kept, so that asking twice gives the same.
+    pub fn lease(&mut self, owner: &Owner, leases: &[LeaseId], families: &[Family], now: u64) -> Grant {
+        let held = self.held_by_id(owner);
+        let mut grant = Grant::default();
+        for id in leases {
+            let had: Vec<Prefix> = held.get(id).cloned().unwrap_or_default();
+            match self.complete(owner, *id, had, families, now) {
+                Some(units) => grant.leases.push(Lease { id: *id, units }),
+                None => grant.short += 1,
+            }
+        }
+        grant
+    }
+
+    /// What is missing of a lease is taken; if a family has none left, what was taken just now goes back.
+    fn complete(
+        &mut self,
+        owner: &Owner,
+        id: LeaseId,
+        had: Vec<Prefix>,
+        families: &[Family],
+        now: u64,
+    ) -> Option<Vec<Prefix>> {
+        let mut units = had;
+        let mut taken = Vec::new();
+        for family in families {
+            if units.iter().any(|unit| unit.family() == *family) {
+                continue;
+            }
+            let unit = self.families.get_mut(family).and_then(|shelf| shelf.pool.lease(now));
+            let Some(unit) = unit else {
+                for (family, unit) in taken {
+                    self.put_back(family, unit);
+                }
+                return None;
+            };
+            self.enter(*family, unit, owner, id);
+            taken.push((*family, unit));
+            units.extend(self.prefix(*family, unit));
+        }
+        units.sort_by_key(|unit| unit.family());
+        Some(units)
+    }
+
+    /// Takes these very units under one lease: all, or none and why. What the owner has of them already is kept.
+    pub fn claim(&mut self, owner: &Owner, id: LeaseId, units: &[Prefix]) -> Result<(), Refusal> {
+        let mut places = Vec::new();
+        for prefix in units {
+            let refused = |error| Refusal { unit: *prefix, error };
+            let shelf = self.families.get(&prefix.family());
+            let unit = shelf.and_then(|shelf| shelf.pool.layout().unit(*prefix));
+            let unit = unit.ok_or(refused(ClaimError::OutsidePool))?;
+            let tenure = self.known((prefix.family(), unit.block()));
+            let tenure = tenure.and_then(|known| known.record.tenure(unit.offset()));
+            match tenure {
+                Some(tenure) if tenure.owner == *owner => {}
+                Some(_) => return Err(refused(ClaimError::Owned)),
+                None => places.push((*prefix, unit)),
+            }
+        }
+        for (at, (prefix, unit)) in places.iter().enumerate() {
+            let shelf = self.families.get_mut(&prefix.family());
+            let claimed = shelf.map_or(Err(ClaimError::OutsidePool), |shelf| shelf.pool.claim(*unit));
+            if let Err(error) = claimed {
+                for (prefix, unit) in &places[..at] {
+                    self.put_back(prefix.family(), *unit);
+                }
+                return Err(Refusal { unit: *prefix, error });
+            }
+            self.enter(prefix.family(), *unit, owner, id);
+        }
+        Ok(())
+    }
+
+    /// Takes back the owner's leases of these ids, or all of them. Ids that it does not have are ignored. Gives what came back.
+    pub fn release(&mut self, owner: &Owner, ids: Option<&[LeaseId]>, now: u64) -> Vec<Lease> {
+        let wanted = |id: &LeaseId| ids.is_none_or(|ids| ids.contains(id));
+        let mut back: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
+        for place in self.by_owner.get(owner).cloned().unwrap_or_default() {
+            let (family, number) = place;
+            let Some(known) = self.known(place) else {
+                continue;
+            };
+            let of_owner = known.record.owned().filter(|(_, tenure)| tenure.owner == *owner);
+            let leaving = of_owner.filter(|(_, tenure)| wanted(&tenure.lease));
+            let leaving: Vec<(u8, LeaseId)> = leaving.map(|(offset, tenure)| (offset, tenure.lease)).collect();
+            for (offset, id) in leaving {
+                let unit = number.unit(offset);
+                back.entry(id).or_default().extend(self.prefix(family, unit));
+                self.give_back(family, unit, now);
+            }
+        }
+        back.into_iter().map(|(id, units)| Lease { id, units }).collect()
+    }
+
+    /// What an owner has, by lease.
+    pub fn held(&self, owner: &Owner) -> Vec<Lease> {
+        let held = self.held_by_id(owner);
+        held.into_iter().map(|(id, units)| Lease { id, units }).collect()
+    }
+
+    pub fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.by_owner.keys()
+    }
+
+    pub fn owner_of(&self, unit: Prefix) -> Option<&Tenure> {
+        let shelf = self.families.get(&unit.family())?;
+        let unit_number = shelf.pool.layout().unit(unit)?;
+        self.known((unit.family(), unit_number.block()))?
+            .record
+            .tenure(unit_number.offset())
+    }
+
+    pub fn counts(&self, now: u64) -> BTreeMap<Family, Counts> {
+        let counts = |shelf: &Shelf| shelf.pool.counts(now);
+        self.families
+            .iter()
+            .map(|(family, shelf)| (*family, counts(shelf)))
+            .collect()
+    }
+
+    /// How many can be leased, rested or not, by family.
+    pub fn available(&self) -> impl Iterator<Item = (Family, u128)> {
+        self.families
+            .iter()
+            .map(|(family, shelf)| (*family, shelf.pool.available()))
+    }
+
+    /// The writes that bring the store to where the book is. Rests that are over are not written any more.
+    pub fn changed(&mut self, now: u64, reuse_delay: u64) -> Vec<Write> {
+        let mut writes = Vec::with_capacity(self.changed.len());
+        for place in std::mem::take(&mut self.changed) {
+            let (family, number) = place;
+            let Some(shelf) = self.families.get_mut(&family) else {
+                continue;
+            };
+            let Some(first) = shelf.pool.layout().prefix(number.first_unit()) else {
+                continue;
+            };
+            let Some(known) = shelf.blocks.get_mut(&number) else {
+                continue;
+            };
+            if known
+                .record
+                .released()
+                .any(|(_, at)| now.saturating_sub(at) >= reuse_delay)
+            {
+                Arc::make_mut(&mut known.record).forget_rested(now, reuse_delay);
+            }
+            writes.push(Write {
+                key: BlockKey {
+                    subnet: self.subnet.clone(),
+                    first,
+                },
+                expected: known.version,
+                record: Some(Arc::clone(&known.record)),
+            });
+        }
+        writes
+    }
+
+    /// What the store said to a write. Whether the block is as the book has it; if not, it must be read again.
+    #[must_use]
+    pub fn settle(&mut self, key: &BlockKey, written: &Written) -> bool {
+        let Some(place) = self.place(key) else {
+            return true;
+        };
+        let Written::Done(version) = written else {
+            return false;
+        };
+        if let Some(known) = self.known_mut(place) {
+            known.version = *version;
+        }
+        if version.is_none() {
+            // It had nothing in it.
+            self.forget(key);
+        }
+        true
+    }
+
+    fn key(&self, first: Prefix) -> BlockKey {
+        BlockKey {
+            subnet: self.subnet.clone(),
+            first,
+        }
+    }
+
+    /// `None` for a block that this subnet does not have (any more).
+    fn place(&self, key: &BlockKey) -> Option<Place> {
+        let family = key.first.family();
+        let unit = self.layout(family)?.unit(key.first)?;
+        (unit.offset() == 0).then_some((family, unit.block()))
+    }
+
+    fn layout(&self, family: Family) -> Option<&Layout> {
+        self.families.get(&family).map(|shelf| shelf.pool.layout())
+    }
+
+    fn prefix(&self, family: Family, unit: Unit) -> Option<Prefix> {
+        self.layout(family)?.prefix(unit)
+    }
+
+    fn known(&self, (family, number): Place) -> Option<&Known> {
+        self.families.get(&family)?.blocks.get(&number)
+    }
+
+    fn known_mut(&mut self, (family, number): Place) -> Option<&mut Known> {
+        self.families.get_mut(&family)?.blocks.get_mut(&number)
+    }
+
+    fn restore(&mut self, key: &BlockKey, version: Option<Version>, record: &Arc<Record>) -> Result<(), Elsewhere> {
+        let place = self.place(key).ok_or(Elsewhere)?;
+        let (family, number) = place;
+        self.drop_owners(place);
+        let shelf = self.families.get_mut(&family).ok_or(Elsewhere)?;
+        let restored = shelf.pool.restore(number, record.owned_offsets(), record.released());
+        restored.map_err(|_| Elsewhere)?;
+        for (_, tenure) in record.owned() {
+            self.by_owner.entry(tenure.owner.clone()).or_default().insert(place);
+        }
+        let record = Arc::clone(record);
+        shelf.blocks.insert(number, Known { version, record });
+        self.changed.remove(&place);
+        Ok(())
+    }
+
+    /// The block is about to be replaced: nobody has anything in it.
+    fn drop_owners(&mut self, place: Place) {
+        let Some(known) = self.known(place) else {
+            return;
+        };
+        let record = Arc::clone(&known.record);
+        for (_, tenure) in record.owned() {
+            self.leave(&tenure.owner, place);
+        }
+    }
+
+    fn leave(&mut self, owner: &Owner, place: Place) {
+        if let Some(places) = self.by_owner.get_mut(owner) {
+            places.remove(&place);
+            if places.is_empty() {
+                self.by_owner.remove(owner);
+            }
+        }
+    }
+
+    /// Writes an owner into the record; the pool has given the unit already.
+    fn enter(&mut self, family: Family, unit: Unit, owner: &Owner, id: LeaseId) {
+        let place = (family, unit.block());
+        if let Some(shelf) = self.families.get_mut(&family) {
+            let known = shelf.blocks.entry(unit.block()).or_default();
+            let tenure = Tenure {
+                owner: owner.clone(),
+                lease: id,
+            };
+            Arc::make_mut(&mut known.record).take(unit.offset(), tenure);
+        }
+        self.by_owner.entry(owner.clone()).or_default().insert(place);
+        self.changed.insert(place);
+    }
+
+    fn give_back(&mut self, family: Family, unit: Unit, now: u64) {
+        let place = (family, unit.block());
+        let Some(shelf) = self.families.get_mut(&family) else {
+            return;
+        };
+        let Some(known) = shelf.blocks.get_mut(&unit.block()) else {
+            return;
+        };
+        let record = Arc::make_mut(&mut known.record);
+        let Some(Tenure { owner, .. }) = record.give_back(unit.offset(), now) else {
+            return;
+        };
+        let has_more = record.owned().any(|(_, tenure)| tenure.owner == owner);
+        let released = shelf.pool.release(unit, now);
+        debug_assert!(released.is_ok(), "the pool and the record say the same of every unit");
+        if !has_more {
+            self.leave(&owner, place);
+        }
+        self.changed.insert(place);
+    }
+
+    /// Taken a moment ago, and nobody has heard of it: it need not rest.
+    fn put_back(&mut self, family: Family, unit: Unit) {
+        self.give_back(family, unit, 0);
+    }
+
+    fn held_by_id(&self, owner: &Owner) -> BTreeMap<LeaseId, Vec<Prefix>> {
+        let mut held: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
+        for place in self.by_owner.get(owner).into_iter().flatten() {
+            let Some(known) = self.known(*place) else {
+                continue;
+            };
+            for (offset, tenure) in known.record.owned().filter(|(_, tenure)| tenure.owner == *owner) {
+                let unit = self.prefix(place.0, place.1.unit(offset));
+                held.entry(tenure.lease).or_default().extend(unit);
+            }
+        }
+        held
+    }
+}
+
+/// A block that is not, or not in that form, in the subnet's cidrs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the block is not in the subnet's cidrs")]
+pub struct Elsewhere;
+
+/// A unit can't be claimed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{unit}: {error}")]
+pub struct Refusal {
+    pub unit: Prefix,
+    pub error: ClaimError,
+}
+
+/// A plan that can't be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    InUse(#[from] InUse),
+}

@@ -1,0 +1,227 @@
+//! All subnets over one store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_addr::{AddressSet, Family, Plan, Prefix};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::book::{Grant, Lease, PlanError, Refusal};
+use crate::clock::Clock;
+use crate::committer::{Committer, Outlook, Request};
+use crate::metrics::LedgerMetrics;
+use crate::owner::Owner;
+use crate::record::{LeaseId, Tenure};
+use crate::store::{Store, StoreError};
+
+/// Why a request was not served. Nothing was given, or what was given is found by asking for the same leases again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    #[error("there is no subnet {subnet}")]
+    NoSubnet { subnet: String },
+    #[error("subnet {subnet}: others write the same blocks all the time: try again")]
+    Contended { subnet: String },
+    #[error("subnet {subnet}: the store refuses the write: {why}")]
+    Refused { subnet: String, why: String },
+    #[error("subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them")]
+    Overlap {
+        subnet: String,
+        other: String,
+        range: String,
+    },
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Clones are the same ledger.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    metrics: LedgerMetrics,
+    /// Held while a subnet is made or changed: what overlaps what is decided one at a time.
+    subnets: Arc<Mutex<BTreeMap<String, Subnet>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Subnet {
+    space: AddressSet,
+    requests: mpsc::Sender<Request>,
+    outlook: watch::Receiver<Outlook>,
+}
+
+/// Requests that can wait before those who ask do.
+const QUEUE: usize = 4096;
+
+impl Ledger {
+    pub fn new(store: Arc<dyn Store>, clock: Clock, metrics: LedgerMetrics) -> Self {
+        Self {
+            store,
+            clock,
+            metrics,
+            subnets: Arc::default(),
+        }
+    }
+
+    /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one, or when an owned unit would fall out; then
+    /// nothing has changed.
+    pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), LedgerError> {
+        let space = plan.space().map_err(PlanError::from)?;
+        let mut subnets = self.subnets.lock().await;
+        for (other, subnet) in subnets.iter().filter(|(other, _)| *other != name) {
+            if let Some(range) = space.intersect(&subnet.space).ranges().next() {
+                return Err(LedgerError::Overlap {
+                    subnet: name.to_owned(),
+                    other: other.clone(),
+                    range: range.to_string(),
+                });
+            }
+        }
+        if let Some(subnet) = subnets.get_mut(name) {
+            let plan = plan.clone();
+            let planned = subnet.ask(name, |answer| Request::Plan {
+                plan,
+                reuse_delay,
+                answer,
+            });
+            planned.await??;
+            subnet.space = space;
+            return Ok(());
+        }
+        let store = Arc::clone(&self.store);
+        let opened = Committer::open(name, plan, reuse_delay, store, self.clock, self.metrics.clone());
+        let (committer, outlook) = opened.await?;
+        let (requests, receiver) = mpsc::channel(QUEUE);
+        tokio::spawn(committer.run(receiver));
+        let subnet = Subnet {
+            space,
+            requests,
+            outlook,
+        };
+        subnets.insert(name.to_owned(), subnet);
+        Ok(())
+    }
+
+    /// Forgets a subnet. What is owned stays in the store, and is known again when the subnet comes back.
+    pub async fn remove_subnet(&self, name: &str) {
+        self.subnets.lock().await.remove(name);
+        self.metrics.forget(name);
+    }
+
+    pub async fn subnets(&self) -> Vec<String> {
+        self.subnets.lock().await.keys().cloned().collect()
+    }
+
+    /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids that the owner has already are kept as they
+    /// are, so that asking again gives the same and no more. What can't be given is counted in [`Grant::short`].
+    pub async fn lease(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        leases: Vec<LeaseId>,
+        families: Option<Vec<Family>>,
+    ) -> Result<Grant, LedgerError> {
+        let owner = owner.clone();
+        let request = |answer| Request::Lease {
+            owner,
+            leases,
+            families,
+            answer,
+        };
+        self.ask(subnet, request).await
+    }
+
+    /// These very units, all or none.
+    pub async fn claim(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        lease: LeaseId,
+        units: Vec<Prefix>,
+    ) -> Result<Result<(), Refusal>, LedgerError> {
+        let owner = owner.clone();
+        let request = |answer| Request::Claim {
+            owner,
+            lease,
+            units,
+            answer,
+        };
+        self.ask(subnet, request).await
+    }
+
+    /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has in this subnet. Gives what came back.
+    pub async fn release(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        leases: Option<Vec<LeaseId>>,
+    ) -> Result<Vec<Lease>, LedgerError> {
+        let owner = owner.clone();
+        let request = |answer| Request::Release { owner, leases, answer };
+        self.ask(subnet, request).await
+    }
+
+    pub async fn held(&self, subnet: &str, owner: &Owner) -> Result<Vec<Lease>, LedgerError> {
+        let owner = owner.clone();
+        self.ask(subnet, |answer| Request::Held { owner, answer }).await
+    }
+
+    /// All who own something in the subnet.
+    pub async fn owners(&self, subnet: &str) -> Result<Vec<Owner>, LedgerError> {
+        self.ask(subnet, |answer| Request::Owners { answer }).await
+    }
+
+    pub async fn owner_of(&self, subnet: &str, unit: Prefix) -> Result<Option<Tenure>, LedgerError> {
+        self.ask(subnet, |answer| Request::OwnerOf { unit, answer }).await
+    }
+
+    /// Looks into the store again: after this, answers hold all that was written before it was called, by whomever.
+    pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
+        self.ask(subnet, |answer| Request::Refresh { answer }).await
+    }
+
+    /// How full a subnet is, and whether there is more than before: for those who wait. `None` when there is no such subnet.
+    pub async fn outlook(&self, subnet: &str) -> Option<watch::Receiver<Outlook>> {
+        self.subnets
+            .lock()
+            .await
+            .get(subnet)
+            .map(|subnet| subnet.outlook.clone())
+    }
+
+    async fn ask<T>(
+        &self,
+        subnet: &str,
+        request: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Request,
+    ) -> Result<T, LedgerError> {
+        let found = self.subnets.lock().await.get(subnet).cloned();
+        let found = found.ok_or_else(|| gone(subnet))?;
+        let start = Instant::now();
+        let answer = found.ask(subnet, request).await;
+        self.metrics.answered(subnet, start.elapsed().as_secs_f64());
+        answer
+    }
+}
+
+impl Subnet {
+    async fn ask<T>(
+        &self,
+        name: &str,
+        request: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Request,
+    ) -> Result<T, LedgerError> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.requests.send(request(answer)).await;
+        sent.map_err(|_| gone(name))?;
+        answered.await.map_err(|_| gone(name))?
+    }
+}
+
+fn gone(subnet: &str) -> LedgerError {
+    LedgerError::NoSubnet {
+        subnet: subnet.to_owned(),
+    }
+}

@@ -1,0 +1,128 @@
+//! What a ledger shows of itself. Labels are subnets and families: as many as people have made.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+use berth_addr::{Counts, Family};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family as Labelled;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SubnetLabel {
+    subnet: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    subnet: String,
+    family: &'static str,
+}
+
+/// A gauge that can hold what a /64 has.
+type Amount = Gauge<f64, AtomicU64>;
+
+/// Clones are the same metrics.
+#[derive(Clone, Debug)]
+pub struct LedgerMetrics {
+    capacity: Labelled<PoolLabels, Amount>,
+    reserved: Labelled<PoolLabels, Amount>,
+    resting: Labelled<PoolLabels, Amount>,
+    free: Labelled<PoolLabels, Amount>,
+    conflicts: Labelled<SubnetLabel, Counter>,
+    latency: Labelled<SubnetLabel, Histogram>,
+}
+
+impl LedgerMetrics {
+    /// Not shown anywhere: for tests.
+    pub fn unregistered() -> Self {
+        Self::register(&mut Registry::default())
+    }
+
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            capacity: Labelled::default(),
+            reserved: Labelled::default(),
+            resting: Labelled::default(),
+            free: Labelled::default(),
+            conflicts: Labelled::default(),
+            latency: Labelled::new_with_constructor(|| Histogram::new(exponential_buckets(1e-5, 4.0, 10))),
+        };
+        let units = [
+            ("capacity", "Units that may be handed out", &metrics.capacity),
+            ("reserved", "Units that somebody owns", &metrics.reserved),
+            (
+                "resting",
+                "Units that were released and are not to be used again yet",
+                &metrics.resting,
+            ),
+            ("free", "Units that are neither reserved nor resting", &metrics.free),
+        ];
+        for (name, help, gauge) in units {
+            registry.register(format!("berth_subnet_{name}"), help, gauge.clone());
+        }
+        registry.register(
+            "berth_ledger_conflicts",
+            "Writes that the store refused because another writer was there first",
+            metrics.conflicts.clone(),
+        );
+        registry.register(
+            "berth_ledger_request_seconds",
+            "Time from a request to its durable answer",
+            metrics.latency.clone(),
+        );
+        metrics
+    }
+
+    pub fn conflict(&self, subnet: &str) {
+        self.conflicts.get_or_create(&label(subnet)).inc();
+    }
+
+    pub fn answered(&self, subnet: &str, seconds: f64) {
+        self.latency.get_or_create(&label(subnet)).observe(seconds);
+    }
+
+    pub fn counts(&self, subnet: &str, counts: &BTreeMap<Family, Counts>) {
+        for (family, counts) in counts {
+            let labels = PoolLabels {
+                subnet: subnet.to_owned(),
+                family: match family {
+                    Family::V4 => "ipv4",
+                    Family::V6 => "ipv6",
+                },
+            };
+            let set = |gauge: &Labelled<PoolLabels, Amount>, value: u128| {
+                // A gauge is a float, as all that is scraped.
+                gauge.get_or_create(&labels).set(value as f64);
+            };
+            set(&self.capacity, counts.capacity);
+            set(&self.reserved, counts.reserved);
+            set(&self.resting, counts.resting);
+            set(&self.free, counts.free);
+        }
+    }
+
+    /// The subnet is gone.
+    pub fn forget(&self, subnet: &str) {
+        for family in ["ipv4", "ipv6"] {
+            let labels = PoolLabels {
+                subnet: subnet.to_owned(),
+                family,
+            };
+            for gauge in [&self.capacity, &self.reserved, &self.resting, &self.free] {
+                gauge.remove(&labels);
+            }
+        }
+        self.conflicts.remove(&label(subnet));
+        self.latency.remove(&label(subnet));
+    }
+}
+
+fn label(subnet: &str) -> SubnetLabel {
+    SubnetLabel {
+        subnet: subnet.to_owned(),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a store keeps of a block: the owner and the lease of each owned unit, and when others were released.
+
+use berth_addr::{Bitmap, Prefix};
+use uuid::Uuid;
+
+use crate::owner::Owner;
+
+/// The name of one tenure of one unit. Never used again; in a NodeNetworkConfig it is the name of the address.
+pub type LeaseId = Uuid;
+
+/// Who has a unit, and under which lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    pub owner: Owner,
+    pub lease: LeaseId,
+}
+
+/// The content of a block. Both lists are sorted by offset, and no offset is in both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    owned: Vec<(u8, Tenure)>,
+    /// In milliseconds since the epoch.
+    released: Vec<(u8, u64)>,
+}
+
+/// An offset has an owner and was released, or is there twice: such a record was not written by a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("offset {offset} is there twice")]
+pub struct Contradiction {
+    pub offset: u8,
+}
+
+impl Record {
+    pub fn new(
+        owned: impl IntoIterator<Item = (u8, Tenure)>,
+        released: impl IntoIterator<Item = (u8, u64)>,
+    ) -> Result<Self, Contradiction> {
+        let mut owned: Vec<(u8, Tenure)> = owned.into_iter().collect();
+        let mut released: Vec<(u8, u64)> = released.into_iter().collect();
+        owned.sort_by_key(|(offset, _)| *offset);
+        released.sort_by_key(|(offset, _)| *offset);
+        let mut seen = Bitmap::EMPTY;
+        let offsets = owned.iter().map(|(offset, _)| *offset);
+        for offset in offsets.chain(released.iter().map(|(offset, _)| *offset)) {
+            if seen.contains(offset) {
+                return Err(Contradiction { offset });
+            }
+            seen.insert(offset);
+        }
+        Ok(Self { owned, released })
+    }
+
+    pub fn owned(&self) -> impl Iterator<Item = (u8, &Tenure)> {
+        self.owned.iter().map(|(offset, tenure)| (*offset, tenure))
+    }
+
+    pub fn released(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.released.iter().copied()
+    }
+
+    pub fn owned_offsets(&self) -> Bitmap {
+        self.owned.iter().map(|(offset, _)| *offset).collect()
+    }
+
+    /// Nothing to remember: the block can go from the store.
+    pub fn is_empty(&self) -> bool {
+        self.owned.is_empty() && self.released.is_empty()
+    }
+
+    pub fn tenure(&self, offset: u8) -> Option<&Tenure> {
+        let at = self.owned.binary_search_by_key(&offset, |(offset, _)| *offset);
+        at.ok().and_then(|at| self.owned.get(at)).map(|(_, tenure)| tenure)
+    }
+
+    /// The unit has an owner from now on, and no rest. Gives the tenure that it replaces, which a ledger never does.
+    pub fn take(&mut self, offset: u8, tenure: Tenure) -> Option<Tenure> {
+        if let Ok(at) = self.released.binary_search_by_key(&offset, |(offset, _)| *offset) {
+            self.released.remove(at);
+        }
+        match self.owned.binary_search_by_key(&offset, |(offset, _)| *offset) {
+            Ok(at) => Some(std::mem::replace(&mut self.owned[at].1, tenure)),
+            Err(at) => {
+                self.owned.insert(at, (offset, tenure));
+                None
+            }
+        }
+    }
+
+    /// The unit rests from now on. `None` when nobody owned it, and then nothing changes.
+    pub fn give_back(&mut self, offset: u8, now: u64) -> Option<Tenure> {
+        let at = self.owned.binary_search_by_key(&offset, |(offset, _)| *offset).ok()?;
+        let (_, tenure) = self.owned.remove(at);
+        if let Err(at) = self.released.binary_search_by_key(&offset, |(offset, _)| *offset) {
+            self.released.insert(at, (offset, now));
+        }
+        Some(tenure)
+    }
+
+    /// Forgets rests that are over, so that a record does not grow with all that was ever released.
+    pub fn forget_rested(&mut self, now: u64, delay: u64) {
+        self.released.retain(|(_, at)| now.saturating_sub(*at) < delay);
+    }
+}
+
+/// Which block: its subnet, and its first unit. Written down as the prefix, not as a number: numbers change with the subnet's cidrs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockKey {
+    pub subnet: String,
+    pub first: Prefix,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::Kind;
+
+    fn tenure(name: &str) -> Tenure {
+        Tenure {
+            owner: Owner::new(Kind::Machine, "c", name, "").unwrap(),
+            lease: Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()),
+        }
+    }
+
+    #[test]
+    fn a_unit_is_owned_or_released_but_never_both() {
+        let mut record = Record::default();
+        assert_eq!(record.take(7, tenure("a")), None);
+        assert_eq!(record.give_back(7, 100), Some(tenure("a")));
+        assert_eq!(record.give_back(7, 200), None);
+        assert_eq!(record.released().collect::<Vec<_>>(), [(7, 100)]);
+        assert_eq!(record.take(7, tenure("b")), None);
+        assert_eq!(record.released().count(), 0);
+        assert_eq!(record.tenure(7), Some(&tenure("b")));
+    }
+
+    #[test]
+    fn a_record_that_contradicts_itself_is_refused() {
+        let error = Record::new([(3, tenure("a"))], [(3, 1)]).unwrap_err();
+        assert_eq!(error, Contradiction { offset: 3 });
+        assert!(Record::new([(3, tenure("a")), (3, tenure("b"))], []).is_err());
+    }
+
+    #[test]
+    fn rests_that_are_over_are_forgotten() {
+        let mut record = Record::new([], [(1, 1_000), (2, 5_000)]).unwrap();
+        record.forget_rested(6_000, 2_000);
+        assert_eq!(record.released().collect::<Vec<_>>(), [(2, 5_000)]);
+        assert!(!record.is_empty());
+    }
+}

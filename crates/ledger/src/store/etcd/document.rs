@@ -1,0 +1,95 @@
+//! One document beside the blocks, for what is decided over all subnets at once. Swapped as a block is: by a transaction that compares
+//! the key's mod revision.
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::client::{Client, EtcdTls};
+use super::wire::{
+    Compare, CompareTarget, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest,
+};
+use super::{STORE, unreachable};
+use crate::store::{StoreError, Version};
+
+/// Before an etcd that is away is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Debug)]
+pub struct EtcdDocument {
+    client: Client,
+    key: String,
+}
+
+impl EtcdDocument {
+    /// Kept as `<prefix>/<name>`. Connects when it is first used.
+    pub fn new(endpoints: &[String], prefix: &str, name: &str, tls: Option<&EtcdTls>) -> Result<Self, StoreError> {
+        Ok(Self {
+            client: Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?,
+            key: format!("{}/{name}", prefix.trim_end_matches('/')),
+        })
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// `None` when it was never written.
+    pub async fn read(&self) -> Result<Option<(Version, Vec<u8>)>, StoreError> {
+        self.found().await.map_err(|error| unreachable(&error))
+    }
+
+    async fn found(&self) -> Result<Option<(Version, Vec<u8>)>, Status> {
+        let request = RangeRequest {
+            key: self.key.clone().into_bytes(),
+            range_end: Vec::new(),
+            limit: 1,
+            keys_only: false,
+        };
+        let found = self.client.range(request).await?.kvs.into_iter().next();
+        Ok(found.map(|entry| (Version(entry.mod_revision.unsigned_abs()), entry.value)))
+    }
+
+    /// Whether it was written: not when it is at another version than `expected`. After an error it may have been.
+    pub async fn swap(&self, value: Vec<u8>, expected: Option<Version>) -> Result<bool, StoreError> {
+        let key = self.key.clone().into_bytes();
+        // A key that is not there has revision 0, and etcd counts in i64.
+        let Ok(revision) = i64::try_from(expected.map_or(0, |version| version.0)) else {
+            return Ok(false);
+        };
+        let compare = Compare {
+            target: CompareTarget::ModRevision.into(),
+            key: key.clone(),
+            mod_revision: Some(revision),
+        };
+        let put = RequestOp {
+            request: Some(Operation::Put(PutRequest { key, value })),
+        };
+        let request = TxnRequest {
+            compare: vec![compare],
+            success: vec![put],
+        };
+        let response = self.client.txn(request).await;
+        Ok(response.map_err(|error| unreachable(&error))?.succeeded)
+    }
+
+    /// Returns when it is at another version than `seen`; and after a pause when etcd can't be asked, as it may be then.
+    pub async fn changed(&self, seen: Option<Version>) {
+        let waiting = async {
+            let create = WatchCreateRequest {
+                key: self.key.clone().into_bytes(),
+                range_end: Vec::new(),
+                prev_kv: false,
+            };
+            // Watched first and read then, so that no change falls between.
+            let mut responses = self.client.watch(create).await?;
+            if self.found().await?.map(|(version, _)| version) == seen {
+                responses.message().await?;
+            }
+            Ok::<_, Status>(())
+        };
+        if waiting.await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

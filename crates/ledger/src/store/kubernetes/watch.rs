@@ -1,0 +1,145 @@
+//! Following a subnet's AddressBlocks.
+
+use std::time::Duration;
+
+use berth_api::AddressBlock;
+use futures::stream::{self, BoxStream, StreamExt};
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{Failure, object, within};
+use crate::store::Change;
+
+/// The API server ends a watch after so long.
+const LENGTH_SECONDS: u32 = 120;
+/// One that has not ended by then is on a connection that died without a word.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// Between attempts to reach an API server that is away.
+const PAUSE: Duration = Duration::from_millis(500);
+
+type Events = BoxStream<'static, kube::Result<WatchEvent<AddressBlock>>>;
+
+/// A watch that goes on when it ends, and mends itself when it breaks.
+pub struct Watch {
+    api: Api<AddressBlock>,
+    selector: String,
+    /// The resourceVersion up to which everything was seen.
+    seen: String,
+    events: Events,
+    deadline: Instant,
+}
+
+/// What an event means.
+enum Meaning {
+    Change(Change, String),
+    /// Nothing happened up to here.
+    Seen(String),
+    /// From here on, something may have been missed.
+    Broken,
+}
+
+impl Watch {
+    /// Sees all that happens after it is there.
+    pub async fn open(api: &Api<AddressBlock>, selector: String) -> Result<Self, Failure> {
+        let seen = now(api, &selector).await?;
+        Ok(Self {
+            events: begin(api, &selector, &seen).await?,
+            api: api.clone(),
+            selector,
+            seen,
+            deadline: deadline(),
+        })
+    }
+
+    pub fn changes(self) -> BoxStream<'static, Change> {
+        let changes = stream::unfold(self, |mut watch| async {
+            let change = watch.next().await;
+            Some((change, watch))
+        });
+        changes.boxed()
+    }
+
+    async fn next(&mut self) -> Change {
+        loop {
+            let event = tokio::time::timeout_at(self.deadline, self.events.next()).await;
+            let is_broken = match event {
+                Ok(Some(Ok(event))) => match meaning(event) {
+                    Meaning::Change(change, seen) => {
+                        self.seen = seen;
+                        return change;
+                    }
+                    Meaning::Seen(seen) => {
+                        self.seen = seen;
+                        false
+                    }
+                    Meaning::Broken => true,
+                },
+                // It has lasted as long as it may: on from where it ended.
+                Ok(None) => self.go_on().await.is_err(),
+                Ok(Some(Err(_))) | Err(_) => true,
+            };
+            if is_broken {
+                self.mend().await;
+                // Now, not before: what happens from here on is seen, so that who loads now misses nothing.
+                return Change::Lost;
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Result<(), Failure> {
+        self.events = begin(&self.api, &self.selector, &self.seen).await?;
+        self.deadline = deadline();
+        Ok(())
+    }
+
+    async fn mend(&mut self) {
+        loop {
+            match Self::open(&self.api, self.selector.clone()).await {
+                Ok(watch) => {
+                    *self = watch;
+                    return;
+                }
+                Err(error) => warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be reached"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(LENGTH_SECONDS.into()) + SLACK
+}
+
+/// The resourceVersion of this moment.
+async fn now(api: &Api<AddressBlock>, selector: &str) -> Result<String, Failure> {
+    let first = ListParams::default().labels(selector).limit(1);
+    let list = within(api.list_metadata(&first)).await?;
+    Ok(list.metadata.resource_version.unwrap_or_default())
+}
+
+async fn begin(api: &Api<AddressBlock>, selector: &str, seen: &str) -> Result<Events, Failure> {
+    let params = WatchParams::default().labels(selector).timeout(LENGTH_SECONDS);
+    Ok(within(api.watch(&params, seen)).await?.boxed())
+}
+
+/// A block that can't be read is lost: loading says what is wrong with it.
+fn meaning(event: WatchEvent<AddressBlock>) -> Meaning {
+    let (block, is_gone) = match event {
+        WatchEvent::Added(block) | WatchEvent::Modified(block) => (block, false),
+        WatchEvent::Deleted(block) => (block, true),
+        WatchEvent::Bookmark(bookmark) => return Meaning::Seen(bookmark.metadata.resource_version),
+        WatchEvent::Error(_) => return Meaning::Broken,
+    };
+    let change = match object::decode(&block) {
+        Ok(stored) if is_gone => Change::Removed(stored.key, stored.version),
+        Ok(stored) => Change::Written(stored),
+        Err(_) => Change::Lost,
+    };
+    match block.metadata.resource_version {
+        Some(seen) => Meaning::Change(change, seen),
+        None => Meaning::Broken,
+    }
+}

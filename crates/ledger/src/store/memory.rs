@@ -1,0 +1,104 @@
+//! A store that ends with the process. Ledgers that share one are like ledgers on one etcd.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+
+use super::changes::Changes;
+use super::{Change, Store, StoreError, Stored, Version, Write, Written};
+use crate::record::{BlockKey, Record};
+
+/// Clones are the same store.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    changes: Changes,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: BTreeMap<BlockKey, (Version, Arc<Record>)>,
+    last_version: u64,
+}
+
+impl MemoryStore {
+    /// No change leaves the state half made, so a panic elsewhere does not matter.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_one(&self, state: &mut State, write: Write) -> Written {
+        let current = state.blocks.get(&write.key).map(|(version, _)| *version);
+        if current != write.expected {
+            return Written::Conflict;
+        }
+        state.last_version += 1;
+        let version = Version(state.last_version);
+        let record = write.record.filter(|record| !record.is_empty());
+        // Told under the lock, so that the order of changes is that of versions.
+        match record {
+            Some(record) => {
+                state.blocks.insert(write.key.clone(), (version, Arc::clone(&record)));
+                let key = write.key;
+                self.changes.tell(Change::Written(Stored { key, version, record }));
+                Written::Done(Some(version))
+            }
+            None => {
+                state.blocks.remove(&write.key);
+                self.changes.tell(Change::Removed(write.key, version));
+                Written::Done(None)
+            }
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn load<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Vec<Stored>, StoreError>> {
+        let state = self.state();
+        let of_subnet = state.blocks.iter().filter(|(key, _)| key.subnet == subnet);
+        let blocks = of_subnet
+            .map(|(key, (version, record))| stored(key, *version, record))
+            .collect();
+        Box::pin(async { Ok(blocks) })
+    }
+
+    fn read<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        let found = self.state().blocks.get(key).cloned();
+        let found = found.map(|(version, record)| stored(key, version, &record));
+        Box::pin(async { Ok(found) })
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Vec<Written>> {
+        let mut state = self.state();
+        let written = writes
+            .into_iter()
+            .map(|write| self.write_one(&mut state, write))
+            .collect();
+        Box::pin(async { written })
+    }
+
+    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+        let changes = self.changes.of(subnet);
+        Box::pin(async { Ok(changes) })
+    }
+
+    fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        let mut subnets: Vec<String> = self.state().blocks.keys().map(|key| key.subnet.clone()).collect();
+        subnets.dedup();
+        Box::pin(async { Ok(subnets) })
+    }
+}
+
+fn stored(key: &BlockKey, version: Version, record: &Arc<Record>) -> Stored {
+    Stored {
+        key: key.clone(),
+        version,
+        record: Arc::clone(record),
+    }
+}

@@ -1,0 +1,120 @@
+//! A store in one file, for one process. Writes that wait together share a transaction, and with it an fsync.
+//!
+//! Why an answered write survives: the writer answers after redb's commit has returned, and that is after the fsync. Readers see committed
+//! transactions only, so nobody reads what a crash could take back.
+
+mod file;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::BoxStream;
+use redb::{Database, ReadTransaction, ReadableDatabase};
+use tokio::sync::oneshot;
+
+use super::changes::Changes;
+use super::{Change, Store, StoreError, Stored, Write, Written};
+use crate::record::BlockKey;
+use file::Fault;
+use writer::{Job, Writer};
+
+const STORE: &str = "redb";
+
+/// Dropped, it finishes what was begun and closes the file.
+#[derive(Debug)]
+pub struct RedbStore {
+    database: Arc<Database>,
+    changes: Changes,
+    /// These two are there until it is dropped.
+    queue: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl RedbStore {
+    /// Opens the file, or makes it: for its owner's eyes only. Blocking.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let unusable = |why: String| StoreError::new(STORE, format_args!("{}: {why}", path.display()));
+        let database = file::open(path).map_err(|error| unusable(error.to_string()))?;
+        let database = Arc::new(database);
+        let changes = Changes::default();
+        let (queue, jobs) = mpsc::channel();
+        let writer = Writer::new(Arc::clone(&database), changes.clone());
+        let thread = std::thread::Builder::new().name("ledger-writer".to_owned());
+        let writer = thread.spawn(move || writer.run(&jobs));
+        let writer = writer.map_err(|error| unusable(format!("no thread to write it: {error}")))?;
+        Ok(Self {
+            database,
+            changes,
+            queue: Some(queue),
+            writer: Some(writer),
+        })
+    }
+
+    /// On a thread that may block.
+    fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&ReadTransaction) -> Result<T, Fault> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        let database = Arc::clone(&self.database);
+        let read = tokio::task::spawn_blocking(move || {
+            let transaction = database.begin_read().map_err(Fault::from)?;
+            read(&transaction)
+        });
+        async {
+            let read = read.await.map_err(|error| StoreError::new(STORE, error))?;
+            read.map_err(|error| StoreError::new(STORE, error))
+        }
+        .boxed()
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(writer) = self.writer.take() {
+            // It holds the file, too: whoever opens that next must find it free. A writer that panicked has closed it already.
+            drop(writer.join());
+        }
+    }
+}
+
+impl Store for RedbStore {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn load<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Vec<Stored>, StoreError>> {
+        let subnet = subnet.to_owned();
+        self.reading(move |transaction| file::load(transaction, &subnet))
+    }
+
+    fn read<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Stored>, StoreError>> {
+        let key = key.clone();
+        self.reading(move |transaction| file::read(transaction, &key))
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Vec<Written>> {
+        let count = writes.len();
+        let (answer, answered) = oneshot::channel();
+        if let Some(queue) = &self.queue {
+            // A writer that is gone drops the job, and the answer with it.
+            drop(queue.send(Job { writes, answer }));
+        }
+        async move { answered.await.unwrap_or_else(|_| vec![Written::Unknown; count]) }.boxed()
+    }
+
+    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+        let changes = self.changes.of(subnet);
+        async { Ok(changes) }.boxed()
+    }
+
+    fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.reading(file::subnets)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! What is in the file.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use berth_addr::Prefix;
+use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition};
+
+use crate::record::BlockKey;
+use crate::store::codec::{self, Unreadable};
+use crate::store::{Stored, Version};
+
+/// Subnet and place → version (8 bytes, big endian) and the block as [`codec`] writes it.
+pub const BLOCKS: TableDefinition<(&str, &Place), &[u8]> = TableDefinition::new("blocks");
+/// Numbers by name.
+pub const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
+/// The last version given out. It stays when blocks go, so that a block that is made again does not get an old version.
+pub const VERSION: &str = "version";
+/// Raised when the tables change in a way that an older program can't read.
+pub const FORMAT: &str = "format";
+const CURRENT_FORMAT: u64 = 1;
+
+/// Of the first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as addresses do.
+pub type Place = [u8; 18];
+
+/// After every other place.
+const BEYOND: Place = [u8::MAX; 18];
+
+/// The ledger has all blocks in memory: redb's own cache only needs what a commit touches.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// Why the file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("it is in use by another process: stop that one, or name another file")]
+    InUse,
+    #[error("it can't be opened: {0}; name a file that you may write to")]
+    File(#[from] io::Error),
+    #[error("it is damaged: {0}; restore it from a copy")]
+    Damaged(redb::Error),
+    #[error("it was written by a newer version (format {found}): use that version, or another file")]
+    Newer { found: u64 },
+}
+
+/// Why something can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    // Boxed: it is many times the size of what is read.
+    #[error("the file can't be read: {0}")]
+    Redb(Box<redb::Error>),
+    #[error("block {first} of subnet {subnet} can't be read: {why}; restore the file from a copy")]
+    Block {
+        subnet: String,
+        first: String,
+        why: Unreadable,
+    },
+}
+
+impl<E: Into<redb::Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Redb(Box::new(error.into()))
+    }
+}
+
+pub fn open(path: &Path) -> Result<Database, OpenError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path)?;
+    // One that was copied back may be open to everybody.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let created = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
+    let database = created.map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
+        DatabaseError::Storage(StorageError::Io(error)) if !is_damage(&error) => OpenError::File(error),
+        other => OpenError::Damaged(other.into()),
+    })?;
+    // A file is not durable before its name is.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    match check_format(&database).map_err(OpenError::Damaged)? {
+        CURRENT_FORMAT => Ok(database),
+        found => Err(OpenError::Newer { found }),
+    }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+/// Makes the tables in a new file, so that readers always find them.
+fn check_format(database: &Database) -> Result<u64, redb::Error> {
+    let transaction = database.begin_write()?;
+    let format = {
+        let mut numbers = transaction.open_table(NUMBERS)?;
+        let found = numbers.get(FORMAT)?.map(|found| found.value());
+        if found.is_none() {
+            numbers.insert(FORMAT, CURRENT_FORMAT)?;
+            transaction.open_table(BLOCKS)?;
+        }
+        found.unwrap_or(CURRENT_FORMAT)
+    };
+    transaction.commit()?;
+    Ok(format)
+}
+
+pub fn load(transaction: &ReadTransaction, subnet: &str) -> Result<Vec<Stored>, Fault> {
+    let blocks = transaction.open_table(BLOCKS)?;
+    let mut found = Vec::new();
+    for entry in blocks.range((subnet, &[0; 18])..=(subnet, &BEYOND))? {
+        let (key, value) = entry?;
+        let (subnet, place) = key.value();
+        found.push(stored(subnet, place, value.value())?);
+    }
+    Ok(found)
+}
+
+pub fn read(transaction: &ReadTransaction, key: &BlockKey) -> Result<Option<Stored>, Fault> {
+    let place = place(key.first);
+    let blocks = transaction.open_table(BLOCKS)?;
+    let found = blocks.get((key.subnet.as_str(), &place))?;
+    found
+        .map(|value| stored(&key.subnet, &place, value.value()))
+        .transpose()
+}
+
+pub fn subnets(transaction: &ReadTransaction) -> Result<Vec<String>, Fault> {
+    let blocks = transaction.open_table(BLOCKS)?;
+    let mut subnets: Vec<String> = Vec::new();
+    loop {
+        // Behind all blocks of the last subnet: one step for each subnet, however many blocks it has.
+        let after = subnets.last().map(|last| (last.as_str(), &BEYOND));
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let Some(entry) = blocks.range((start, Bound::Unbounded))?.next() else {
+            return Ok(subnets);
+        };
+        let subnet = entry?.0.value().0.to_owned();
+        subnets.push(subnet);
+    }
+}
+
+pub fn place(first: Prefix) -> Place {
+    let (family, address) = match first.first() {
+        IpAddr::V4(address) => (4, u128::from(address.to_bits())),
+        IpAddr::V6(address) => (6, address.to_bits()),
+    };
+    let mut place = [0; 18];
+    place[0] = family;
+    place[1..17].copy_from_slice(&address.to_be_bytes());
+    place[17] = first.length();
+    place
+}
+
+/// The version alone: all that a comparison needs.
+pub fn version(value: &[u8]) -> Result<Version, Unreadable> {
+    let version = value.first_chunk().ok_or(Unreadable::TooShort)?;
+    Ok(Version(u64::from_be_bytes(*version)))
+}
+
+fn stored(subnet: &str, place: &Place, value: &[u8]) -> Result<Stored, Fault> {
+    let fault = |why| Fault::Block {
+        subnet: subnet.to_owned(),
+        first: address(place),
+        why,
+    };
+    let version = version(value).map_err(fault)?;
+    let (first, record) = codec::decode(&value[8..]).map_err(fault)?;
+    if self::place(first) != *place {
+        return Err(fault(Unreadable::Content { what: "the first unit" }));
+    }
+    Ok(Stored {
+        key: BlockKey {
+            subnet: subnet.to_owned(),
+            first,
+        },
+        version,
+        record: Arc::new(record),
+    })
+}
+
+/// For people: what the place is of, even if the block can't be read.
+fn address(place: &Place) -> String {
+    let [family, address @ .., length] = place;
+    let bits = u128::from_be_bytes(*address);
+    let address = match u32::try_from(bits) {
+        Ok(bits) if *family == 4 => IpAddr::from(bits.to_be_bytes()),
+        _ => IpAddr::from(bits.to_be_bytes()),
+    };
+    format!("{address}/{length}")
+}
