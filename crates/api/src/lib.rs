@@ -1,4 +1,4 @@
-//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry.
+//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry, and the allocator's API.
 //!
 //! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic of addresses is in
 //! `berth-addr`. [`crds`] turns the types into the documents under `deploy/crds`.
@@ -11,6 +11,7 @@
 #![allow(clippy::duplicated_attributes)]
 
 pub mod address_block;
+pub mod allocator;
 mod count;
 pub mod crds;
 pub mod names;

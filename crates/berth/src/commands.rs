@@ -1,6 +1,9 @@
 //! The command line: what all commands share, and which there are.
 
+mod allocator;
+mod controller;
 mod crds;
+mod store;
 mod up;
 mod version;
 
@@ -21,6 +24,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::Up),
+    Controller(controller::Controller),
+    Allocator(allocator::Allocator),
     Crds(crds::Crds),
     Version(version::Version),
 }
@@ -30,6 +35,8 @@ impl Cli {
         berth_kit::logs::init(self.common.logs.log_format, &self.common.logs.log_level)?;
         match self.command {
             Command::Up(up) => up.run(&self.common),
+            Command::Controller(controller) => controller.run(&self.common),
+            Command::Allocator(allocator) => allocator.run(&self.common),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }

@@ -4,6 +4,7 @@
 
 mod directory;
 mod lines;
+mod network;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use tracing::warn;
 
 use crate::dashboard::{Dashboard, Facts};
 use directory::Directory;
+use network::Space;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_millis(1800);
@@ -40,6 +42,9 @@ pub struct Up {
     /// How many virtual nodes to run
     #[arg(long, env = "BERTH_NODES", value_name = "N", default_value_t = 3)]
     nodes: u32,
+    /// Address space for pods at the first start, repeatable: one CIDR or more of each family [default: 10.64.0.0/16]
+    #[arg(long, env = "BERTH_SUBNET", value_name = "CIDR", value_delimiter = ',')]
+    subnet: Vec<String>,
     /// Where the Kubernetes API listens, by TLS (port 0 picks one)
     #[arg(
         long,
@@ -94,6 +99,7 @@ impl Up {
             self.dashboard_listen,
             self.dashboard_listen.port()
         );
+        let space = Space::choose(&self.subnet)?;
         let directory = Directory::choose(self.data_dir, self.in_memory)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
         let (dashboard_listener, dashboard) = listen::bind("--dashboard-listen", self.dashboard_listen).await?;
@@ -118,6 +124,10 @@ impl Up {
         let client = server.client();
         progress.set_message("defining Berth's resources");
         define_resources(client.clone()).await?;
+        space.ensure(client.clone()).await?;
+        let store = network::open_store(directory.ledger())?;
+        let running = network::run(client.clone(), store, metrics.clone(), tasks.stopping());
+        let controllers = tokio::spawn(running);
         progress.set_message(format!("starting {} nodes", fleet.size()));
         let options = Options {
             fleet,
@@ -142,6 +152,11 @@ impl Up {
         tasks.spawn("cluster", async move {
             stopping.cancelled().await;
             // The loops first: they write to the server.
+            match controllers.await {
+                Ok(Err(error)) => warn!("the controllers ended: {error:#}"),
+                Err(error) => warn!("the controllers ended: {error}"),
+                Ok(Ok(())) => {}
+            }
             cluster.stopped().await;
             server.stop().await;
             connections.await

@@ -43,6 +43,11 @@ impl Directory {
         self.durable.then(|| self.path.clone())
     }
 
+    /// Where the ledger is kept.
+    pub fn ledger(&self) -> Option<PathBuf> {
+        self.durable.then(|| self.path.join("ledger.redb"))
+    }
+
     fn kubeconfig(&self) -> PathBuf {
         self.path.join("kubeconfig")
     }

@@ -1,0 +1,226 @@
+//! The allocator's API: what its service and those who call it send each other as JSON. Paths and codes are in `docs/allocator.md`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use berth_addr::{Family, Plan, Prefix, Range};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::Count;
+use crate::subnet::UnitLengths;
+
+/// A subnet, as a cluster makes it known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SubnetPlan {
+    pub cidrs: Vec<Prefix>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<Range>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excludes: Vec<Range>,
+    /// Gateways, name servers and the like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<IpAddr>,
+    /// Left out: single addresses.
+    #[serde(default)]
+    pub unit_lengths: UnitLengths,
+    /// How long a unit rests after its release.
+    pub reuse_delay_milliseconds: u64,
+}
+
+impl SubnetPlan {
+    pub fn new(plan: &Plan, reuse_delay: Duration) -> Self {
+        Self {
+            cidrs: plan.cidrs.clone(),
+            ranges: plan.ranges.clone(),
+            excludes: plan.excludes.clone(),
+            reservations: plan.reservations.clone(),
+            unit_lengths: UnitLengths {
+                ipv4: Some(plan.unit_lengths.ipv4),
+                ipv6: Some(plan.unit_lengths.ipv6),
+            },
+            reuse_delay_milliseconds: u64::try_from(reuse_delay.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub fn plan(&self) -> Plan {
+        Plan {
+            cidrs: self.cidrs.clone(),
+            ranges: self.ranges.clone(),
+            excludes: self.excludes.clone(),
+            reservations: self.reservations.clone(),
+            unit_lengths: berth_addr::UnitLengths {
+                ipv4: self.unit_lengths.ipv4.unwrap_or(Family::V4.bits()),
+                ipv6: self.unit_lengths.ipv6.unwrap_or(Family::V6.bits()),
+            },
+        }
+    }
+
+    pub fn reuse_delay(&self) -> Duration {
+        Duration::from_millis(self.reuse_delay_milliseconds)
+    }
+}
+
+/// What the service knows of a subnet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubnetReport {
+    /// The cluster that made it known, and may change it.
+    pub cluster: String,
+    pub plan: SubnetPlan,
+    pub families: BTreeMap<Family, Counts>,
+    /// As in [`Freed`].
+    pub freed: u64,
+}
+
+/// As in a Subnet's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub capacity: Count,
+    pub reserved: Count,
+    pub resting: Count,
+    pub free: Count,
+}
+
+impl From<berth_addr::Counts> for Counts {
+    fn from(counts: berth_addr::Counts) -> Self {
+        Self {
+            capacity: counts.capacity.into(),
+            reserved: counts.reserved.into(),
+            resting: counts.resting.into(),
+            free: counts.free.into(),
+        }
+    }
+}
+
+impl From<Counts> for berth_addr::Counts {
+    fn from(counts: Counts) -> Self {
+        Self {
+            capacity: counts.capacity.0,
+            reserved: counts.reserved.0,
+            resting: counts.resting.0,
+            free: counts.free.0,
+        }
+    }
+}
+
+/// How full a subnet is: what its controllers compare with their thresholds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Utilization {
+    pub timestamp: Time,
+    pub capacity: Count,
+    pub reserved: Count,
+}
+
+/// Another number whenever there is more to lease than before, and after a restart of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freed {
+    pub freed: u64,
+}
+
+/// Every answer that is not a success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// For people: what is wrong and what to do.
+    pub error: String,
+    /// Which part of the path, the query or the body is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    #[serde(flatten)]
+    pub reason: Reason,
+}
+
+/// For programs. Words that a later version adds are read as `Other`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason")]
+pub enum Reason {
+    /// The subnet has no unit for the container's own address.
+    SubnetFull,
+    NoSubnet,
+    NoContainer,
+    /// There is no such path or method.
+    NoOperation,
+    Overlap {
+        other: String,
+        range: String,
+    },
+    InUse {
+        unit: Prefix,
+    },
+    /// Addresses of the subnet have owners.
+    NotEmpty,
+    /// The certificate is for another cluster than the request.
+    WrongCluster,
+    Invalid,
+    TooLarge,
+    TooSlow,
+    /// As many requests as there may be are under way.
+    Busy,
+    /// The store does not answer.
+    Unavailable,
+    #[serde(other)]
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_comes_back_as_it_went() {
+        let plan = Plan {
+            cidrs: vec!["10.64.0.0/16".parse().unwrap(), "fd64::/64".parse().unwrap()],
+            ranges: vec!["10.64.1.0-10.64.2.255".parse().unwrap()],
+            excludes: vec!["10.64.1.7".parse().unwrap()],
+            reservations: vec!["10.64.0.1".parse().unwrap()],
+            unit_lengths: berth_addr::UnitLengths { ipv4: 32, ipv6: 96 },
+        };
+        let wire = serde_json::to_string(&SubnetPlan::new(&plan, Duration::from_millis(1500))).unwrap();
+        let read: SubnetPlan = serde_json::from_str(&wire).unwrap();
+        assert_eq!((read.plan(), read.reuse_delay()), (plan, Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn units_that_are_left_out_are_single_addresses() {
+        let wire = json!({"cidrs": ["10.64.0.0/16"], "reuseDelayMilliseconds": 0});
+        let read: SubnetPlan = serde_json::from_value(wire).unwrap();
+        assert_eq!(read.plan().unit_lengths, berth_addr::UnitLengths::default());
+    }
+
+    #[test]
+    fn a_problem_says_its_reason_beside_its_text() {
+        let problem = Problem {
+            error: "…".to_owned(),
+            field: Some("cidrs".to_owned()),
+            reason: Reason::InUse {
+                unit: "10.64.0.7/32".parse().unwrap(),
+            },
+        };
+        let wire = json!({"error": "…", "field": "cidrs", "reason": "InUse", "unit": "10.64.0.7/32"});
+        assert_eq!(serde_json::to_value(&problem).unwrap(), wire);
+        assert_eq!(serde_json::from_value::<Problem>(wire).unwrap(), problem);
+    }
+
+    #[test]
+    fn a_reason_of_a_later_version_is_still_a_problem() {
+        let wire = json!({"error": "…", "reason": "Eclipse", "moon": 3});
+        assert_eq!(serde_json::from_value::<Problem>(wire).unwrap().reason, Reason::Other);
+    }
+
+    #[test]
+    fn utilization_is_written_as_the_field_has_it() {
+        let utilization = Utilization {
+            timestamp: Time("2026-01-02T03:04:05Z".parse().unwrap()),
+            capacity: 254.into(),
+            reserved: 7.into(),
+        };
+        assert_eq!(
+            serde_json::to_value([utilization]).unwrap(),
+            json!([{"timestamp": "2026-01-02T03:04:05Z", "capacity": 254, "reserved": 7}])
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! `berth controller`: what keeps Subnets, NodeNetworkConfigs and the ledger in step, in a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use berth_kit::admin::Admin;
+use berth_kit::args::CommonArgs;
+use berth_kit::events::EventMetrics;
+use berth_kit::health::Readiness;
+use berth_kit::lease::{ElectionMetrics, LeaderElection};
+use berth_kit::metrics::Metrics;
+use berth_kit::queue::QueueMetrics;
+use berth_kit::shutdown::{Shutdown, Tasks};
+use berth_ledger::store::Store;
+use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_nodenet::allocator::local::LocalAllocator;
+use berth_nodenet::controllers::{self, Controller as Name, ControllerMetrics, DEFAULT_GRACE, Options};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::store::{EtcdArgs, StoreChoice};
+
+/// What is under way when the signal to stop comes gets this long.
+const STOP: Duration = Duration::from_secs(5);
+
+/// The Lease that controllers of one cluster compete for.
+const LEASE: &str = "berth-controller";
+
+/// Run the controllers of a cluster: a network container for every node, subnets and their state
+#[derive(Debug, clap::Args)]
+pub struct Controller {
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim; '*' is all but nodeipam
+    #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
+    controllers: String,
+    /// Work only while this process holds the Lease; without it, run one process
+    #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    leader_elect: bool,
+    /// Where the ledger is kept: kubernetes, redb=PATH or etcd=URL[,URL]
+    #[arg(long, env = "BERTH_STORE", default_value = "kubernetes")]
+    store: StoreChoice,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    /// This cluster's name in the ledger; must never change [default: the UID of the namespace kube-system]
+    #[arg(long, env = "BERTH_CLUSTER_NAME", value_name = "NAME")]
+    cluster_name: Option<String>,
+}
+
+impl Controller {
+    pub fn run(self, common: &CommonArgs) -> Result<()> {
+        let runtime = tokio::runtime::Runtime::new().context("starting")?;
+        runtime.block_on(self.start_and_wait(common))
+    }
+
+    async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
+        let chosen = chosen(&self.controllers)?;
+        let shutdown = Shutdown::on_signals().context("listening for signals")?;
+        let client = common.cluster.client().await?;
+        let cluster = match &self.cluster_name {
+            Some(name) => name.clone(),
+            None => uid_of_cluster(client.clone()).await?,
+        };
+        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+        let readiness = Readiness::default();
+        let ready = readiness.check("controllers");
+        let tasks = shutdown.tasks();
+        if let Some(address) = common.metrics_listen {
+            let admin = Admin::bind(address, metrics.clone(), readiness).await?;
+            tasks.spawn("metrics", admin.serve(tasks.stopping()));
+        }
+        let store = self.store.open(&self.etcd, Some(&client)).await?;
+        info!(cluster, store = %self.store, "started");
+        let work = Work {
+            client,
+            store,
+            cluster,
+            chosen,
+            controllers: controller_metrics(&metrics),
+            ledger: metrics.register(LedgerMetrics::register),
+        };
+        ready.ready();
+        if self.leader_elect {
+            let election = metrics.register(ElectionMetrics::register);
+            work.run_as_leader(&tasks, &election);
+        } else {
+            let stop = tasks.stopping();
+            tasks.spawn("controllers", async move { work.run(stop).await });
+        }
+        shutdown.finished(STOP).await?;
+        Ok(())
+    }
+}
+
+pub fn controller_metrics(metrics: &Metrics) -> ControllerMetrics {
+    let queues = metrics.register(QueueMetrics::register);
+    let events = metrics.register(EventMetrics::register);
+    metrics.register(|registry| ControllerMetrics::register(registry, queues, events))
+}
+
+/// What a leader does.
+#[derive(Clone)]
+struct Work {
+    client: Client,
+    store: Arc<dyn Store>,
+    cluster: String,
+    chosen: BTreeSet<Name>,
+    controllers: ControllerMetrics,
+    ledger: LedgerMetrics,
+}
+
+impl Work {
+    /// With a ledger of its own: what an earlier term knew may be old.
+    async fn run(self, stop: CancellationToken) -> Result<()> {
+        let clock = Clock::system();
+        let ledger = Ledger::new(self.store, clock, self.ledger);
+        let options = Options {
+            client: self.client,
+            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
+            ledger: Some(ledger),
+            cluster: self.cluster,
+            controllers: self.chosen,
+            clock,
+            metrics: self.controllers,
+            instance: hostname(),
+            seed: None,
+            grace: DEFAULT_GRACE,
+            stop,
+        };
+        controllers::run(options)
+            .await
+            .map_err(|error| anyhow!("--cluster-name: {error}"))
+    }
+
+    fn run_as_leader(self, tasks: &Tasks, metrics: &ElectionMetrics) {
+        let identity = format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
+        let election = LeaderElection::new(self.client.clone(), berth_api::names::NAMESPACE, LEASE, identity);
+        let election = election.with_metrics(metrics);
+        let mut leadership = election.leadership();
+        let stop = tasks.stopping();
+        tasks.spawn("election", async move {
+            election.run(stop).await;
+            anyhow::Ok(())
+        });
+        tasks.spawn("controllers", async move {
+            while let Some(term) = leadership.acquired().await {
+                info!("leading");
+                let stop = CancellationToken::new();
+                let run = self.clone().run(stop.clone());
+                tokio::pin!(run);
+                tokio::select! {
+                    ended = &mut run => return ended,
+                    () = term.lost() => {
+                        stop.cancel();
+                        run.await?;
+                    }
+                }
+                info!("no longer leading");
+            }
+            anyhow::Ok(())
+        });
+    }
+}
+
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+async fn uid_of_cluster(client: Client) -> Result<String> {
+    let namespace = Api::<Namespace>::all(client).get("kube-system").await;
+    let namespace = namespace.context("the cluster does not answer: reading the namespace kube-system")?;
+    namespace
+        .metadata
+        .uid
+        .context("the namespace kube-system has no UID: give --cluster-name")
+}
+
+fn chosen(list: &str) -> Result<BTreeSet<Name>> {
+    let mut chosen = BTreeSet::new();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match name {
+            "*" => chosen.extend(Name::on_by_default()),
+            name => {
+                let name = name.parse::<Name>();
+                chosen.insert(name.map_err(|error| anyhow!("--controllers: {error}, or '*'"))?);
+            }
+        }
+    }
+    ensure!(!chosen.is_empty(), "--controllers: names none: leave it out for all");
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_all_that_are_on_by_default_and_more_can_be_added() {
+        assert_eq!(chosen("*").unwrap(), Name::on_by_default());
+        assert!(chosen("*,nodeipam").unwrap().contains(&Name::NodeIpam));
+        assert_eq!(chosen(" node, nnc ").unwrap(), BTreeSet::from([Name::Node, Name::Nnc]));
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_the_right_ones() {
+        let error = chosen("node,nods").unwrap_err().to_string();
+        assert!(
+            error.starts_with("--controllers: there is no controller \"nods\""),
+            "{error}"
+        );
+        assert!(chosen(",").is_err());
+    }
+}

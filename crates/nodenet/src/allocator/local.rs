@@ -1,0 +1,140 @@
+//! The allocator in this process, over a ledger.
+
+use std::collections::BTreeSet;
+
+use berth_ledger::{Lease, LeaseId, Ledger, LedgerError};
+use uuid::Uuid;
+
+use super::{Allocator, AllocatorError, Answer, Container, ContainerRef, Secondary, Update, Utilization};
+
+/// Two requests for one container must not run at once in one process: they would count from the same number and lease twice as many. That
+/// would be too many addresses for one node, never one address for two. Callers keep requests of one node in order, as the work queue does.
+#[derive(Clone, Debug)]
+pub struct LocalAllocator {
+    ledger: Ledger,
+}
+
+impl LocalAllocator {
+    pub fn new(ledger: Ledger) -> Self {
+        Self { ledger }
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    async fn container(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+        short: usize,
+    ) -> Result<Container, AllocatorError> {
+        let primary = self.ledger.held(subnet, &container.primary()?).await?;
+        let secondaries = self.ledger.held(subnet, &container.secondary()?).await?;
+        let mut secondaries: Vec<Secondary> = secondaries.into_iter().map(Secondary::from).collect();
+        secondaries.sort_by(|one, other| one.units.cmp(&other.units));
+        Ok(Container {
+            id: container.id(),
+            subnet: subnet.to_owned(),
+            primary: primary.into_iter().flat_map(|lease| lease.units).collect(),
+            secondaries,
+            short,
+        })
+    }
+
+    async fn make(&self, subnet: &str, container: &ContainerRef) -> Result<Container, AllocatorError> {
+        // The id of the container is that of the lease, too: there is one, however often it is asked for.
+        let grant = self
+            .ledger
+            .lease(subnet, &container.primary()?, vec![container.id()], None)
+            .await?;
+        if grant.short > 0 {
+            let subnet = subnet.to_owned();
+            return Err(AllocatorError::SubnetFull { subnet });
+        }
+        self.container(subnet, container, 0).await
+    }
+
+    async fn change(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+        update: Update,
+    ) -> Result<Container, AllocatorError> {
+        let owner = container.secondary()?;
+        if !update.give_back.is_empty() {
+            self.ledger.release(subnet, &owner, Some(update.give_back)).await?;
+        }
+        let held = self.ledger.held(subnet, &owner).await?;
+        let wanted = missing(&held, update.request, update.count);
+        let short = if wanted.is_empty() {
+            0
+        } else {
+            self.ledger.lease(subnet, &owner, wanted, None).await?.short
+        };
+        self.container(subnet, container, short).await
+    }
+}
+
+/// The leases to ask for. Those of an earlier attempt of the same request are among them: they are there, or are to be there.
+fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
+    let names: Vec<LeaseId> = (0..count).map(|n| Uuid::new_v5(&request, &n.to_be_bytes())).collect();
+    let of_request: BTreeSet<&LeaseId> = names.iter().collect();
+    let others = held.iter().filter(|lease| !of_request.contains(&lease.id)).count();
+    let needed = count.saturating_sub(others);
+    // All that are held of this request first: a part of an earlier attempt may have been given back since.
+    names.into_iter().take(needed).collect()
+}
+
+impl Allocator for LocalAllocator {
+    fn create<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Container> {
+        Box::pin(self.make(subnet, container))
+    }
+
+    fn update<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef, update: Update) -> Answer<'a, Container> {
+        Box::pin(self.change(subnet, container, update))
+    }
+
+    fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()> {
+        Box::pin(async move {
+            // The primary last: as long as it is there, the container is, and a delete that died half way is seen.
+            self.ledger.release(subnet, &container.secondary()?, None).await?;
+            self.ledger.release(subnet, &container.primary()?, None).await?;
+            Ok(())
+        })
+    }
+
+    fn get<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Option<Container>> {
+        Box::pin(async move {
+            self.ledger.refresh(subnet).await?;
+            let found = self.container(subnet, container, 0).await?;
+            Ok((!found.primary.is_empty()).then_some(found))
+        })
+    }
+
+    fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization> {
+        Box::pin(async move {
+            let outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
+            let outlook = outlook.borrow().clone();
+            Ok(Utilization {
+                families: outlook.counts,
+                freed: outlook.freed,
+            })
+        })
+    }
+
+    fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64> {
+        Box::pin(async move {
+            let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
+            let more = outlook.wait_for(|outlook| outlook.freed > seen).await;
+            more.map(|outlook| outlook.freed).map_err(|_| none(subnet))
+        })
+    }
+}
+
+fn none(subnet: &str) -> AllocatorError {
+    LedgerError::NoSubnet {
+        subnet: subnet.to_owned(),
+    }
+    .into()
+}

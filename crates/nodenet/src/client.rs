@@ -1,0 +1,189 @@
+//! The allocator of another process. All that the service does can be asked for again: what was done already is found and not done twice. So
+//! every call is repeated until it is answered, with pauses and not for ever.
+
+mod call;
+mod failure;
+
+use std::path::Path;
+use std::time::Duration;
+
+use berth_addr::Plan;
+use berth_api::allocator::{Freed, Reason, SubnetPlan, SubnetReport};
+use berth_ledger::PlanError;
+use futures::future::{BoxFuture, FutureExt};
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::allocator::{Allocator, AllocatorError, Container, ContainerRef, Update, Utilization};
+use call::{Caller, QUICK, WAITING};
+use failure::Failure;
+
+pub use call::ConnectError;
+
+/// A service, and the cluster that we are to it.
+#[derive(Clone, Debug)]
+pub struct RemoteAllocator {
+    caller: Caller,
+    /// `/networks/<network>`
+    network: String,
+}
+
+/// Where the service is asked about when its URL names no network.
+const DEFAULT_NETWORK: &str = "default";
+
+/// All that stands for itself in a path.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl RemoteAllocator {
+    /// For the service at `url`, as `https://HOST:PORT` or `https://HOST:PORT/networks/NETWORK`, whose certificate one of `ca` has signed. The
+    /// Common Name of `certificate` is the cluster that we act for. All three are PEM files. It has not called yet.
+    pub fn connect(url: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
+        let (base, network) = match url.trim_end_matches('/').split_once("/networks/") {
+            Some((base, network)) => (base, network),
+            None => (url.trim_end_matches('/'), DEFAULT_NETWORK),
+        };
+        Ok(Self {
+            caller: Caller::new(url, base, ca, certificate, key)?,
+            network: format!("/networks/{}", escaped(network)),
+        })
+    }
+
+    /// The cluster that the certificate is for: the service serves containers of no other one.
+    pub fn cluster(&self) -> &str {
+        self.caller.cluster()
+    }
+
+    /// Makes a subnet known to the service, or changes it. As [`berth_ledger::Ledger::set_subnet`]: refused when it overlaps another one, or
+    /// when an owned unit would fall out; then nothing has changed.
+    pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), AllocatorError> {
+        // What is wrong by itself is said here, in full.
+        plan.layouts()
+            .map_err(|error| AllocatorError::Ledger(PlanError::from(error).into()))?;
+        let body = SubnetPlan::new(plan, reuse_delay);
+        let set = self.caller.send(Method::PUT, &self.subnet(name), Some(&body)).await;
+        set.map_err(|failure| self.error(failure, name))
+    }
+
+    /// Forgets a subnet. Refused while somebody owns a part of it.
+    pub async fn remove_subnet(&self, name: &str) -> Result<(), AllocatorError> {
+        match self.caller.send(Method::DELETE, &self.subnet(name), None::<&()>).await {
+            Err(failure) if failure.is(&Reason::NoSubnet) => Ok(()),
+            removed => removed.map_err(|failure| self.error(failure, name)),
+        }
+    }
+
+    fn subnet(&self, name: &str) -> String {
+        format!("{}/subnets/{}", self.network, escaped(name))
+    }
+
+    fn container(&self, subnet: &str, container: &ContainerRef) -> Result<String, AllocatorError> {
+        // The parts of a name that is refused are not the parts of a path.
+        container.primary()?;
+        container.secondary()?;
+        let ContainerRef { cluster, node, uid } = container;
+        let parts = [cluster, node, uid].map(|part| escaped(part)).join("/");
+        Ok(format!("{}/containers/{parts}", self.subnet(subnet)))
+    }
+
+    fn error(&self, failure: Failure, subnet: &str) -> AllocatorError {
+        failure.into_error(self.caller.address(), subnet)
+    }
+
+    async fn make(&self, subnet: &str, container: &ContainerRef) -> Result<Container, AllocatorError> {
+        let path = self.container(subnet, container)?;
+        let made = self.caller.ask(Method::PUT, &path, None::<&()>, QUICK).await;
+        made.map_err(|failure| self.error(failure, subnet))
+    }
+
+    async fn change(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+        update: Update,
+    ) -> Result<Container, AllocatorError> {
+        let path = self.container(subnet, container)?;
+        let changed = self.caller.ask(Method::PATCH, &path, Some(&update), QUICK).await;
+        changed.map_err(|failure| self.error(failure, subnet))
+    }
+
+    async fn find(&self, subnet: &str, container: &ContainerRef) -> Result<Option<Container>, AllocatorError> {
+        let path = self.container(subnet, container)?;
+        match self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.is(&Reason::NoContainer) => Ok(None),
+            Err(failure) => Err(self.error(failure, subnet)),
+        }
+    }
+
+    async fn wait(&self, subnet: &str, seen: u64) -> Result<u64, AllocatorError> {
+        let path = format!("{}/freed?seen={seen}", self.subnet(subnet));
+        loop {
+            let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAITING).await;
+            let Freed { freed } = answer.map_err(|failure| self.error(failure, subnet))?;
+            // The same: it has waited long enough for one request.
+            if freed != seen {
+                return Ok(freed);
+            }
+        }
+    }
+}
+
+impl Allocator for RemoteAllocator {
+    fn create<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> BoxFuture<'a, Result<Container, AllocatorError>> {
+        self.make(subnet, container).boxed()
+    }
+
+    fn update<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+        update: Update,
+    ) -> BoxFuture<'a, Result<Container, AllocatorError>> {
+        self.change(subnet, container, update).boxed()
+    }
+
+    fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> BoxFuture<'a, Result<(), AllocatorError>> {
+        async move {
+            let path = self.container(subnet, container)?;
+            let deleted = self.caller.send(Method::DELETE, &path, None::<&()>).await;
+            deleted.map_err(|failure| self.error(failure, subnet))
+        }
+        .boxed()
+    }
+
+    fn get<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> BoxFuture<'a, Result<Option<Container>, AllocatorError>> {
+        self.find(subnet, container).boxed()
+    }
+
+    fn utilization<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Utilization, AllocatorError>> {
+        async move {
+            let report = self
+                .caller
+                .ask(Method::GET, &self.subnet(subnet), None::<&()>, QUICK)
+                .await;
+            let report: SubnetReport = report.map_err(|failure| self.error(failure, subnet))?;
+            let families = report.families.into_iter();
+            Ok(Utilization {
+                families: families.map(|(family, counts)| (family, counts.into())).collect(),
+                freed: report.freed,
+            })
+        }
+        .boxed()
+    }
+
+    fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> BoxFuture<'a, Result<u64, AllocatorError>> {
+        self.wait(subnet, seen).boxed()
+    }
+}
+
+fn escaped(part: &str) -> String {
+    utf8_percent_encode(part, PLAIN).to_string()
+}

@@ -1,0 +1,207 @@
+//! One call: sent, sent again when there was no answer, and read.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use berth_kit::backoff::{Backoff, Exponential};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rustls::ClientConfig;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::debug;
+
+use super::failure::Failure;
+use crate::certificate::{self, CertificateError};
+
+/// For an answer. The service gives up a little earlier, and says so.
+pub const QUICK: Duration = Duration::from_secs(45);
+/// For an answer that waits for what comes free.
+pub const WAITING: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(5);
+/// A connection that died without a word is found out after both.
+const PING_EVERY: Duration = Duration::from_secs(10);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
+
+/// About ten seconds of pauses in all: then the caller is told, and can ask again at its own pace.
+const ATTEMPTS: u32 = 9;
+const PAUSES: Exponential = Exponential {
+    base: Duration::from_millis(50),
+    max: Duration::from_secs(2),
+};
+
+/// More than the largest container is.
+const LARGEST_ANSWER: usize = 32 << 20;
+
+/// Why a service can't be called at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("allocator {url}: write it as https://HOST:PORT or https://HOST:PORT/networks/NETWORK")]
+    Url { url: String },
+    #[error("allocator {url}: {error}")]
+    Certificate { url: String, error: CertificateError },
+}
+
+/// Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// `https://HOST:PORT`
+    base: String,
+    certificate: PathBuf,
+    ca: PathBuf,
+    cluster: String,
+}
+
+impl Caller {
+    pub fn new(url: &str, base: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
+        let is_base = |uri: &Uri| uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
+        if !base
+            .parse::<Uri>()
+            .is_ok_and(|uri| is_base(&uri) && uri.query().is_none())
+        {
+            return Err(ConnectError::Url { url: url.to_owned() });
+        }
+        let unusable = |error| ConnectError::Certificate {
+            url: url.to_owned(),
+            error,
+        };
+        let (config, cluster) = tls(ca, certificate, key).map_err(unusable)?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_all_versions()
+            .wrap_connector(tcp);
+        let http = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING_EVERY)
+            .http2_keep_alive_timeout(PONG_WITHIN)
+            .build(connector);
+        Ok(Self {
+            http,
+            base: base.to_owned(),
+            certificate: certificate.to_owned(),
+            ca: ca.to_owned(),
+            cluster,
+        })
+    }
+
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+
+    /// A call whose answer has nothing in it.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<(), Failure> {
+        self.repeat(method, path, body, QUICK).await.map(drop)
+    }
+
+    pub async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        patience: Duration,
+    ) -> Result<T, Failure> {
+        let answer = self.repeat(method, path, body, patience).await?;
+        serde_json::from_slice(&answer).map_err(|error| Failure::Unanswered {
+            why: format!("its answer can't be read: {error}"),
+        })
+    }
+
+    async fn repeat(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        patience: Duration,
+    ) -> Result<Bytes, Failure> {
+        let unsent = |why: String| Failure::Unanswered { why };
+        let body = body
+            .map(serde_json::to_vec)
+            .transpose()
+            .map_err(|error| unsent(error.to_string()))?;
+        let body = Bytes::from(body.unwrap_or_default());
+        let uri: Uri = format!("{}{path}", self.base)
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| unsent(error.to_string()))?;
+        let mut backoff = Backoff::new(PAUSES, StdRng::from_rng(&mut rand::rng()));
+        let mut attempt = 1;
+        loop {
+            let mut request = Request::new(Full::new(body.clone()));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            request
+                .headers_mut()
+                .insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+            let failure = match self.once(request, patience).await {
+                Ok((status, answer)) if status.is_success() => return Ok(answer),
+                Ok((status, answer)) => Failure::read(status, &answer),
+                Err(failure) => failure,
+            };
+            if attempt == ATTEMPTS || !failure.passes() {
+                return Err(failure);
+            }
+            let pause = backoff.fail();
+            debug!(?failure, %uri, attempt, ?pause, "asking the allocator again");
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    async fn once(&self, request: Request<Full<Bytes>>, patience: Duration) -> Result<(StatusCode, Bytes), Failure> {
+        let asking = async {
+            let response = self.http.request(request).await.map_err(|error| self.broken(&error))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+            let body = body.map_err(|error| self.broken(&*error))?;
+            Ok((head.status, body.to_bytes()))
+        };
+        let late = |_| Failure::Unanswered {
+            why: format!("did not answer within {patience:?}"),
+        };
+        tokio::time::timeout(patience, asking).await.map_err(late)?
+    }
+
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
+        Failure::of_connection(error, &self.certificate, &self.cluster, &self.ca)
+    }
+}
+
+/// And the cluster that the certificate is for.
+fn tls(ca: &Path, certificate: &Path, key: &Path) -> Result<(ClientConfig, String), CertificateError> {
+    let chain = certificate::chain(certificate)?;
+    let cluster = chain.first().and_then(certificate::common_name);
+    let cluster = cluster.ok_or_else(|| CertificateError::NoCluster {
+        path: certificate.to_owned(),
+    })?;
+    let unusable = |error: rustls::Error| CertificateError::Pair {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+        why: error.to_string(),
+    };
+    let config = ClientConfig::builder_with_provider(certificate::provider()).with_safe_default_protocol_versions();
+    let config = config
+        .map_err(unusable)?
+        .with_root_certificates(certificate::authorities(ca)?);
+    let config = config
+        .with_client_auth_cert(chain, certificate::key(key)?)
+        .map_err(unusable)?;
+    Ok((config, cluster))
+}

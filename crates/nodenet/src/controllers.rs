@@ -1,0 +1,122 @@
+//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives addresses.
+//!
+//! Each is an index of what the watches tell, pure decisions over it, and a thin shell that asks and writes. Who leads is the caller's to
+//! know: two that run at once get in each other's way, but give no address twice.
+
+mod context;
+mod controller;
+mod index;
+mod line;
+mod metrics;
+mod nodes;
+mod start;
+mod turnstile;
+mod watch;
+mod work;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_kit::events::Recorder;
+use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner};
+use kube::Client;
+use kube::runtime::events::Reporter;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::allocator::Allocator;
+
+pub use controller::{Controller, NoController};
+pub use metrics::ControllerMetrics;
+
+pub(crate) use context::{Context, Failure, is_conflict, is_gone};
+pub(crate) use index::View;
+pub(crate) use nodes::{Nodes, Outcome};
+pub(crate) use watch::Change;
+
+/// What is left of events at the end gets this long to be written.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
+
+#[derive(Clone)]
+pub struct Options {
+    pub client: Client,
+    pub allocator: Arc<dyn Allocator>,
+    /// The one under the allocator. `None` where that is a service: then Subnets are made known to it by others, and podCIDRs and reclaim
+    /// are on its side.
+    pub ledger: Option<Ledger>,
+    /// In the names of owners. It must stay the same, and be another one for every cluster that shares a ledger.
+    pub cluster: String,
+    pub controllers: BTreeSet<Controller>,
+    /// The ledger's, so that times in objects go as its rests do.
+    pub clock: Clock,
+    pub metrics: ControllerMetrics,
+    /// Who writes events: the process's own name, such as its pod's.
+    pub instance: Option<String>,
+    /// With the same seed and clock a run takes the same steps.
+    pub seed: Option<u64>,
+    /// How long an owner must have been gone before what it has is taken back.
+    pub grace: Duration,
+    pub stop: CancellationToken,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Options");
+        fields
+            .field("cluster", &self.cluster)
+            .field("controllers", &self.controllers);
+        fields.finish_non_exhaustive()
+    }
+}
+
+/// Long enough for a node to come back from whatever it went through.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(10 * 60);
+
+/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and finished by the next run.
+pub async fn run(options: Options) -> Result<(), NotAnOwner> {
+    // A name that no owner can have would fail for every node alike.
+    Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
+    let stop = options.stop.clone();
+    let names = options.controllers.iter().map(|controller| controller.name());
+    info!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
+    let random = match options.seed {
+        Some(seed) => StdRng::seed_from_u64(seed),
+        None => StdRng::from_rng(&mut rand::rng()),
+    };
+    let reporter = Reporter {
+        controller: "berth.dev/controller".to_owned(),
+        instance: options.instance.clone(),
+    };
+    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.metrics.events, random);
+    let writing = tokio::spawn(writer.run(stop.clone()));
+
+    let grace = options.grace;
+    let context = Context {
+        client: options.client,
+        allocator: options.allocator,
+        ledger: options.ledger,
+        cluster: options.cluster.into(),
+        clock: options.clock,
+        events,
+        metrics: options.metrics,
+        controllers: Arc::new(options.controllers),
+        tasks: TaskTracker::new(),
+        stop: stop.clone(),
+    };
+    start::start(&context, grace);
+    stop.cancelled().await;
+    context.tasks.close();
+    context.tasks.wait().await;
+    drop(context);
+    let abort = writing.abort_handle();
+    if tokio::time::timeout(LAST_EVENTS, writing).await.is_err() {
+        abort.abort();
+        warn!("the last events could not be written in time");
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! A watch of one kind, told as changes by name. Every kind here is cluster-scoped or watched in one namespace, so a name says which object.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    Apply(Arc<K>),
+    Delete(String),
+    /// All that existed when the watch began has been told. Comes once.
+    Synced,
+}
+
+/// Tells every change, for ever. A watch that fails is tried again.
+pub async fn follow<K>(api: Api<K>, mut tell: impl FnMut(Change<K>))
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut known = Known::default();
+    let mut events = watcher(api.clone(), watcher::Config::default())
+        .default_backoff()
+        // Nobody here reads who wrote which field, and it is half of a small object.
+        .modify(|object| object.meta_mut().managed_fields = None)
+        .boxed();
+    loop {
+        match events.try_next().await {
+            Ok(Some(event)) => known.changes(event).into_iter().for_each(&mut tell),
+            Ok(None) => return,
+            Err(error) => warn!(%error, resource = api.resource_url(), "watch failed, it is tried again"),
+        }
+    }
+}
+
+/// The names that were told. A watch that starts over sends everything again: what it no longer sends is gone.
+#[derive(Debug, Default)]
+struct Known {
+    names: BTreeSet<String>,
+    /// What has been sent since the watch started over.
+    fresh: BTreeSet<String>,
+    synced: bool,
+}
+
+impl Known {
+    fn changes<K: Resource>(&mut self, event: watcher::Event<K>) -> Vec<Change<K>> {
+        match event {
+            watcher::Event::Init => {
+                self.fresh.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(object) => {
+                self.fresh.insert(object.name_any());
+                self.names.insert(object.name_any());
+                vec![Change::Apply(Arc::new(object))]
+            }
+            watcher::Event::InitDone => {
+                let fresh = std::mem::take(&mut self.fresh);
+                let gone = self.names.extract_if(.., |name| !fresh.contains(name));
+                let mut changes: Vec<_> = gone.map(Change::Delete).collect();
+                if !std::mem::replace(&mut self.synced, true) {
+                    changes.push(Change::Synced);
+                }
+                changes
+            }
+            watcher::Event::Apply(object) => {
+                self.names.insert(object.name_any());
+                vec![Change::Apply(Arc::new(object))]
+            }
+            watcher::Event::Delete(object) => {
+                let name = object.name_any();
+                self.names.remove(&name);
+                vec![Change::Delete(name)]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use watcher::Event;
+
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        let mut node = Node::default();
+        node.metadata.name = Some(name.to_owned());
+        node
+    }
+
+    fn words(changes: Vec<Change<Node>>) -> Vec<String> {
+        let word = |change: Change<Node>| match change {
+            Change::Apply(node) => format!("apply {}", node.name_any()),
+            Change::Delete(name) => format!("delete {name}"),
+            Change::Synced => "synced".to_owned(),
+        };
+        changes.into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn what_a_watch_that_started_over_no_longer_sends_is_deleted() {
+        let mut known = Known::default();
+        known.changes(Event::<Node>::Init);
+        known.changes(Event::InitApply(node("a")));
+        known.changes(Event::InitApply(node("b")));
+        assert_eq!(words(known.changes(Event::InitDone)), ["synced"]);
+        known.changes(Event::Apply(node("c")));
+        known.changes(Event::<Node>::Init);
+        assert_eq!(words(known.changes(Event::InitApply(node("b")))), ["apply b"]);
+        assert_eq!(words(known.changes(Event::InitDone)), ["delete a", "delete c"]);
+    }
+}

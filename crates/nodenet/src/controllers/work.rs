@@ -1,0 +1,47 @@
+//! Works through a queue, several items at a time and never one of them twice at once.
+
+use std::fmt::Debug;
+
+use berth_kit::queue::Queue;
+use tokio::task::JoinSet;
+use tracing::{debug, error, warn};
+
+use super::Failure;
+
+/// Takes items for as long as there is a queue. One that fails comes back after its back-off. Can be dropped at any point: what is under way
+/// ends with it.
+pub async fn work<T, F>(queue: Queue<T>, at_once: usize, handle: impl Fn(T) -> F)
+where
+    T: Clone + Debug + Ord + Send + 'static,
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    let mut running = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(ended) = running.join_next() => if let Err(error) = ended {
+                error!(%error, "a reconcile has ended before its time");
+            },
+            work = queue.take(), if running.len() < at_once => {
+                let Some(work) = work else {
+                    return;
+                };
+                let handling = handle(work.clone());
+                running.spawn(async move {
+                    match handling.await {
+                        Ok(()) => work.succeeded(),
+                        Err(failure) => {
+                            let item = work.clone();
+                            let again_in = work.failed();
+                            match failure {
+                                // Somebody was faster: no news for a person.
+                                Failure::Contended { .. } => debug!(?item, %failure, ?again_in, "tried again"),
+                                _ => warn!(?item, %failure, ?again_in, "failed, it is tried again"),
+                            }
+                        }
+                    }
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Asks the allocator, and says in the status what came of it.
+
+use berth_api::nnc::NetworkContainer;
+use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus};
+use uuid::Uuid;
+
+use super::decide::{Wish, is_explained};
+use super::status::{container_in, with_container, without_container, without_subnet};
+use crate::allocator::{AllocatorError, Container, ContainerRef};
+use crate::controllers::{Failure, Nodes, View};
+use crate::node;
+
+/// What the status is to be, and what a person should know of it.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub status: NodeNetworkConfigStatus,
+    pub complaint: Option<Complaint>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Complaint {
+    pub reason: &'static str,
+    pub note: String,
+    /// The node can't be used at all: then it is said of it, too.
+    pub about_node: bool,
+    /// To be said even though the status stays as it is.
+    pub is_new: bool,
+}
+
+impl From<NodeNetworkConfigStatus> for Proposal {
+    fn from(status: NodeNetworkConfigStatus) -> Self {
+        Self {
+            status,
+            complaint: None,
+        }
+    }
+}
+
+/// The subnet that the container is in, or is to be in. A container stays where it is, whatever subnet the node would be given now.
+pub(crate) fn home<'a>(config: &'a NodeNetworkConfig, view: &'a View, container: Uuid) -> Option<&'a str> {
+    let had = container_in(config.status.as_ref(), &container.to_string());
+    let home = had.map(|had| had.subnet_name.as_str());
+    home.or(view.pods.as_deref())
+}
+
+impl Nodes {
+    /// The status with the container for pods.
+    pub(crate) async fn with_pods(
+        &self,
+        name: &str,
+        view: &View,
+        node: &node::Facts,
+        config: &NodeNetworkConfig,
+        now: NodeNetworkConfigStatus,
+    ) -> Result<Proposal, Failure> {
+        let container = self.context.container(name, &node.uid);
+        let id = container.id();
+        let Some(subnet) = home(config, view, id).map(str::to_owned) else {
+            return Ok(homeless(view, now));
+        };
+        match container_in(config.status.as_ref(), &id.to_string()) {
+            Some(had) => self.update(name, &subnet, &container, node, config, had, now).await,
+            None => self.make(name, &subnet, &container, node, now).await,
+        }
+    }
+
+    async fn make(
+        &self,
+        name: &str,
+        subnet: &str,
+        container: &ContainerRef,
+        node: &node::Facts,
+        now: NodeNetworkConfigStatus,
+    ) -> Result<Proposal, Failure> {
+        let facts = self.index().subnet(subnet);
+        let made = if self.turnstile.may_ask(subnet, name) {
+            self.context.allocator.create(subnet, container).await
+        } else {
+            let subnet = subnet.to_owned();
+            Err(AllocatorError::SubnetFull { subnet })
+        };
+        let mut made = match made {
+            Err(AllocatorError::SubnetFull { .. }) => {
+                let before = self.turnstile.join(subnet, name, 1);
+                let note = format!(
+                    "subnet {subnet} has no address left for this node's network container: it gets one as soon as another node gives one \
+                     back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
+                );
+                return Ok(Proposal {
+                    status: without_container(&now, facts.as_deref()),
+                    complaint: Some(Complaint {
+                        reason: "SubnetFull",
+                        note,
+                        about_node: true,
+                        is_new: before.is_some_and(|missing| missing != 1),
+                    }),
+                });
+            }
+            made => made?,
+        };
+        self.turnstile.leave(subnet, name);
+        if !made.secondaries.is_empty() {
+            // It was there, and the config did not know of it: what it has must be looked for in the store.
+            let found = self.context.allocator.get(subnet, container).await?;
+            made = found.ok_or_else(|| Failure::Contended {
+                object: format!("network container of node {name}"),
+            })?;
+        }
+        Ok(propose(now, &made, facts.as_deref(), node))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all that one decision is made of, in one place"
+    )]
+    async fn update(
+        &self,
+        name: &str,
+        subnet: &str,
+        container: &ContainerRef,
+        node: &node::Facts,
+        config: &NodeNetworkConfig,
+        had: &NetworkContainer,
+        now: NodeNetworkConfigStatus,
+    ) -> Result<Proposal, Failure> {
+        let facts = self.index().subnet(subnet);
+        let most = facts.as_deref().map(|facts| facts.scaler.max_ip_count);
+        let most = most.or(now.scaler.map(|scaler| scaler.max_ip_count));
+        let wish = Wish::of(config, had, container.id(), most);
+        let growth = wish.growth;
+        // What is given back goes back at once; only for more must it wait for its turn.
+        let waits = growth > 0 && !self.turnstile.may_ask(subnet, name);
+        let wish = if waits { wish.without_growth() } else { wish };
+        let mut answer = match self.context.allocator.update(subnet, container, wish.update()).await {
+            Err(AllocatorError::NoSubnet { .. }) if facts.is_none() => return Ok(orphaned(subnet, had, &now)),
+            answer => answer?,
+        };
+        let short = if waits { growth } else { answer.short };
+        if !is_explained(had, &wish, &answer) {
+            answer = match self.context.allocator.get(subnet, container).await? {
+                Some(found) => found,
+                // Nothing of it is held any more: somebody has given all of it back. It begins anew, if there is an address.
+                None => return self.make(name, subnet, container, node, now).await,
+            };
+        }
+        answer.short = short;
+        let before = if short > 0 {
+            self.turnstile.join(subnet, name, short)
+        } else {
+            self.turnstile.leave(subnet, name);
+            None
+        };
+        let mut proposal = propose(now, &answer, facts.as_deref(), node);
+        if short > 0 {
+            let asked = config.spec.requested_ip_count;
+            let note = format!(
+                "subnet {subnet} is full: {short} of the {asked} addresses that the node asks for are missing; they come as soon as others are \
+                 given back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
+            );
+            proposal.complaint = Some(Complaint {
+                reason: "SubnetFull",
+                note,
+                about_node: false,
+                is_new: before.is_some_and(|before| before != short),
+            });
+        }
+        Ok(proposal)
+    }
+}
+
+fn propose(
+    now: NodeNetworkConfigStatus,
+    container: &Container,
+    subnet: Option<&crate::subnet::Facts>,
+    node: &node::Facts,
+) -> Proposal {
+    if let Some(status) = with_container(&now, container, subnet, node) {
+        return status.into();
+    }
+    let note = format!(
+        "no CIDR in spec.cidrs of Subnet {} holds the address that the ledger gave: put back the CIDRs that it was created with",
+        container.subnet
+    );
+    Proposal {
+        status: now,
+        complaint: Some(Complaint {
+            reason: "SubnetChanged",
+            note,
+            about_node: true,
+            is_new: true,
+        }),
+    }
+}
+
+fn homeless(view: &View, now: NodeNetworkConfigStatus) -> Proposal {
+    // A node that has its podCIDR needs no other addresses.
+    let complaint = view.node_cidrs.is_none().then(|| Complaint {
+        reason: "NoSubnet",
+        note: "no Subnet with use: pods takes this node: create one, or label the node so that the nodeSelector of one matches".to_owned(),
+        about_node: false,
+        is_new: true,
+    });
+    Proposal { status: now, complaint }
+}
+
+fn orphaned(subnet: &str, had: &NetworkContainer, now: &NodeNetworkConfigStatus) -> Proposal {
+    let note = format!(
+        "there is no Subnet {subnet} any more: the node keeps the addresses it has and gets no others; create the Subnet again with the same cidrs"
+    );
+    Proposal {
+        status: without_subnet(now, &had.id),
+        complaint: Some(Complaint {
+            reason: "SubnetGone",
+            note,
+            about_node: false,
+            is_new: false,
+        }),
+    }
+}

@@ -1,0 +1,37 @@
+//! What matters here of a Node.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Another node of the same name is another node.
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    /// The first InternalIP.
+    pub address: Option<String>,
+    pub pod_cidrs: Vec<String>,
+    pub deleting: bool,
+}
+
+impl Facts {
+    pub fn of(node: &Node) -> Self {
+        let metadata = &node.metadata;
+        let spec = node.spec.as_ref();
+        let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+        let internal = addresses
+            .into_iter()
+            .flatten()
+            .find(|address| address.type_ == "InternalIP");
+        let one = spec.and_then(|spec| spec.pod_cidr.clone());
+        let all = spec.and_then(|spec| spec.pod_cidrs.clone());
+        Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
+            address: internal.map(|internal| internal.address.clone()),
+            pod_cidrs: all.unwrap_or_else(|| one.into_iter().collect()),
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Looks from time to time, asks both witnesses afresh, and gives back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use berth_ledger::{Ledger, Owner};
+use kube::Resource;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::decide::{Place, Suspects, is_gone, is_of_node};
+use crate::controllers::{Controller, Failure, Nodes};
+use crate::nnc;
+
+/// How often the ledger is searched, if nobody's grace period ends before.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+
+pub(crate) struct Reclaim {
+    nodes: Nodes,
+    grace: Duration,
+    suspects: Suspects,
+}
+
+impl Reclaim {
+    pub fn new(nodes: Nodes, grace: Duration) -> Self {
+        Self {
+            nodes,
+            grace,
+            suspects: Suspects::default(),
+        }
+    }
+
+    pub async fn run(mut self) {
+        let Some(ledger) = self.nodes.context.ledger.clone() else {
+            warn!("without a ledger nothing can be reclaimed: it is on the side of the allocator");
+            return;
+        };
+        loop {
+            let looked = self.look(&ledger).await;
+            let category = looked.as_ref().err().map_or("ok", Failure::category);
+            self.nodes.context.metrics.reconciled(Controller::Reclaim, category);
+            if let Err(failure) = looked {
+                warn!(%failure, "what was left behind could not be looked for, it is tried again");
+            }
+            let next = self.suspects.next(self.grace, Instant::now());
+            tokio::time::sleep(next.unwrap_or(BETWEEN_LOOKS).min(BETWEEN_LOOKS)).await;
+        }
+    }
+
+    async fn look(&mut self, ledger: &Ledger) -> Result<(), Failure> {
+        let mut gone = BTreeSet::new();
+        for subnet in ledger.subnets().await {
+            for owner in ledger.owners(&subnet).await? {
+                if is_of_node(&owner, &self.nodes.context.cluster) && self.looks_gone(&owner) {
+                    gone.insert((subnet.clone(), owner));
+                }
+            }
+        }
+        for place in self.suspects.observe(gone, self.grace, Instant::now()) {
+            self.reclaim(ledger, place).await?;
+        }
+        Ok(())
+    }
+
+    fn container(&self, owner: &Owner) -> String {
+        self.nodes.context.container(owner.name(), owner.uid()).id().to_string()
+    }
+
+    /// By what the watches have told.
+    fn looks_gone(&self, owner: &Owner) -> bool {
+        let index = self.nodes.index();
+        let node = index.node(owner.name());
+        let node = node.as_deref().map(|node| node.uid.as_str());
+        is_gone(owner, &self.container(owner), node, index.config(owner.name()))
+    }
+
+    /// By what the API server says at this moment. A Node with this UID can't come back after that, and without a Node no config gets its container.
+    async fn reclaim(&self, ledger: &Ledger, (subnet, owner): Place) -> Result<(), Failure> {
+        let context = &self.nodes.context;
+        let node = context.nodes().get_opt(owner.name()).await?;
+        let config = context.configs().get_opt(owner.name()).await?;
+        let node = node.and_then(|node| node.metadata.uid);
+        let config = config.as_ref().map(nnc::Facts::of);
+        if !is_gone(&owner, &self.container(&owner), node.as_deref(), config.as_ref()) {
+            return Ok(());
+        }
+        let back = ledger.release(&subnet, &owner, None).await?;
+        let count: usize = back.iter().map(|lease| lease.units.len()).sum();
+        if count == 0 {
+            return Ok(());
+        }
+        info!(subnet, %owner, count, "taken back from an owner that is gone");
+        let Some(object) = context.subnets().get_opt(&subnet).await? else {
+            return Ok(());
+        };
+        let note = format!(
+            "took back {count} of {owner}: its Node and its NodeNetworkConfig have been gone for more than {} s",
+            self.grace.as_secs()
+        );
+        context.warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The allocator as a service: one process for several clusters on one address plan.
+//!
+//! Every caller shows a certificate, and acts for the cluster that is its Common Name; see `docs/allocator.md` for paths and codes. Requests
+//! come in by [`connections`], get what they are about from [`target`], and are answered by [`containers`] and [`subnets`] over a
+//! [`LocalAllocator`]; which subnets there are is in [`plan`].
+
+mod body;
+mod connections;
+mod containers;
+mod metrics;
+pub mod plan;
+mod refusal;
+mod subnets;
+mod target;
+mod turns;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use berth_kit::metrics::Metrics;
+use berth_ledger::{Ledger, Outlook};
+use http::StatusCode;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use connections::tls;
+pub use plan::{PlanDocument, PlanFile, PlanRefusal, PlanStore};
+pub use target::SubnetName;
+
+use crate::allocator::local::LocalAllocator;
+use connections::Connections;
+use metrics::ServiceMetrics;
+use plan::Plans;
+use refusal::Refusal;
+use turns::Turns;
+
+/// What one service takes on at once, and for how long it waits.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request's body. Enough to give back all that a node can have.
+    pub body: usize,
+    pub connections: usize,
+    /// Requests that are served; others wait.
+    pub requests: usize,
+    /// Requests that wait for what comes free; others are refused.
+    pub waiters: usize,
+    /// For TLS, and for the head of a request.
+    pub handshake: Duration,
+    pub body_patience: Duration,
+    /// For a request to find its place, and again to be served.
+    pub patience: Duration,
+    /// For a request that waits for what comes free; then its caller asks again.
+    pub wait: Duration,
+    /// For what is under way when the service stops.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 4 << 20,
+            connections: 1024,
+            requests: 512,
+            waiters: 4096,
+            handshake: Duration::from_secs(10),
+            body_patience: Duration::from_secs(10),
+            patience: Duration::from_secs(15),
+            wait: Duration::from_secs(45),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Open, and not serving yet.
+#[derive(Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+}
+
+/// What requests share.
+#[derive(Debug)]
+struct Shared {
+    allocator: LocalAllocator,
+    plans: Plans,
+    turns: Arc<Turns>,
+    requests: Arc<Semaphore>,
+    waiters: Semaphore,
+    limits: Limits,
+    metrics: ServiceMetrics,
+    /// What the ledger counts from 0 after each start is counted from here: so those who waited before a restart find another
+    /// number and look again. Microseconds, as nothing comes free more often than that.
+    began: u64,
+    stop: CancellationToken,
+}
+
+impl Service {
+    /// Knows all subnets of the plan. `stop` ends what waits, and [`Service::serve`].
+    pub async fn open(
+        ledger: Ledger,
+        plan: Arc<dyn PlanStore>,
+        metrics: &Metrics,
+        limits: Limits,
+        stop: CancellationToken,
+    ) -> Result<Self, PlanRefusal> {
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let shared = Shared {
+            allocator: LocalAllocator::new(ledger.clone()),
+            plans: Plans::open(ledger, plan).await?,
+            turns: Arc::default(),
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            waiters: Semaphore::new(limits.waiters),
+            metrics: ServiceMetrics::register(metrics),
+            began: u64::try_from(began.as_micros()).unwrap_or_default(),
+            limits,
+            stop,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    pub async fn serve(self, listener: TcpListener, tls: Arc<ServerConfig>) {
+        let shared = self.shared;
+        let connections = Connections {
+            router: router(&shared),
+            acceptor: tls.into(),
+            limits: shared.limits.clone(),
+            metrics: shared.metrics.clone(),
+            stop: shared.stop.clone(),
+        };
+        tokio::select! {
+            () = connections.serve(listener) => {}
+            () = shared.plans.follow() => {}
+        }
+    }
+}
+
+fn router(shared: &Arc<Shared>) -> Router {
+    let subnet = get(subnets::get).put(subnets::set).delete(subnets::remove);
+    let container = get(containers::get)
+        .put(containers::create)
+        .patch(containers::update)
+        .delete(containers::delete);
+    let metrics = shared.metrics.clone();
+    Router::new()
+        .route("/networks/{network}/subnets/{subnet}", subnet)
+        .route(
+            "/networks/{network}/subnets/{subnet}/utilization",
+            get(subnets::utilization),
+        )
+        .route("/networks/{network}/subnets/{subnet}/freed", get(subnets::freed))
+        .route(
+            "/networks/{network}/subnets/{subnet}/containers/{cluster}/{node}/{uid}",
+            container,
+        )
+        .method_not_allowed_fallback(async || Refusal::no_operation(StatusCode::METHOD_NOT_ALLOWED))
+        .fallback(async || Refusal::no_operation(StatusCode::NOT_FOUND))
+        .with_state(Arc::clone(shared))
+        .layer(from_fn_with_state(metrics, metrics::count))
+}
+
+impl Shared {
+    /// A place among those that are served.
+    async fn admit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let place = Arc::clone(&self.requests).acquire_owned();
+        match tokio::time::timeout(self.limits.patience, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(Refusal::busy()),
+        }
+    }
+
+    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for as long.
+    async fn outcome<T>(&self, served: JoinHandle<Result<T, Refusal>>) -> Result<T, Refusal> {
+        match tokio::time::timeout(self.limits.patience, served).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => Err(Refusal::unavailable(error)),
+            Err(_) => Err(Refusal::unavailable(format_args!(
+                "it was not done within {:?}",
+                self.limits.patience
+            ))),
+        }
+    }
+
+    fn freed(&self, outlook: &Outlook) -> u64 {
+        self.began.saturating_add(outlook.freed)
+    }
+}

@@ -1,0 +1,32 @@
+//! A request's body: bounded in size and in time, and JSON.
+
+use axum::body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::Limits;
+use super::refusal::Refusal;
+
+/// Reads all of it. Whatever is wrong is named by its path, as in `giveBack[3]`.
+pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T, Refusal> {
+    let reading = Limited::new(body, limits.body).collect();
+    let read = tokio::time::timeout(limits.body_patience, reading).await;
+    let read = read.map_err(|_| Refusal::too_slow(limits.body_patience))?;
+    let bytes = read.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Refusal::too_large(limits.body)
+        } else {
+            Refusal::invalid("body", error)
+        }
+    })?;
+    let bytes = bytes.to_bytes();
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        // A document that is no object, or a field that is missing, has no path.
+        let field = if path == "." { "body" } else { &path };
+        Refusal::invalid(field, error.inner())
+    })?;
+    json.end().map_err(|error| Refusal::invalid("body", error))?;
+    Ok(value)
+}

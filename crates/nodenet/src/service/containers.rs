@@ -1,0 +1,131 @@
+//! Containers: create, update, delete, get.
+//!
+//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow from the request's id. What is left to
+//! this side is the order: one request at a time for each container, and each to its end, also when the caller goes away meanwhile. Half of
+//! a request would let the next one count from a number that is about to change.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use http::StatusCode;
+
+use super::refusal::Refusal;
+use super::target::ContainerOfCaller;
+use super::{Shared, body};
+use crate::allocator::{Allocator, AllocatorError, Container, Update};
+
+/// As the CRD allows for `maxIPCount`.
+const MOST: usize = 65_536;
+
+pub async fn create(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+    serve(shared, target, Request::create).await.map(Json)
+}
+
+pub async fn update(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+    body: Body,
+) -> Result<Json<Container>, Refusal> {
+    let update: Update = body::read(body, &shared.limits).await?;
+    if update.count > MOST {
+        let why = format_args!("{} is more than a node can have: ask for at most {MOST}", update.count);
+        return Err(Refusal::invalid("count", why));
+    }
+    serve(shared, target, |request| request.update(update)).await.map(Json)
+}
+
+pub async fn delete(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<StatusCode, Refusal> {
+    serve(shared, target, Request::delete).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub async fn get(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+    serve(shared, target, Request::get).await.map(Json)
+}
+
+async fn serve<T, F>(
+    shared: Arc<Shared>,
+    target: ContainerOfCaller,
+    operation: impl FnOnce(Request) -> F,
+) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Refusal>> + Send + 'static,
+{
+    let permit = shared.admit().await?;
+    let container = target.container.id();
+    let operation = operation(Request {
+        shared: Arc::clone(&shared),
+        target,
+    });
+    let (turns, plans) = (Arc::clone(&shared.turns), shared.plans.clone());
+    let served = tokio::spawn(async move {
+        let _permit = permit;
+        let _turn = turns.wait(container).await;
+        let _settled = plans.settled().await;
+        operation.await
+    });
+    shared.outcome(served).await
+}
+
+/// One that has its turn.
+struct Request {
+    shared: Arc<Shared>,
+    target: ContainerOfCaller,
+}
+
+impl Request {
+    async fn create(self) -> Result<Container, Refusal> {
+        let ContainerOfCaller { subnet, container } = &self.target;
+        let made = self.shared.allocator.create(subnet.key(), container).await;
+        self.named(made.map_err(|error| self.refused(error))?)
+    }
+
+    async fn update(self, update: Update) -> Result<Container, Refusal> {
+        let ContainerOfCaller { subnet, container } = &self.target;
+        // An update that comes after the delete must not lease for a container that nobody will delete again.
+        if !self.is_there().await.map_err(|error| self.refused(error))? {
+            return Err(Refusal::no_container(subnet, container));
+        }
+        let updated = self.shared.allocator.update(subnet.key(), container, update).await;
+        self.named(updated.map_err(|error| self.refused(error))?)
+    }
+
+    async fn delete(self) -> Result<(), Refusal> {
+        let ContainerOfCaller { subnet, container } = &self.target;
+        let deleted = self.shared.allocator.delete(subnet.key(), container).await;
+        deleted.map_err(|error| self.refused(error))
+    }
+
+    async fn get(self) -> Result<Container, Refusal> {
+        let ContainerOfCaller { subnet, container } = &self.target;
+        let found = self.shared.allocator.get(subnet.key(), container).await;
+        let found = found.map_err(|error| self.refused(error))?;
+        self.named(found.ok_or_else(|| Refusal::no_container(subnet, container))?)
+    }
+
+    /// Looks into the store before it says no: another process may have made the container.
+    async fn is_there(&self) -> Result<bool, AllocatorError> {
+        let (key, primary) = (self.target.subnet.key(), self.target.container.primary()?);
+        let ledger = self.shared.allocator.ledger();
+        if !ledger.held(key, &primary).await?.is_empty() {
+            return Ok(true);
+        }
+        ledger.refresh(key).await?;
+        Ok(!ledger.held(key, &primary).await?.is_empty())
+    }
+
+    /// With the subnet by the name that the caller knows.
+    fn named(&self, container: Container) -> Result<Container, Refusal> {
+        Ok(Container {
+            subnet: self.target.subnet.subnet().to_owned(),
+            ..container
+        })
+    }
+
+    fn refused(&self, error: AllocatorError) -> Refusal {
+        Refusal::of_allocator(error, &self.target.subnet)
+    }
+}

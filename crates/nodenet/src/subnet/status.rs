@@ -1,0 +1,210 @@
+//! What a Subnet's status says. Pure.
+
+use berth_addr::Counts;
+use berth_api::subnet::Exhaustion;
+use berth_api::{Count, Subnet, SubnetStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::decide::Verdict;
+use crate::subnet_state::is_exhausted;
+
+pub const READY: &str = "Ready";
+const OVERLAPPING: &str = "Overlapping";
+const EXHAUSTED: &str = "Exhausted";
+
+/// `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
+pub fn status(subnet: &Subnet, verdict: &Verdict, counts: Option<Counts>, now: Timestamp) -> SubnetStatus {
+    let before = subnet.status.as_ref();
+    let conditions = [
+        ready(verdict, counts),
+        overlapping(verdict),
+        exhausted(subnet, counts, subnet.spec.exhaustion),
+    ];
+    let count = |pick: fn(Counts) -> u128| counts.map(|counts| Count(pick(counts)));
+    SubnetStatus {
+        observed_generation: subnet.metadata.generation,
+        capacity: count(|counts| counts.capacity),
+        reserved: count(|counts| counts.reserved),
+        resting: count(|counts| counts.resting),
+        free: count(|counts| counts.free),
+        conditions: conditions
+            .into_iter()
+            .map(|said| said.condition(before, subnet, now))
+            .collect(),
+    }
+}
+
+/// A condition without its times.
+struct Said {
+    type_: &'static str,
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Said {
+    /// The time is that of the last change of the condition's status.
+    fn condition(self, before: Option<&SubnetStatus>, subnet: &Subnet, now: Timestamp) -> Condition {
+        let before = before.and_then(|before| before.conditions.iter().find(|before| before.type_ == self.type_));
+        let same = before.filter(|before| before.status == self.status);
+        Condition {
+            type_: self.type_.to_owned(),
+            status: self.status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message,
+            observed_generation: subnet.metadata.generation,
+            last_transition_time: same.map_or(Time(now), |same| same.last_transition_time.clone()),
+        }
+    }
+}
+
+fn ready(verdict: &Verdict, counts: Option<Counts>) -> Said {
+    let goes_on = if counts.is_some() {
+        ". Until then it goes on as it was before that change"
+    } else {
+        ". Until then nothing is handed out"
+    };
+    let (status, reason, message) = match verdict {
+        Verdict::Ready => ("True", "Accepted", "addresses are handed out".to_owned()),
+        Verdict::Invalid { why } => ("False", "Invalid", format!("{why}{goes_on}")),
+        Verdict::Overlapping { why } => ("False", "Overlapping", format!("{why}{goes_on}")),
+        Verdict::InUse { why } => ("False", "InUse", format!("{why}{goes_on}")),
+        Verdict::Leaving { owners } => ("False", "Deleting", leaving(*owners)),
+    };
+    Said {
+        type_: READY,
+        status,
+        reason,
+        message,
+    }
+}
+
+pub fn leaving(owners: usize) -> String {
+    format!(
+        "{owners} still own addresses in it and keep them; no other node is given any. It goes when they have given all of them back: delete \
+         their Nodes, or create a Subnet of the same name again"
+    )
+}
+
+fn overlapping(verdict: &Verdict) -> Said {
+    let (status, reason, message) = match verdict {
+        Verdict::Overlapping { why } => ("True", "Overlapping", why.clone()),
+        _ => (
+            "False",
+            "NoOverlap",
+            "no other Subnet has any of its addresses".to_owned(),
+        ),
+    };
+    Said {
+        type_: OVERLAPPING,
+        status,
+        reason,
+        message,
+    }
+}
+
+fn exhausted(subnet: &Subnet, counts: Option<Counts>, thresholds: Exhaustion) -> Said {
+    let conditions = subnet.status.iter().flat_map(|status| &status.conditions);
+    let was = conditions
+        .into_iter()
+        .any(|condition| condition.type_ == EXHAUSTED && condition.status == "True");
+    let (status, reason, message) = match counts {
+        None => ("Unknown", "NotReady", "it does not hand out anything".to_owned()),
+        Some(counts) if is_exhausted(was, counts.reserved, counts.capacity, thresholds) => (
+            "True",
+            "Exhausted",
+            format!(
+                "more than {} % are reserved, and agents hold back until it is less than {} %: append a CIDR to spec.cidrs",
+                thresholds.enter_percent, thresholds.leave_percent
+            ),
+        ),
+        Some(_) => (
+            "False",
+            "Enough",
+            format!("not more than {} % are reserved", thresholds.enter_percent),
+        ),
+    };
+    Said {
+        type_: EXHAUSTED,
+        status,
+        reason,
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::SubnetSpec;
+
+    use super::*;
+
+    fn counts(reserved: u128) -> Counts {
+        Counts {
+            capacity: 100,
+            reserved,
+            resting: 0,
+            free: 100 - reserved,
+        }
+    }
+
+    fn subnet(status: Option<SubnetStatus>) -> Subnet {
+        let mut subnet = Subnet::new("pods", SubnetSpec::default());
+        subnet.metadata.generation = Some(3);
+        subnet.status = status;
+        subnet
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn said<'a>(status: &'a SubnetStatus, type_: &str) -> &'a Condition {
+        status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_good_subnet_is_ready_and_counted() {
+        let status = status(&subnet(None), &Verdict::Ready, Some(counts(7)), at(1));
+        assert_eq!(status.observed_generation, Some(3));
+        assert_eq!((status.capacity, status.reserved), (Some(Count(100)), Some(Count(7))));
+        let states: Vec<(&str, &str)> = status
+            .conditions
+            .iter()
+            .map(|c| (c.type_.as_str(), c.status.as_str()))
+            .collect();
+        assert_eq!(
+            states,
+            [("Ready", "True"), ("Overlapping", "False"), ("Exhausted", "False")]
+        );
+    }
+
+    #[test]
+    fn a_refused_one_says_the_field_and_the_fix_and_has_no_counts() {
+        let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a: delete one of the two".to_owned();
+        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, at(1));
+        assert_eq!(status.capacity, None);
+        assert_eq!(said(&status, "Overlapping").status, "True");
+        let ready = said(&status, "Ready");
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Overlapping"));
+        assert!(
+            ready.message.starts_with("spec.cidrs: 10.0.0.0/24 is also in Subnet a"),
+            "{}",
+            ready.message
+        );
+    }
+
+    #[test]
+    fn a_condition_changes_its_time_with_its_status_only() {
+        let first = status(&subnet(None), &Verdict::Ready, Some(counts(7)), at(1));
+        let same = status(&subnet(Some(first.clone())), &Verdict::Ready, Some(counts(7)), at(9));
+        assert_eq!(same, first);
+        let full = status(&subnet(Some(first)), &Verdict::Ready, Some(counts(96)), at(9));
+        assert_eq!(said(&full, "Exhausted").last_transition_time.0, at(9));
+        assert_eq!(said(&full, "Ready").last_transition_time.0, at(1));
+    }
+}

@@ -1,0 +1,9 @@
+//! Whether a subnet runs short, in a ClusterSubnetState for the agents that draw on it.
+//!
+//! Decided on what the Subnet's own status says, so it needs no ledger and can run anywhere.
+
+mod apply;
+mod decide;
+
+pub(crate) use apply::SubnetStates;
+pub(crate) use decide::is_exhausted;

@@ -1,0 +1,167 @@
+//! A podCIDR of its own for every node.
+
+use berth_api::nnc::AssignmentMode;
+use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+
+use crate::play;
+use crate::scene::{Running, Scene, containers, settle, until};
+
+fn start(scene: &Scene) -> Running {
+    scene.start_with(Controller::ALL.into(), DEFAULT_GRACE)
+}
+
+async fn cidrs_of(scene: &Scene, node: &str) -> Vec<String> {
+    let what = format!("{node} has podCIDRs");
+    let cidrs = async || {
+        scene
+            .nodes()
+            .get(node)
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.pod_cidrs)
+    };
+    until(&what, cidrs).await
+}
+
+async fn node_with(scene: &Scene, name: &str, cidr: &str) -> Node {
+    let spec = json!({"podCIDR": cidr, "podCIDRs": [cidr]});
+    scene
+        .create(&scene.nodes(), json!({"metadata": {"name": name}, "spec": spec}))
+        .await
+}
+
+#[test]
+fn a_node_gets_one_of_each_family_and_gives_them_back_when_it_goes() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16", "fd80::/48"]});
+        scene.subnet("cidrs", spec).await;
+        scene.node("n1").await;
+        assert_eq!(cidrs_of(&scene, "n1").await, ["10.128.0.0/24", "fd80::/64"]);
+        let node = scene.nodes().get("n1").await.unwrap();
+        assert_eq!(node.spec.unwrap().pod_cidr.as_deref(), Some("10.128.0.0/24"));
+        let container = scene.container("n1").await;
+        assert_eq!(
+            (container.container_type.as_str(), container.assignment_mode),
+            ("overlay", AssignmentMode::Static)
+        );
+        assert_eq!(container.primary_ip, "10.128.0.0/24");
+        assert_eq!(container.primary_ip_v6.as_deref(), Some("fd80::/64"));
+        assert_eq!((container.version, container.subnet_name.as_str()), (0, "cidrs"));
+        assert_eq!(container.subnet_address_space, "10.128.0.0/16");
+        scene.node("n2").await;
+        assert_eq!(cidrs_of(&scene, "n2").await, ["10.128.1.0/24", "fd80:0:0:1::/64"]);
+
+        scene.delete(&scene.nodes(), "n1").await;
+        until("it is back", async || (scene.owned("cidrs").await == 2).then_some(())).await;
+        scene.delete(&scene.configs(), "n2").await;
+        settle().await;
+        assert_eq!(
+            scene.owned("cidrs").await,
+            2,
+            "a node that is there keeps what is written on it"
+        );
+        scene.container("n2").await;
+    });
+}
+
+#[test]
+fn cidrs_that_others_have_set_are_recorded_as_they_are() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"]}))
+            .await;
+        scene.ready("cidrs").await;
+        node_with(&scene, "theirs", "10.128.0.0/24").await;
+        assert_eq!(scene.container("theirs").await.primary_ip, "10.128.0.0/24");
+        scene.node("ours").await;
+        assert_eq!(cidrs_of(&scene, "ours").await, ["10.128.1.0/24"]);
+        // One that is taken, and one that is nowhere: said once, and nobody else notices.
+        node_with(&scene, "taken", "10.128.1.0/24").await;
+        let note = scene.event("Node", "taken", "PodCIDRNotRecorded").await;
+        assert!(
+            note.contains("10.128.1.0/24") && note.contains("has an owner"),
+            "{note}"
+        );
+        settle().await;
+        assert!(containers(&scene.configs().get("taken").await.unwrap()).is_empty());
+        node_with(&scene, "elsewhere", "10.9.9.0/24").await;
+        scene.event("Node", "elsewhere", "PodCIDRNotRecorded").await;
+        assert_eq!(scene.container("elsewhere").await.subnet_address_space, "10.9.9.0/24");
+        assert_eq!(scene.owned("cidrs").await, 2);
+    });
+}
+
+#[test]
+fn a_node_without_one_waits_until_there_is_one() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/24"]}))
+            .await;
+        scene.node("n1").await;
+        cidrs_of(&scene, "n1").await;
+        scene.node("n2").await;
+        let note = scene.event("Node", "n2", "SubnetFull").await;
+        assert!(note.contains("subnet cidrs has no podCIDR left"), "{note}");
+        scene.delete(&scene.nodes(), "n1").await;
+        assert_eq!(cidrs_of(&scene, "n2").await, ["10.128.0.0/24"]);
+    });
+}
+
+#[test]
+fn a_node_can_have_both_kinds_of_container() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"]}))
+            .await;
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.ready("cidrs").await;
+        scene.ready("pods").await;
+        scene.node("n1").await;
+        let both = |config: &berth_api::NodeNetworkConfig| containers(config).len() == 2;
+        let config = scene.config("n1", "has two containers", both).await;
+        let types: Vec<String> = containers(&config)
+            .into_iter()
+            .map(|container| container.container_type)
+            .collect();
+        assert_eq!(types, ["vnet", "overlay"]);
+        scene.ask("n1", 2, &[]).await;
+        let served = |config: &berth_api::NodeNetworkConfig| containers(config)[0].ip_assignments.len() == 2;
+        let config = scene.config("n1", "has two addresses", served).await;
+        assert_eq!((containers(&config)[0].version, containers(&config)[1].version), (1, 0));
+        scene.delete(&scene.nodes(), "n1").await;
+        until("all of it is back", async || {
+            (scene.owned("cidrs").await + scene.owned("pods").await == 0).then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn it_is_off_by_default() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"]}))
+            .await;
+        scene.ready("cidrs").await;
+        scene.node("n1").await;
+        settle().await;
+        assert!(
+            scene
+                .nodes()
+                .get("n1")
+                .await
+                .unwrap()
+                .spec
+                .is_none_or(|spec| spec.pod_cidr.is_none())
+        );
+        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+    });
+}

@@ -1,0 +1,242 @@
+//! What Subnets say of themselves, and what becomes of them.
+
+use std::time::Duration;
+
+use berth_api::Subnet;
+use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::play;
+use crate::scene::{Scene, condition, containers, names_of, settle, until};
+
+fn counts(subnet: &Subnet) -> [u128; 4] {
+    let status = subnet.status.clone().unwrap_or_default();
+    [status.capacity, status.reserved, status.resting, status.free].map(|count| count.unwrap_or_default().0)
+}
+
+#[test]
+fn a_subnet_says_how_full_it_is_also_when_rests_end() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        let spec =
+            json!({"cidrs": ["10.64.0.0/28"], "gateways": ["10.64.0.1"], "dns": ["10.64.0.2"], "reuseDelay": "30s"});
+        scene.subnet("pods", spec).await;
+        let subnet = scene.ready("pods").await;
+        assert_eq!(counts(&subnet), [12, 0, 0, 12]);
+        assert_eq!(subnet.status.unwrap().observed_generation, subnet.metadata.generation);
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.ask("n1", 4, &[]).await;
+        let held = scene.with_addresses("n1", 4).await;
+        scene
+            .subnet_once("pods", "has five reserved", |subnet| counts(subnet) == [12, 5, 0, 7])
+            .await;
+        scene.ask("n1", 1, &names_of(&held)[..3]).await;
+        scene
+            .subnet_once("pods", "has three at rest", |subnet| counts(subnet) == [12, 2, 3, 7])
+            .await;
+        scene
+            .subnet_once("pods", "has none at rest", |subnet| counts(subnet) == [12, 2, 0, 10])
+            .await;
+    });
+}
+
+#[test]
+fn a_status_is_written_at_most_once_a_second_while_addresses_come_and_go() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.ready("pods").await;
+        settle().await;
+        let mut versions = std::collections::BTreeSet::new();
+        for n in 0..100 {
+            scene.node(&format!("n{n}")).await;
+            tokio::time::sleep(Duration::from_millis(40)).await;
+            versions.insert(scene.subnets().get("pods").await.unwrap().resource_version());
+        }
+        assert!(versions.len() <= 6, "{} writes in four seconds", versions.len());
+        scene
+            .subnet_once("pods", "counts all of them", |subnet| counts(subnet)[1] == 100)
+            .await;
+        settle().await;
+        let before = scene.subnets().get("pods").await.unwrap().resource_version();
+        settle().await;
+        assert_eq!(scene.subnets().get("pods").await.unwrap().resource_version(), before);
+    });
+}
+
+#[test]
+fn a_full_subnet_is_exhausted_and_says_what_to_do() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        scene
+            .subnet("pods", json!({"cidrs": ["10.64.0.0/29"], "reuseDelay": "1s"}))
+            .await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.ask("n1", 5, &[]).await;
+        let held = scene.with_addresses("n1", 5).await;
+        let is = |status: &'static str| move |subnet: &Subnet| condition(subnet, "Exhausted").0 == status;
+        let subnet = scene.subnet_once("pods", "is exhausted", is("True")).await;
+        let message = condition(&subnet, "Exhausted").2;
+        assert!(
+            message.contains("more than 95 %") && message.contains("append a CIDR to spec.cidrs"),
+            "{message}"
+        );
+        assert_eq!(condition(&subnet, "Ready").0, "True");
+        scene.ask("n1", 0, &names_of(&held)).await;
+        scene.subnet_once("pods", "has enough", is("False")).await;
+    });
+}
+
+#[test]
+fn one_that_overlaps_another_is_refused_and_the_other_does_not_notice() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.ready("pods").await;
+        // Its name comes first, and it takes every node.
+        scene
+            .subnet("a", json!({"cidrs": ["10.65.0.0/24", "10.64.0.128/25"]}))
+            .await;
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        let subnet = scene.subnet_once("a", "is refused", refused).await;
+        let (status, reason, message) = condition(&subnet, "Ready");
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "Overlapping"));
+        assert!(
+            message.contains("spec.cidrs") && message.contains("Subnet pods"),
+            "{message}"
+        );
+        scene.node("n1").await;
+        assert_eq!(scene.container("n1").await.subnet_name, "pods");
+
+        // It is refused again when all of it begins anew, although it would come first.
+        first.stop().await;
+        let _second = scene.start();
+        scene.node("n2").await;
+        assert_eq!(scene.container("n2").await.subnet_name, "pods");
+        assert!(refused(&scene.subnets().get("a").await.unwrap()));
+
+        // When the other is gone, it is good.
+        scene.delete(&scene.nodes(), "n1").await;
+        scene.delete(&scene.nodes(), "n2").await;
+        scene.delete(&scene.subnets(), "pods").await;
+        let subnet = scene.ready("a").await;
+        assert_eq!(condition(&subnet, "Overlapping").0, "False");
+    });
+}
+
+#[test]
+fn one_that_is_extended_into_another_goes_on_as_it_was_also_after_a_restart() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        scene.subnet("a", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.ready("a").await;
+        let zoned = json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
+        scene.subnet("b", zoned).await;
+        scene.ready("b").await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        let both = json!({"spec": {"cidrs": ["10.64.0.0/24", "10.65.0.0/25"]}});
+        scene.patch(&scene.subnets(), "a", both).await;
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        let subnet = scene.subnet_once("a", "is refused", refused).await;
+        assert!(condition(&subnet, "Ready").2.contains("goes on as it was"));
+        scene.ask("n1", 2, &[]).await;
+        scene.with_addresses("n1", 2).await;
+
+        first.stop().await;
+        let _second = scene.start();
+        settle().await;
+        assert_eq!(condition(&scene.subnets().get("b").await.unwrap(), "Ready").0, "True");
+        assert!(refused(&scene.subnets().get("a").await.unwrap()));
+        scene.ask("n1", 4, &[]).await;
+        let container = scene.with_addresses("n1", 4).await;
+        assert!(
+            container
+                .ip_assignments
+                .iter()
+                .all(|assignment| assignment.ip.starts_with("10.64."))
+        );
+    });
+}
+
+#[test]
+fn one_that_is_deleted_stays_until_nobody_owns_anything_in_it() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.delete(&scene.subnets(), "pods").await;
+        let leaving = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
+        let subnet = scene.subnet_once("pods", "says why it stays", leaving).await;
+        assert!(condition(&subnet, "Ready").2.contains("own addresses in it"));
+        scene.event("Subnet", "pods", "SubnetInUse").await;
+        // Who has a container keeps it and is served; a new node gets none.
+        scene.ask("n1", 2, &[]).await;
+        scene.with_addresses("n1", 2).await;
+        scene.node("n2").await;
+        settle().await;
+        assert!(scene.configs().get_opt("n2").await.unwrap().is_none());
+        // Another one can't have the same addresses, whoever runs.
+        first.stop().await;
+        let _second = scene.start();
+        scene.subnet("again", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        scene.subnet_once("again", "is refused", refused).await;
+
+        scene.delete(&scene.nodes(), "n1").await;
+        until("the subnet is gone", async || {
+            scene.subnets().get_opt("pods").await.unwrap().is_none().then_some(())
+        })
+        .await;
+        scene.ready("again").await;
+        assert_eq!(scene.container("n2").await.subnet_name, "again");
+    });
+}
+
+#[test]
+fn one_that_is_torn_away_leaves_the_nodes_what_they_have() {
+    play(async |scene: Scene| {
+        let controller = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.ask("n1", 2, &[]).await;
+        let before = scene.with_addresses("n1", 2).await;
+        scene.delete(&scene.subnets(), "pods").await;
+        scene
+            .patch(&scene.subnets(), "pods", json!({"metadata": {"finalizers": null}}))
+            .await;
+        until("the subnet is gone", async || {
+            scene.subnets().get_opt("pods").await.unwrap().is_none().then_some(())
+        })
+        .await;
+        settle().await;
+        assert_eq!(controller.ledger.subnets().await, ["pods"]);
+        let config = scene.configs().get("n1").await.unwrap();
+        assert_eq!(containers(&config)[0].ip_assignments, before.ip_assignments);
+        scene.subnet("again", json!({"cidrs": ["10.64.0.0/25"]})).await;
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        scene.subnet_once("again", "is refused", refused).await;
+    });
+}
+
+#[test]
+fn subnets_for_other_uses_are_kept_too_and_give_nodes_nothing() {
+    play(async |scene: Scene| {
+        let _controller = scene.start_with(
+            [Controller::Subnet, Controller::Node, Controller::Nnc].into(),
+            DEFAULT_GRACE,
+        );
+        scene
+            .subnet("m", json!({"use": "machines", "cidrs": ["10.64.0.0/24"]}))
+            .await;
+        scene.ready("m").await;
+        scene.node("n1").await;
+        settle().await;
+        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+    });
+}

@@ -1,0 +1,208 @@
+//! Subnets over the wire: the same rules and errors as the ledger's own.
+
+use std::time::Duration;
+
+use berth_addr::{InUse, Plan};
+use berth_ledger::{LedgerError, PlanError};
+use berth_nodenet::allocator::{Allocator, AllocatorError};
+use serde_json::json;
+
+use crate::raw::ask;
+use crate::world::{CLUSTER, World, node, of, plan, request};
+
+const REST: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn utilization_is_answered_in_the_words_of_the_field() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client
+        .set_subnet("pods", &plan(&["10.64.0.0/24", "fd64::/64"]), REST)
+        .await
+        .unwrap();
+    client.create("pods", &node("a")).await.unwrap();
+    client.update("pods", &node("a"), request(1, 6)).await.unwrap();
+    let pair = world.authority.client(CLUSTER);
+    // Counts are published now and then, not with every answer.
+    let answer = loop {
+        let (code, answer) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
+        assert_eq!(code, 200);
+        if answer[0]["reserved"] == 7 {
+            break answer;
+        }
+    };
+    // IPv4 has less left than IPv6, and a lease takes one of each.
+    let timestamp = answer[0]["timestamp"].as_str().unwrap();
+    timestamp.parse::<jiff::Timestamp>().unwrap();
+    assert_eq!(
+        answer,
+        json!([{"timestamp": timestamp, "capacity": 254, "reserved": 7}])
+    );
+}
+
+#[tokio::test]
+async fn an_overlap_is_the_ledgers_error() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client.set_subnet("pods", &plan(&["10.64.0.0/16"]), REST).await.unwrap();
+    let refused = client
+        .set_subnet("more", &plan(&["10.64.128.0/24"]), REST)
+        .await
+        .unwrap_err();
+    let expected = LedgerError::Overlap {
+        subnet: "more".to_owned(),
+        other: "prod.pods".to_owned(),
+        range: "10.64.128.0-10.64.128.255".to_owned(),
+    };
+    assert_eq!(refused, AllocatorError::Ledger(expected));
+    let pair = world.authority.client(CLUSTER);
+    let body = json!({"cidrs": ["10.64.128.0/24"], "reuseDelayMilliseconds": 0}).to_string();
+    let (code, problem) = ask(&world, &pair, "PUT", "/networks/prod/subnets/more", &body).await;
+    assert_eq!(
+        (code, &problem["field"], &problem["reason"]),
+        (409, &json!("cidrs"), &json!("Overlap"))
+    );
+    assert_eq!(
+        ask(&world, &pair, "GET", "/networks/prod/subnets/more", "").await.0,
+        404
+    );
+}
+
+#[tokio::test]
+async fn all_clusters_and_networks_are_on_one_address_plan() {
+    let world = World::start().await;
+    world
+        .client(CLUSTER)
+        .set_subnet("pods", &plan(&["10.64.0.0/16"]), REST)
+        .await
+        .unwrap();
+    let pair = world.authority.client("green");
+    let body = json!({"cidrs": ["10.64.0.0/16"], "reuseDelayMilliseconds": 0}).to_string();
+    let (code, problem) = ask(&world, &pair, "PUT", "/networks/test/subnets/pods", &body).await;
+    assert_eq!((code, &problem["other"]), (409, &json!("prod.pods")));
+}
+
+#[tokio::test]
+async fn a_cidr_in_use_is_the_ledgers_error_and_stays() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client.set_subnet("pods", &plan(&["10.64.0.0/24"]), REST).await.unwrap();
+    let made = client.create("pods", &node("a")).await.unwrap();
+    let refused = client
+        .set_subnet("pods", &plan(&["10.65.0.0/24"]), REST)
+        .await
+        .unwrap_err();
+    let in_use = InUse { unit: made.primary[0] };
+    assert_eq!(
+        refused,
+        AllocatorError::Ledger(LedgerError::Plan(PlanError::InUse(in_use)))
+    );
+    assert_eq!(client.get("pods", &node("a")).await.unwrap(), Some(made));
+}
+
+#[tokio::test]
+async fn a_subnet_that_is_extended_serves_what_was_missing() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client.set_subnet("pods", &plan(&["10.64.0.0/30"]), REST).await.unwrap();
+    client.create("pods", &node("a")).await.unwrap();
+    let short = client.update("pods", &node("a"), request(1, 16)).await.unwrap();
+    assert_eq!((short.secondaries.len(), short.short), (1, 15));
+    let seen = client.utilization("pods").await.unwrap().freed;
+    client
+        .set_subnet("pods", &plan(&["10.64.0.0/30", "10.65.0.0/24"]), REST)
+        .await
+        .unwrap();
+    client.freed("pods", seen).await.unwrap();
+    let whole = client.update("pods", &node("a"), request(1, 16)).await.unwrap();
+    assert_eq!((whole.secondaries.len(), whole.short), (16, 0));
+}
+
+#[tokio::test]
+async fn a_plan_that_is_wrong_by_itself_is_refused_on_both_ends() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    let refused = client.set_subnet("pods", &Plan::default(), REST).await.unwrap_err();
+    assert!(
+        matches!(refused, AllocatorError::Ledger(LedgerError::Plan(PlanError::Layout(_)))),
+        "{refused}"
+    );
+    let pair = world.authority.client(CLUSTER);
+    for (body, field) in [
+        (json!({"cidrs": [], "reuseDelayMilliseconds": 0}), "cidrs"),
+        (
+            json!({"cidrs": ["10.64.0.1/16"], "reuseDelayMilliseconds": 0}),
+            "cidrs[0]",
+        ),
+        (
+            json!({"cidrs": ["10.0.0.0/8", "10.1.0.0/16"], "reuseDelayMilliseconds": 0}),
+            "cidrs",
+        ),
+        (
+            json!({"cidrs": ["10.64.0.0/16"], "excludes": ["10.65.0.1"], "reuseDelayMilliseconds": 0}),
+            "excludes",
+        ),
+        (
+            json!({"cidrs": ["10.64.0.0/16"], "ranges": ["10.64.0.9-10.64.0.1"], "reuseDelayMilliseconds": 0}),
+            "ranges[0]",
+        ),
+        (
+            json!({"cidrs": ["10.64.0.0/16"], "unitLengths": {"ipv4": 8}, "reuseDelayMilliseconds": 0}),
+            "unitLengths",
+        ),
+        (
+            json!({"cidrs": ["10.64.0.0/16"], "reuseDelayMilliseconds": -1}),
+            "reuseDelayMilliseconds",
+        ),
+        (json!({"cidrs": ["10.64.0.0/16"], "reuseDelay": "1s"}), "reuseDelay"),
+    ] {
+        let (code, problem) = ask(&world, &pair, "PUT", "/networks/prod/subnets/pods", &body.to_string()).await;
+        assert_eq!((code, &problem["field"]), (400, &json!(field)), "{body}: {problem}");
+    }
+    assert_eq!(
+        ask(&world, &pair, "GET", "/networks/prod/subnets/pods", "").await.0,
+        404
+    );
+}
+
+#[tokio::test]
+async fn clusters_that_agree_share_a_subnet_and_one_that_does_not_is_told_whose_it_is() {
+    let world = World::start().await;
+    let (blue, green) = (world.client(CLUSTER), world.client("green"));
+    let wide = plan(&["10.64.0.0/16"]);
+    blue.set_subnet("pods", &wide, REST).await.unwrap();
+    green.set_subnet("pods", &wide, REST).await.unwrap();
+    blue.create("pods", &node("a")).await.unwrap();
+    green.create("pods", &of("green", "a")).await.unwrap();
+    // By hand, with what goes without saying left out.
+    let red = world.authority.client("red");
+    let body = json!({"cidrs": ["10.64.0.0/16"], "reuseDelayMilliseconds": 30_000}).to_string();
+    assert_eq!(
+        ask(&world, &red, "PUT", "/networks/prod/subnets/pods", &body).await.0,
+        204
+    );
+    let refused = green
+        .set_subnet("pods", &plan(&["10.64.0.0/16", "10.65.0.0/16"]), REST)
+        .await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("cluster blue") && refused.contains("cluster green"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_subnet_goes_when_nobody_has_anything_in_it() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client.set_subnet("pods", &plan(&["10.64.0.0/24"]), REST).await.unwrap();
+    client.create("pods", &node("a")).await.unwrap();
+    let refused = client.remove_subnet("pods").await.unwrap_err().to_string();
+    assert!(refused.contains("primary/blue/a/"), "{refused}");
+    client.delete("pods", &node("a")).await.unwrap();
+    client.remove_subnet("pods").await.unwrap();
+    client.remove_subnet("pods").await.unwrap();
+    let gone = client.utilization("pods").await.unwrap_err();
+    assert!(matches!(gone, AllocatorError::NoSubnet { .. }), "{gone}");
+    client.set_subnet("more", &plan(&["10.64.0.0/16"]), REST).await.unwrap();
+}
