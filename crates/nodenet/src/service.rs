@@ -1,7 +1,7 @@
 //! The allocator as a service: one process for several clusters on one address plan.
 //!
-//! Every caller shows a certificate, and acts for the cluster that is its Common Name; see `docs/allocator.md` for paths and codes. Requests
-//! come in by [`connections`], get what they are about from [`target`], and are answered by [`containers`] and [`subnets`] over a
+//! Every caller shows a certificate, and acts for the cluster that is its Common Name; paths and codes are in `docs/allocator.md`. Requests
+//! come in by `connections`, get what they are about from `target`, and are answered by `containers` and `subnets` over a
 //! [`LocalAllocator`]; which subnets there are is in [`plan`].
 
 mod body;

@@ -80,7 +80,7 @@ impl Request {
     async fn create(self) -> Result<Container, Refusal> {
         let ContainerOfCaller { subnet, container } = &self.target;
         let made = self.shared.allocator.create(subnet.key(), container).await;
-        self.named(made.map_err(|error| self.refused(error))?)
+        made.map(|made| self.named(made)).map_err(|error| self.refused(error))
     }
 
     async fn update(self, update: Update) -> Result<Container, Refusal> {
@@ -90,7 +90,9 @@ impl Request {
             return Err(Refusal::no_container(subnet, container));
         }
         let updated = self.shared.allocator.update(subnet.key(), container, update).await;
-        self.named(updated.map_err(|error| self.refused(error))?)
+        updated
+            .map(|updated| self.named(updated))
+            .map_err(|error| self.refused(error))
     }
 
     async fn delete(self) -> Result<(), Refusal> {
@@ -103,7 +105,8 @@ impl Request {
         let ContainerOfCaller { subnet, container } = &self.target;
         let found = self.shared.allocator.get(subnet.key(), container).await;
         let found = found.map_err(|error| self.refused(error))?;
-        self.named(found.ok_or_else(|| Refusal::no_container(subnet, container))?)
+        let found = found.map(|found| self.named(found));
+        found.ok_or_else(|| Refusal::no_container(subnet, container))
     }
 
     /// Looks into the store before it says no: another process may have made the container.
@@ -118,11 +121,11 @@ impl Request {
     }
 
     /// With the subnet by the name that the caller knows.
-    fn named(&self, container: Container) -> Result<Container, Refusal> {
-        Ok(Container {
+    fn named(&self, container: Container) -> Container {
+        Container {
             subnet: self.target.subnet.subnet().to_owned(),
             ..container
-        })
+        }
     }
 
     fn refused(&self, error: AllocatorError) -> Refusal {

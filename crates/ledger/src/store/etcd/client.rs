@@ -1,5 +1,6 @@
 //! The calls that a store makes. The client is cheap to clone, and reconnects by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
@@ -59,6 +60,7 @@ pub enum EndpointError {
 #[derive(Clone, Debug)]
 pub struct Client {
     grpc: Grpc<Channel>,
+    endpoints: Arc<[Endpoint]>,
 }
 
 impl Client {
@@ -70,10 +72,10 @@ impl Client {
         if endpoints.is_empty() {
             return Err(EndpointError::None);
         }
-        let channel = Channel::balance_list(endpoints.into_iter());
-        // A page of large blocks is more than the default allows.
-        let grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX);
-        Ok(Self { grpc })
+        Ok(Self {
+            grpc: connect(&endpoints),
+            endpoints: endpoints.into(),
+        })
     }
 
     pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
@@ -84,14 +86,17 @@ impl Client {
         self.ask("/etcdserverpb.KV/Txn", request).await
     }
 
-    /// The first message says that the watch is there; all that happens from then on comes after it.
+    /// The first message says that the watch is there; all that happens from then on comes after it. On a connection of its own: what is not
+    /// read of a watch yet would else hold up the answers to writes, for which its reader may be waiting.
     pub async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
         let request = WatchRequest {
             create_request: Some(create),
         };
-        // The watch ends when we have nothing more to say: so we never end.
-        let requests = stream::once(async { request }).chain(stream::pending());
-        let mut grpc = self.grpc.clone();
+        let mut grpc = connect(&self.endpoints);
+        let line = grpc.clone();
+        // The watch ends when we have nothing more to say: so we never end, and hold the line meanwhile.
+        let silence = stream::pending().inspect(move |_| drop(line.clone()));
+        let requests = stream::once(async { request }).chain(silence);
         let opening = async {
             ready(&mut grpc).await?;
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
@@ -119,6 +124,12 @@ impl Client {
         };
         within(asking).await
     }
+}
+
+fn connect(endpoints: &[Endpoint]) -> Grpc<Channel> {
+    let channel = Channel::balance_list(endpoints.iter().cloned());
+    // A page of large blocks is more than the default allows.
+    Grpc::new(channel).max_decoding_message_size(usize::MAX)
 }
 
 fn prepare(url: &str, tls: Option<&EtcdTls>) -> Result<Endpoint, EndpointError> {

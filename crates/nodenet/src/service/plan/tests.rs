@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::*;
 
-/// A document that others write, too. The first write after `lose` is one that somebody else was faster at; with `broken` none comes through.
+/// A document that others write, too: what is in `faster` is written just before our next write. With `broken` no write comes through.
 #[derive(Debug, Default)]
 struct Document {
     kept: Mutex<(u64, String)>,
