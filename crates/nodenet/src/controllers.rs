@@ -81,7 +81,9 @@ pub const DEFAULT_GRACE: Duration = Duration::from_secs(10 * 60);
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     // A name that no owner can have would fail for every node alike.
     Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
-    let stop = options.stop.clone();
+    // Ends with this future, too, when that is dropped.
+    let stop = options.stop.child_token();
+    let _ended = stop.clone().drop_guard();
     let names = options.controllers.iter().map(|controller| controller.name());
     info!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
     let random = match options.seed {

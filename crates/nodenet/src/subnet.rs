@@ -7,7 +7,9 @@
 mod apply;
 mod decide;
 mod facts;
+mod known;
 mod status;
+mod write;
 
 pub(crate) use apply::Subnets;
 pub use facts::Facts;

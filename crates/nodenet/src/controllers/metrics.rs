@@ -91,3 +91,35 @@ impl ControllerMetrics {
         self.container.observe(after.as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_named_by_controller_result_and_subnet() {
+        let mut registry = Registry::default();
+        let (queues, events) = (
+            QueueMetrics::register(&mut registry),
+            EventMetrics::register(&mut registry),
+        );
+        let metrics = ControllerMetrics::register(&mut registry, queues, events);
+        metrics.reconciled(Controller::Nnc, "subnet-full");
+        metrics.waiters("pods", 2);
+        metrics.waiters("gone", 1);
+        metrics.forget("gone");
+        metrics.container_written(Duration::from_millis(3));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"berth_reconciles_total{controller="nnc",result="subnet-full"} 1"#,
+            r#"berth_subnet_waiters{subnet="pods"} 2"#,
+            "berth_node_container_seconds_count 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("gone"), "{text}");
+    }
+}

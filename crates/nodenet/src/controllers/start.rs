@@ -1,11 +1,12 @@
-//! Starts the watches and the loops that work on what they tell.
+//! Starts the watches, and the loops that work on what they tell.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::Subnet;
 use tokio::sync::watch as signal;
 
-use super::watch::{self, Change};
+use super::watch::{Change, follow};
 use super::work::work;
 use super::{Context, Controller, Nodes, nodes};
 use crate::reclaim::Reclaim;
@@ -14,118 +15,169 @@ use crate::subnet_state::SubnetStates;
 
 /// All loops, in the background.
 pub fn start(context: &Context, grace: Duration) {
-    let nodes = Nodes::new(context.clone());
-    let subnets = Subnets::new(context.clone());
-    let states = SubnetStates::new(context.clone());
-    let (synced, all_synced) = signal::channel(0_usize);
-    let synced = Arc::new(synced);
-    let of_nodes = [
-        Controller::Node,
-        Controller::Nnc,
-        Controller::NodeIpam,
-        Controller::Reclaim,
-    ];
-    let nodes_run = of_nodes.into_iter().any(|controller| context.runs(controller));
-    let mut watches = 1;
-
-    // One watch of Subnets for all.
-    context.spawn({
-        let (nodes, subnets, states, synced) = (nodes.clone(), subnets.clone(), states.clone(), Arc::clone(&synced));
-        let context = context.clone();
-        async move {
-            let told = |change: Change<berth_api::Subnet>| {
-                nodes.subnet_changed(&change);
-                if context.runs(Controller::Subnet) {
-                    subnets.changed(&change);
-                }
-                if context.runs(Controller::SubnetState) {
-                    states.subnet_changed(&change);
-                }
-                count_synced(&synced, &change);
-            };
-            watch::follow(context.subnets(), told).await;
-        }
-    });
-    if nodes_run {
-        watches += 2;
-        context.spawn({
-            let (nodes, synced) = (nodes.clone(), Arc::clone(&synced));
-            async move {
-                let told = |change| {
-                    count_synced(&synced, &change);
-                    nodes.node_changed(change);
-                };
-                watch::follow(nodes.context.nodes(), told).await;
-            }
-        });
-        context.spawn({
-            let (nodes, synced) = (nodes.clone(), Arc::clone(&synced));
-            async move {
-                let told = |change| {
-                    count_synced(&synced, &change);
-                    nodes.config_changed(change);
-                };
-                watch::follow(nodes.context.configs(), told).await;
-            }
-        });
+    let parts = Parts {
+        nodes: Nodes::new(context.clone()),
+        subnets: Subnets::new(context.clone()),
+        states: SubnetStates::new(context.clone()),
+        context: context.clone(),
+        synced: Synced::default(),
+    };
+    parts.watch_subnets();
+    if parts.work_on_nodes() {
+        parts.watch_nodes();
+        parts.watch_configs();
     }
     if context.runs(Controller::SubnetState) {
-        watches += 1;
-        let states = states.clone();
-        let context = context.clone();
-        context.clone().spawn(async move {
-            let told = |change| {
-                count_synced(&synced, &change);
-                states.state_changed(change);
+        parts.watch_states();
+    }
+    parts.work(grace);
+}
+
+#[derive(Clone)]
+struct Parts {
+    context: Context,
+    nodes: Nodes,
+    subnets: Subnets,
+    states: SubnetStates,
+    synced: Synced,
+}
+
+impl Parts {
+    fn work_on_nodes(&self) -> bool {
+        let of_nodes = [
+            Controller::Node,
+            Controller::Nnc,
+            Controller::NodeIpam,
+            Controller::Reclaim,
+        ];
+        of_nodes.into_iter().any(|controller| self.context.runs(controller))
+    }
+
+    /// Also without the subnet controller: the ledger of this process must know them.
+    fn work_on_subnets(&self) -> bool {
+        self.context.runs(Controller::Subnet) || (self.work_on_nodes() && self.context.ledger.is_some())
+    }
+
+    /// One watch for all.
+    fn watch_subnets(&self) {
+        let (parts, synced) = (self.clone(), self.synced.one_more());
+        self.context.spawn(async move {
+            let told = |change: Change<Subnet>| {
+                parts.nodes.subnet_changed(&change);
+                if parts.work_on_subnets() {
+                    parts.subnets.changed(&change);
+                }
+                if parts.context.runs(Controller::SubnetState) {
+                    parts.states.subnet_changed(&change);
+                }
+                synced.observe(&change);
             };
-            watch::follow(context.states(), told).await;
+            follow(parts.context.subnets(), told).await;
         });
     }
 
-    // Nothing is decided before everything that it is decided on has been told.
-    let ready = move || {
-        let mut all_synced = all_synced.clone();
-        async move { all_synced.wait_for(|count| *count == watches).await.is_ok() }
-    };
-    if nodes_run {
-        let (ready, nodes) = (ready.clone(), nodes.clone());
-        context.spawn(async move {
-            if ready().await {
+    fn watch_nodes(&self) {
+        let (nodes, synced) = (self.nodes.clone(), self.synced.one_more());
+        self.context.spawn(async move {
+            let told = |change| {
+                synced.observe(&change);
+                nodes.node_changed(change);
+            };
+            follow(nodes.context.nodes(), told).await;
+        });
+    }
+
+    fn watch_configs(&self) {
+        let (nodes, synced) = (self.nodes.clone(), self.synced.one_more());
+        self.context.spawn(async move {
+            let told = |change| {
+                synced.observe(&change);
+                nodes.config_changed(change);
+            };
+            follow(nodes.context.configs(), told).await;
+        });
+    }
+
+    fn watch_states(&self) {
+        let (parts, synced) = (self.clone(), self.synced.one_more());
+        self.context.spawn(async move {
+            let told = |change| {
+                synced.observe(&change);
+                parts.states.state_changed(change);
+            };
+            follow(parts.context.states(), told).await;
+        });
+    }
+
+    /// Nothing is decided before everything that it is decided on has been told.
+    fn work(self, grace: Duration) {
+        let run = self.context.clone();
+        if self.work_on_subnets() {
+            let Self { synced, subnets, .. } = self.clone();
+            run.spawn(async move {
+                synced.all().await;
+                // One at a time: which of two that overlap was first, is decided by the order.
+                work(subnets.queue.clone(), 1, move |name| subnets.clone().reconcile(name)).await;
+            });
+        }
+        if run.runs(Controller::SubnetState) {
+            let Self { synced, states, .. } = self.clone();
+            run.spawn(async move {
+                synced.all().await;
+                work(states.queue.clone(), 4, move |name| states.clone().reconcile(name)).await;
+            });
+        }
+        if self.work_on_nodes() {
+            let this = self.clone();
+            run.spawn(async move {
+                this.synced.all().await;
+                if this.work_on_subnets() {
+                    this.subnets.seen().await;
+                }
+                let nodes = this.nodes;
                 let queue = nodes.queue.clone();
                 work(queue, nodes::AT_ONCE, move |name| nodes.clone().reconcile(name)).await;
-            }
-        });
-    }
-    if context.runs(Controller::Subnet) {
-        let ready = ready.clone();
-        context.spawn(async move {
-            if ready().await {
-                let queue = subnets.queue.clone();
-                // One at a time: which of two that overlap was first, is decided by the order.
-                work(queue, 1, move |name| subnets.clone().reconcile(name)).await;
-            }
-        });
-    }
-    if context.runs(Controller::SubnetState) {
-        let ready = ready.clone();
-        context.spawn(async move {
-            if ready().await {
-                let queue = states.queue.clone();
-                work(queue, 4, move |name| states.clone().reconcile(name)).await;
-            }
-        });
-    }
-    if context.runs(Controller::Reclaim) {
-        context.spawn(async move {
-            if ready().await {
+            });
+        }
+        if run.runs(Controller::Reclaim) {
+            let Self { synced, nodes, .. } = self;
+            run.spawn(async move {
+                synced.all().await;
                 Reclaim::new(nodes, grace).run().await;
-            }
-        });
+            });
+        }
     }
 }
 
-fn count_synced<K>(synced: &signal::Sender<usize>, change: &Change<K>) {
-    if matches!(change, Change::Synced) {
-        synced.send_modify(|count| *count += 1);
+/// How many watches have not told yet all that was there when they began.
+#[derive(Clone)]
+struct Synced {
+    missing: Arc<signal::Sender<usize>>,
+}
+
+impl Default for Synced {
+    fn default() -> Self {
+        Self {
+            missing: Arc::new(signal::Sender::new(0)),
+        }
+    }
+}
+
+impl Synced {
+    fn one_more(&self) -> Self {
+        self.missing.send_modify(|missing| *missing += 1);
+        self.clone()
+    }
+
+    fn observe<K>(&self, change: &Change<K>) {
+        if matches!(change, Change::Synced) {
+            self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
+        }
+    }
+
+    async fn all(&self) {
+        let mut missing = self.missing.subscribe();
+        // The sender is ours: it does not end before.
+        let _ = missing.wait_for(|missing| *missing == 0).await;
     }
 }

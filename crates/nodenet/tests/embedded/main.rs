@@ -12,6 +12,7 @@ mod agents;
 mod bad_input;
 mod containers;
 mod families;
+mod faults;
 mod pod_cidrs;
 mod reclaim;
 mod restarts;
@@ -20,20 +21,28 @@ mod subnet_states;
 mod subnets;
 mod waiting;
 
+use std::sync::Arc;
+
 use berth_embedded::{Options, Server};
-use scene::Scene;
+use berth_ledger::store::MemoryStore;
+use scene::{Pace, Scene};
 
 /// Plays a scenario on an API server of its own, until it ends.
 fn play(scenario: impl AsyncFnOnce(Scene)) {
+    play_with(7, scenario);
+}
+
+fn play_with(seed: u64, scenario: impl AsyncFnOnce(Scene)) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let options = Options {
-            seed: Some(7),
+            seed: Some(seed),
             ..Options::default()
         };
         let server = Server::open(options).await.unwrap();
-        scenario(Scene::new(server.client()).await).await;
+        let store = Arc::new(MemoryStore::default());
+        scenario(Scene::new(server.client(), store, Pace::Stopped).await).await;
         server.stop().await;
     });
 }

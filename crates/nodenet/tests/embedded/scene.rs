@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use berth_api::nnc::NetworkContainer;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, NodeNetworkConfigStatus, Subnet, names};
-use berth_ledger::store::MemoryStore;
+use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
@@ -30,8 +30,19 @@ const BOUND: Duration = Duration::from_secs(3600);
 
 pub struct Scene {
     pub client: Client,
-    store: MemoryStore,
+    store: Arc<dyn Store>,
     clock: Clock,
+    pace: Pace,
+}
+
+/// Whether the scenario's time is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "each server has one of them")]
+pub enum Pace {
+    /// Time passes only while nothing is under way: how long something takes says how often somebody waited.
+    Stopped,
+    /// As on any machine: how long something takes says nothing.
+    Running,
 }
 
 /// A controller, with a ledger of its own over the scene's store: as if it were a process.
@@ -46,10 +57,15 @@ impl Running {
         self.stop.cancel();
         self.task.await.unwrap();
     }
+
+    /// Wherever it is.
+    pub fn kill(self) {
+        self.task.abort();
+    }
 }
 
 impl Scene {
-    pub async fn new(client: Client) -> Self {
+    pub async fn new(client: Client, store: Arc<dyn Store>, pace: Pace) -> Self {
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply("scene").force();
         for crd in berth_api::crds::all() {
@@ -60,8 +76,9 @@ impl Scene {
         }
         let scene = Self {
             client,
-            store: MemoryStore::default(),
+            store,
             clock: Clock::system(),
+            pace,
         };
         // Established comes a moment before the kind is served.
         let few = ListParams::default().limit(1);
@@ -69,6 +86,11 @@ impl Scene {
         until("configs are served", async || scene.configs().list(&few).await.ok()).await;
         until("states are served", async || scene.states().list(&few).await.ok()).await;
         scene
+    }
+
+    /// Since then nobody has waited for a time to come.
+    pub fn check_at_once(&self, since: Instant) {
+        assert!(self.pace == Pace::Running || since.elapsed() < Duration::from_secs(1));
     }
 
     pub fn nodes(&self) -> Api<Node> {
@@ -93,11 +115,15 @@ impl Scene {
     }
 
     pub fn start_with(&self, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
-        let store = Arc::new(self.store.clone());
-        let ledger = Ledger::new(store, self.clock, LedgerMetrics::unregistered());
+        self.start_on(self.client.clone(), controllers, grace)
+    }
+
+    /// With another way to the same API server.
+    pub fn start_on(&self, client: Client, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
+        let ledger = Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
         let stop = CancellationToken::new();
         let options = controllers::Options {
-            client: self.client.clone(),
+            client,
             allocator: Arc::new(LocalAllocator::new(ledger.clone())),
             ledger: Some(ledger.clone()),
             cluster: "scene".to_owned(),
@@ -211,7 +237,7 @@ impl Scene {
             .await
     }
 
-    /// Events about the object of that kind and name, by reason, with what they say.
+    /// The controllers' events about the object of that kind and name, by reason, with what they say. A cluster has others, too.
     pub async fn events(&self, kind: &str, name: &str) -> BTreeMap<String, String> {
         let events = Api::<Event>::all(self.client.clone())
             .list(&ListParams::default())
@@ -219,7 +245,10 @@ impl Scene {
             .unwrap();
         let about = events.items.into_iter().filter(|event| {
             let regarding = event.regarding.clone().unwrap_or_default();
-            regarding.kind.as_deref() == Some(kind) && regarding.name.as_deref() == Some(name)
+            let ours = event.reporting_controller.as_deref().unwrap_or_default();
+            ours.starts_with("berth")
+                && regarding.kind.as_deref() == Some(kind)
+                && regarding.name.as_deref() == Some(name)
         });
         about
             .map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
@@ -235,8 +264,15 @@ impl Scene {
     pub async fn check_no_address_is_given_twice(&self) {
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         for config in self.configs().list(&ListParams::default()).await.unwrap() {
+            // One that goes says what it had; that may be another's before it is gone.
+            if config.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
             for container in containers(&config) {
-                let assigned = container.ip_assignments.iter().map(|assignment| assignment.ip.clone());
+                // What an agent has given back it does not use, whether the list says so already or not.
+                let given_back = |name: &String| config.spec.ips_not_in_use.contains(name);
+                let in_use = container.ip_assignments.iter().filter(|one| !given_back(&one.name));
+                let assigned = in_use.map(|assignment| assignment.ip.clone());
                 let primaries = [Some(container.primary_ip.clone()), container.primary_ip_v6.clone()];
                 for address in primaries.into_iter().flatten().chain(assigned) {
                     let other = seen.insert(address.clone(), config.name_any());
@@ -248,7 +284,6 @@ impl Scene {
 
     /// How many units of the subnet have an owner, in the store itself.
     pub async fn owned(&self, subnet: &str) -> usize {
-        use berth_ledger::store::Store;
         let blocks = self.store.load(subnet).await.unwrap();
         blocks.iter().map(|block| block.record.owned().count()).sum()
     }

@@ -1,0 +1,114 @@
+//! Writes to Subnets: their finalizer and their status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_addr::Counts;
+use berth_api::{Subnet, SubnetStatus, names};
+use kube::api::{Patch, PatchParams};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::FINALIZER;
+use super::apply::Subnets;
+use super::decide::Verdict;
+use super::status::status;
+use crate::controllers::{Failure, is_conflict, is_gone};
+
+/// Between two writes of the same status: while addresses come and go, a person needs no more.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+
+impl Subnets {
+    /// Over exactly the state that was read. `None` when it is another one by now: the watch tells.
+    pub(super) async fn set_finalizer(
+        &self,
+        name: &str,
+        subnet: &Subnet,
+        wanted: bool,
+    ) -> Result<Option<Arc<Subnet>>, Failure> {
+        let mut finalizers: Vec<String> = subnet.finalizers().to_vec();
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        if wanted {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let patch = json!({"metadata": {
+            "resourceVersion": subnet.metadata.resource_version,
+            "finalizers": finalizers,
+        }});
+        let params = PatchParams {
+            field_manager: Some(names::field_manager::SUBNET.to_owned()),
+            ..PatchParams::default()
+        };
+        match self.context.subnets().patch(name, &params, &Patch::Merge(patch)).await {
+            Err(error) if is_conflict(&error) || is_gone(&error) => Ok(None),
+            patched => Ok(Some(Arc::new(patched?))),
+        }
+    }
+
+    pub(super) async fn write(
+        &self,
+        name: &str,
+        subnet: &Subnet,
+        verdict: &Verdict,
+        counts: Option<Counts>,
+    ) -> Result<(), Failure> {
+        let next = status(subnet, verdict, counts, self.context.now());
+        if let Some(counts) = counts
+            && counts.resting > 0
+        {
+            // Then some of it has rested.
+            let delay = self.state().known.get(name).map(|known| known.reuse_delay);
+            self.queue
+                .add_after(name.to_owned(), delay.unwrap_or_default().max(BETWEEN_WRITES));
+        }
+        if subnet.status.as_ref() == Some(&next) {
+            return Ok(());
+        }
+        if only_counts_differ(subnet.status.as_ref(), &next) {
+            let wait = self.until_next_write(name);
+            if !wait.is_zero() {
+                self.queue.add_after(name.to_owned(), wait);
+                return Ok(());
+            }
+        }
+        let patch = json!({
+            "apiVersion": Subnet::api_version(&()),
+            "kind": Subnet::kind(&()),
+            "metadata": {"name": name},
+            "status": next,
+        });
+        let params = PatchParams::apply(names::field_manager::SUBNET).force();
+        match self
+            .context
+            .subnets()
+            .patch_status(name, &params, &Patch::Apply(patch))
+            .await
+        {
+            Err(error) if is_gone(&error) => Ok(()),
+            Ok(written) => {
+                let mut state = self.state();
+                state.written.insert(name.to_owned(), Instant::now());
+                // Taken over at once: until the watch tells, this would be written again.
+                if let Some(object) = state.objects.get_mut(name) {
+                    *object = Arc::new(written);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn until_next_write(&self, name: &str) -> Duration {
+        let written = self.state().written.get(name).copied();
+        written.map_or(Duration::ZERO, |written| {
+            BETWEEN_WRITES.saturating_sub(written.elapsed())
+        })
+    }
+}
+
+fn only_counts_differ(before: Option<&SubnetStatus>, next: &SubnetStatus) -> bool {
+    before.is_some_and(|before| {
+        before.conditions == next.conditions && before.observed_generation == next.observed_generation
+    })
+}

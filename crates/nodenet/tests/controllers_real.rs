@@ -1,0 +1,105 @@
+//! The scenarios of `embedded`, on a real kube-apiserver with the controllers that clusters have, and with the ledger in AddressBlocks. Those that
+//! wait for many minutes, or need faults on the way to the server, are played there alone.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "embedded/agents.rs"]
+mod agents;
+#[path = "embedded/bad_input.rs"]
+mod bad_input;
+#[path = "embedded/containers.rs"]
+mod containers;
+#[path = "embedded/families.rs"]
+mod families;
+#[path = "embedded/pod_cidrs.rs"]
+mod pod_cidrs;
+#[path = "embedded/restarts.rs"]
+mod restarts;
+#[allow(dead_code, reason = "some of its words are for scenarios that are not played here")]
+#[path = "embedded/scene.rs"]
+mod scene;
+#[path = "embedded/subnet_states.rs"]
+mod subnet_states;
+#[path = "embedded/subnets.rs"]
+mod subnets;
+#[path = "embedded/waiting.rs"]
+mod waiting;
+
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use berth_api::names::NAMESPACE;
+use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_ledger::store::KubernetesStore;
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, Resource, ResourceExt};
+use scene::{Pace, Scene, until};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+/// One after the other: each has the whole cluster, and leaves it empty.
+fn play(scenario: impl AsyncFnOnce(Scene)) {
+    static STAGE: Mutex<()> = Mutex::new(());
+    let _stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::new().unwrap();
+    let ended = runtime.block_on(async {
+        let client = connect().await;
+        let store = Arc::new(KubernetesStore::new(client.clone()));
+        let scene = Scene::new(client.clone(), store, Pace::Running).await;
+        AssertUnwindSafe(scenario(scene)).catch_unwind().await
+    });
+    // Whatever the scenario has started ends with its runtime, before its objects go.
+    drop(runtime);
+    Runtime::new().unwrap().block_on(clear());
+    if let Err(panic) = ended {
+        resume_unwind(panic);
+    }
+}
+
+async fn connect() -> Client {
+    let cluster = berth_testbed::control_plane().unwrap();
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+async fn clear() {
+    let client = connect().await;
+    remove_all::<Node>(Api::all(client.clone())).await;
+    remove_all::<NodeNetworkConfig>(Api::namespaced(client.clone(), NAMESPACE)).await;
+    remove_all::<Subnet>(Api::all(client.clone())).await;
+    remove_all::<ClusterSubnetState>(Api::namespaced(client.clone(), NAMESPACE)).await;
+    remove_all::<AddressBlock>(Api::all(client.clone())).await;
+    for namespace in ["default", NAMESPACE] {
+        remove_all::<Event>(Api::namespaced(client.clone(), namespace)).await;
+    }
+}
+
+async fn remove_all<K>(api: Api<K>)
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let (all, params) = (ListParams::default(), PatchParams::default());
+    api.delete_collection(&DeleteParams::background(), &all).await.unwrap();
+    let unheld = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    until("all are gone", async || {
+        let left = api.list(&all).await.unwrap().items;
+        for object in left.iter().filter(|object| !object.finalizers().is_empty()) {
+            // It may be gone by now.
+            drop(api.patch(&object.name_any(), &params, &unheld).await);
+        }
+        left.is_empty().then_some(())
+    })
+    .await;
+}
