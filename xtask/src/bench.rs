@@ -23,6 +23,8 @@ enum Name {
     Api,
     /// The ledger: leases and releases in memory and on disk, memory.
     Ledger,
+    /// 5,000 nodes that join at once, on kube-apiserver and etcd.
+    Join,
 }
 
 impl Bench {
@@ -31,11 +33,13 @@ impl Bench {
         match self.name {
             Name::Api => {
                 command.env("BERTH_PROGRAM", build_berth()?);
-                // Where it can't be built, the benchmark says that it is left out.
-                if Programs::obstacle().is_none() {
-                    Programs::find_or_build(&|line| eprintln!("{line}"))?;
-                }
+                build_kubernetes()?;
                 command.args(["bench", "--package", "berth-embedded", "--bench", "api", "--"]);
+            }
+            Name::Join => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "join", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);
@@ -46,6 +50,14 @@ impl Bench {
         }
         command.status().map(exit_code).context("starting cargo bench")
     }
+}
+
+/// Where it can't be built, the benchmark says that it is left out.
+fn build_kubernetes() -> Result<()> {
+    if Programs::obstacle().is_none() {
+        Programs::find_or_build(&|line| eprintln!("{line}"))?;
+    }
+    Ok(())
 }
 
 /// The program as a user runs it, for what only the whole can show.

@@ -207,7 +207,15 @@ impl Pair {
 
     fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
         match op {
-            Op::Lease(count) => (0..*count).try_for_each(|_| self.lease())?,
+            Op::Lease(count) => {
+                // Many at once are the same as one after the other.
+                let mut at_once = self.pool.clone();
+                let many = at_once.lease_up_to((*count).into(), self.now);
+                (0..*count).try_for_each(|_| self.lease())?;
+                prop_assert!(many.iter().all(|unit| self.pool.state(*unit) == at_once.state(*unit)));
+                prop_assert_eq!(at_once.counts(self.now), self.pool.counts(self.now));
+                prop_assert_eq!(at_once.lease(self.now), self.pool.clone().lease(self.now));
+            }
             Op::Claim(at) => {
                 let (prefix, unit) = self.unit(at);
                 let expected = match self.model.state(prefix) {

@@ -8,12 +8,13 @@
 )]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_addr::{Plan, UnitLengths};
 use berth_ledger::store::{MemoryStore, RedbStore, Store, Write};
 use berth_ledger::{BlockKey, Clock, Kind, LeaseId, Ledger, LedgerMetrics, Owner, Record, Tenure};
-use serde_json::{Map, Value};
+use berth_testbed::{Figures, Process};
 use uuid::Uuid;
 
 /// As the program has it.
@@ -25,47 +26,38 @@ const SUBNET: &str = "bench";
 const BATCH: usize = 16;
 const CALLERS: usize = 64;
 
+/// All parts, or those that are named: `size`, `memory`, `full`, `large`, `disk`.
 fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
-    let mut report = Report::default();
-    one_thread(|| in_memory(&mut report));
-    one_thread(|| nearly_full(&mut report));
-    one_thread(|| large(&mut report));
-    one_thread(|| a_million(&mut report));
-    many_threads(on_disk(&mut report));
-    report.print(json);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| *named == part);
+    let mut figures = Figures::default();
+    // First: what an earlier part has freed is still in memory, and would be used again.
+    if wanted("size") {
+        one_thread(a_million(&mut figures));
+    }
+    if wanted("memory") {
+        one_thread(in_memory(&mut figures));
+    }
+    if wanted("full") {
+        one_thread(nearly_full(&mut figures));
+    }
+    if wanted("large") {
+        one_thread(large(&mut figures));
+    }
+    if wanted("disk") {
+        many_threads(on_disk(&mut figures));
+    }
+    figures.print(arguments.iter().any(|argument| argument == "--json"));
 }
 
-fn one_thread<F: Future<Output = ()>>(work: impl FnOnce() -> F) {
+fn one_thread(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(work());
+    runtime.unwrap().block_on(work);
 }
 
 fn many_threads(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
-}
-
-#[derive(Default)]
-struct Report {
-    rows: Vec<(String, f64, &'static str)>,
-}
-
-impl Report {
-    fn add(&mut self, name: &str, value: f64, unit: &'static str) {
-        eprintln!("{name}: {value:.1} {unit}");
-        self.rows.push((name.to_owned(), value, unit));
-    }
-
-    fn print(&self, json: bool) {
-        let width = self.rows.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
-        for (name, value, unit) in &self.rows {
-            println!("{name:<width$}  {value:>14.1} {unit}");
-        }
-        if json {
-            let values = self.rows.iter().map(|(name, value, _)| (name.clone(), (*value).into()));
-            println!("{}", Value::Object(values.collect::<Map<String, Value>>()));
-        }
-    }
 }
 
 fn plan(cidr: &str) -> Plan {
@@ -89,8 +81,11 @@ fn owner(n: usize) -> Owner {
     Owner::new(Kind::Secondary, "bench", &format!("node-{n}"), "0b1a").unwrap()
 }
 
+/// Not from the system's randomness: that would be measured, too.
 fn ids(count: usize) -> Vec<LeaseId> {
-    (0..count).map(|_| Uuid::new_v4()).collect()
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let next = || LAST.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..count).map(|_| Uuid::from_u64_pair(next(), next())).collect()
 }
 
 /// Leases a batch and gives it back, over and over; gives units a second.
@@ -105,10 +100,10 @@ async fn cycles(ledger: &Ledger, owner: &Owner, cycles: usize) -> f64 {
     (cycles * BATCH) as f64 / start.elapsed().as_secs_f64()
 }
 
-async fn in_memory(report: &mut Report) {
+async fn in_memory(figures: &mut Figures) {
     let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
     let rate = cycles(&ledger, &owner(0), 50_000).await;
-    report.add("memory, one thread: units leased and released, 1 caller", rate, "/s");
+    figures.rate("memory, one thread: units leased and released, 1 caller", rate);
     let start = Instant::now();
     let mut callers = tokio::task::JoinSet::new();
     for n in 0..CALLERS {
@@ -117,20 +112,20 @@ async fn in_memory(report: &mut Report) {
     }
     callers.join_all().await;
     let rate = (CALLERS * 1_000 * BATCH) as f64 / start.elapsed().as_secs_f64();
-    report.add("memory, one thread: units leased and released, 64 callers", rate, "/s");
+    figures.rate("memory, one thread: units leased and released, 64 callers", rate);
 }
 
 fn record(owned: usize) -> Arc<Record> {
     let tenure = |_| Tenure {
         owner: owner(0),
-        lease: Uuid::new_v4(),
+        lease: ids(1)[0],
     };
     let owned = (0..owned).map(|offset| (offset as u8, tenure(offset)));
     Arc::new(Record::new(owned, []).unwrap())
 }
 
 /// One unit in a thousand is free, in every fourth block.
-async fn nearly_full(report: &mut Report) {
+async fn nearly_full(figures: &mut Figures) {
     let store = MemoryStore::default();
     let (full, short_of_one) = (record(256), record(255));
     let blocks = (0..65_536_u32).map(|n| Write {
@@ -153,19 +148,19 @@ async fn nearly_full(report: &mut Report) {
     }
     times.sort();
     let micros = |at: usize| times[at].as_secs_f64() * 1e6;
-    report.add("a free unit in a /8 that is 99.9 % full, p50", micros(500), "us");
-    report.add("a free unit in a /8 that is 99.9 % full, p99", micros(990), "us");
+    figures.micros("a free unit in a /8 that is 99.9 % full, p50", micros(500));
+    figures.micros("a free unit in a /8 that is 99.9 % full, p99", micros(990));
 }
 
-async fn large(report: &mut Report) {
+async fn large(figures: &mut Figures) {
     let start = Instant::now();
     let ledger = ledger(MemoryStore::default(), "fd00::/64").await;
-    report.add("a /64 made", start.elapsed().as_secs_f64() * 1e3, "ms");
+    figures.millis("a /64 made", start.elapsed().as_secs_f64() * 1e3);
     drop(ledger);
 }
 
 /// The ledger and its store, both in this process.
-async fn a_million(report: &mut Report) {
+async fn a_million(figures: &mut Figures) {
     let before = resident();
     let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
     for n in 0..4_000 {
@@ -173,22 +168,16 @@ async fn a_million(report: &mut Report) {
         assert_eq!(grant.leases.len(), 250);
     }
     let after = resident();
-    report.add(
-        "1,000,000 owned units of 4,000 nodes",
-        (after - before) / f64::from(1 << 20),
-        "MiB",
-    );
+    figures.mebibytes("1,000,000 owned units of 4,000 nodes", after - before);
     drop(ledger);
 }
 
-fn resident() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap() * 1024.0
+fn resident() -> u64 {
+    Process::current().unwrap().resident().unwrap()
 }
 
 /// Every answer is on disk.
-async fn on_disk(report: &mut Report) {
+async fn on_disk(figures: &mut Figures) {
     let folder = tempfile::tempdir().unwrap();
     let store = RedbStore::open(&folder.path().join("ledger.redb")).unwrap();
     let ledger = ledger(store, "10.0.0.0/8").await;
@@ -205,13 +194,9 @@ async fn on_disk(report: &mut Report) {
     }
     callers.join_all().await;
     let rate = (CALLERS * rounds * BATCH) as f64 / start.elapsed().as_secs_f64();
-    report.add("redb: durable units leased, 64 callers in batches of 16", rate, "/s");
+    figures.rate("redb: durable units leased, 64 callers in batches of 16", rate);
     let (batch, owner) = (ids(1), owner(0));
     let start = Instant::now();
     ledger.lease(SUBNET, &owner, batch, None).await.unwrap();
-    report.add(
-        "redb: one durable lease alone",
-        start.elapsed().as_secs_f64() * 1e3,
-        "ms",
-    );
+    figures.millis("redb: one durable lease alone", start.elapsed().as_secs_f64() * 1e3);
 }

@@ -4,7 +4,9 @@
 //! Decisions change the book at once, and it is the caller's to write the changed blocks before anybody hears of them: [`Book::changed`] gives
 //! them, [`Book::settle`] takes the store's word for how it went.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod holdings;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_addr::{BlockNumber, ClaimError, Counts, Family, InUse, Layout, LayoutError, Plan, Pool, Prefix, Unit};
@@ -12,6 +14,7 @@ use berth_addr::{BlockNumber, ClaimError, Counts, Family, InUse, Layout, LayoutE
 use crate::owner::Owner;
 use crate::record::{BlockKey, LeaseId, Record, Tenure};
 use crate::store::{Stored, Version, Write, Written};
+use holdings::Holdings;
 
 /// One lease: a unit of each family that was asked for, IPv4 first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +39,7 @@ type Place = (Family, BlockNumber);
 pub struct Book {
     subnet: String,
     families: BTreeMap<Family, Shelf>,
-    /// In which blocks an owner has units.
-    by_owner: HashMap<Owner, BTreeSet<Place>>,
+    holdings: Holdings,
     /// Changed here and not in the store yet.
     changed: BTreeSet<Place>,
 }
@@ -69,7 +71,7 @@ impl Book {
                 .into_iter()
                 .map(|(family, layout)| (family, shelf(layout)))
                 .collect(),
-            by_owner: HashMap::new(),
+            holdings: Holdings::default(),
             changed: BTreeSet::new(),
         })
     }
@@ -113,7 +115,7 @@ impl Book {
             }
             shelf.blocks.clear();
         }
-        self.by_owner.clear();
+        self.holdings.clear();
         self.changed.clear();
     }
 
@@ -156,46 +158,49 @@ impl Book {
     /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a lease is whole or not given at all. What it
     /// has under one of these ids is kept, so that asking twice gives the same.
     pub fn lease(&mut self, owner: &Owner, leases: &[LeaseId], families: &[Family], now: u64) -> Grant {
-        let held = self.held_by_id(owner);
+        let held = if self.holdings.may_have(owner, leases) {
+            self.held_by_id(owner)
+        } else {
+            BTreeMap::new()
+        };
+        let had = |id: &LeaseId| held.get(id).map_or(&[][..], Vec::as_slice);
+        let lacks = |id: &LeaseId, family: &Family| had(id).iter().all(|unit| unit.family() != *family);
+        let mut supply: Vec<(Family, VecDeque<Unit>)> = Vec::with_capacity(families.len());
+        for family in families {
+            let count = leases.iter().filter(|id| lacks(id, family)).count();
+            let pool = self.families.get_mut(family).map(|shelf| &mut shelf.pool);
+            let units = pool.map(|pool| pool.lease_up_to(count, now)).unwrap_or_default();
+            supply.push((*family, units.into()));
+        }
         let mut grant = Grant::default();
+        let mut entered = Vec::new();
         for id in leases {
-            let had: Vec<Prefix> = held.get(id).cloned().unwrap_or_default();
-            match self.complete(owner, *id, had, families, now) {
-                Some(units) => grant.leases.push(Lease { id: *id, units }),
-                None => grant.short += 1,
+            if supply
+                .iter()
+                .any(|(family, units)| lacks(id, family) && units.is_empty())
+            {
+                grant.short += 1;
+                continue;
+            }
+            let mut units = had(id).to_vec();
+            for (family, supply) in supply.iter_mut().filter(|(family, _)| lacks(id, family)) {
+                let Some(unit) = supply.pop_front() else {
+                    continue;
+                };
+                self.enter(*family, unit, owner, *id);
+                units.extend(self.prefix(*family, unit));
+                entered.push(((*family, unit.block()), *id));
+            }
+            units.sort_by_key(|unit| unit.family());
+            grant.leases.push(Lease { id: *id, units });
+        }
+        self.holdings.enter(owner, entered);
+        for (family, units) in supply {
+            for unit in units {
+                self.put_back(family, unit);
             }
         }
         grant
-    }
-
-    /// What is missing of a lease is taken; if a family has none left, what was taken just now goes back.
-    fn complete(
-        &mut self,
-        owner: &Owner,
-        id: LeaseId,
-        had: Vec<Prefix>,
-        families: &[Family],
-        now: u64,
-    ) -> Option<Vec<Prefix>> {
-        let mut units = had;
-        let mut taken = Vec::new();
-        for family in families {
-            if units.iter().any(|unit| unit.family() == *family) {
-                continue;
-            }
-            let unit = self.families.get_mut(family).and_then(|shelf| shelf.pool.lease(now));
-            let Some(unit) = unit else {
-                for (family, unit) in taken {
-                    self.put_back(family, unit);
-                }
-                return None;
-            };
-            self.enter(*family, unit, owner, id);
-            taken.push((*family, unit));
-            units.extend(self.prefix(*family, unit));
-        }
-        units.sort_by_key(|unit| unit.family());
-        Some(units)
     }
 
     /// Takes these very units under one lease: all, or none and why. What the owner has of them already is kept.
@@ -223,16 +228,27 @@ impl Book {
                 }
                 return Err(Refusal { unit: *prefix, error });
             }
+        }
+        for (prefix, unit) in &places {
             self.enter(prefix.family(), *unit, owner, id);
         }
+        let entered = places
+            .iter()
+            .map(|(prefix, unit)| ((prefix.family(), unit.block()), id));
+        self.holdings.enter(owner, entered);
         Ok(())
     }
 
     /// Takes back the owner's leases of these ids, or all of them. Ids that it does not have are ignored. Gives what came back.
     pub fn release(&mut self, owner: &Owner, ids: Option<&[LeaseId]>, now: u64) -> Vec<Lease> {
-        let wanted = |id: &LeaseId| ids.is_none_or(|ids| ids.contains(id));
         let mut back: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
-        for place in self.by_owner.get(owner).cloned().unwrap_or_default() {
+        let places: Vec<Place> = match ids {
+            Some(ids) if !self.holdings.may_have(owner, ids) => Vec::new(),
+            _ => self.holdings.places(owner).collect(),
+        };
+        let ids: Option<BTreeSet<&LeaseId>> = ids.map(|ids| ids.iter().collect());
+        let wanted = |id: &LeaseId| ids.as_ref().is_none_or(|ids| ids.contains(id));
+        for place in places {
             let (family, number) = place;
             let Some(known) = self.known(place) else {
                 continue;
@@ -240,11 +256,17 @@ impl Book {
             let of_owner = known.record.owned().filter(|(_, tenure)| tenure.owner == *owner);
             let leaving = of_owner.filter(|(_, tenure)| wanted(&tenure.lease));
             let leaving: Vec<(u8, LeaseId)> = leaving.map(|(offset, tenure)| (offset, tenure.lease)).collect();
-            for (offset, id) in leaving {
-                let unit = number.unit(offset);
-                back.entry(id).or_default().extend(self.prefix(family, unit));
-                self.give_back(family, unit, now);
+            if leaving.is_empty() {
+                continue;
             }
+            for (offset, id) in &leaving {
+                back.entry(*id)
+                    .or_default()
+                    .extend(self.prefix(family, number.unit(*offset)));
+            }
+            let offsets: Vec<u8> = leaving.iter().map(|(offset, _)| *offset).collect();
+            self.give_back(place, &offsets, now);
+            self.holdings.leave(owner, leaving.iter().map(|(_, id)| (place, *id)));
         }
         back.into_iter().map(|(id, units)| Lease { id, units }).collect()
     }
@@ -256,7 +278,7 @@ impl Book {
     }
 
     pub fn owners(&self) -> impl Iterator<Item = &Owner> {
-        self.by_owner.keys()
+        self.holdings.owners()
     }
 
     pub fn owner_of(&self, unit: Prefix) -> Option<&Tenure> {
@@ -280,6 +302,15 @@ impl Book {
         self.families
             .iter()
             .map(|(family, shelf)| (*family, shelf.pool.available()))
+    }
+
+    /// Marks blocks with no owner and no rest in them as changed: written, they leave the store. A subnet that never comes round, such as a
+    /// /64, would fill it with what it once gave.
+    pub fn retire(&mut self, now: u64) {
+        for (family, shelf) in &self.families {
+            let idle = shelf.pool.idle(now).filter(|number| shelf.blocks.contains_key(number));
+            self.changed.extend(idle.map(|number| (*family, number)));
+        }
     }
 
     /// The writes that bring the store to where the book is. Rests that are over are not written any more.
@@ -372,7 +403,7 @@ impl Book {
         let restored = shelf.pool.restore(number, record.owned_offsets(), record.released());
         restored.map_err(|_| Elsewhere)?;
         for (_, tenure) in record.owned() {
-            self.by_owner.entry(tenure.owner.clone()).or_default().insert(place);
+            self.holdings.enter(&tenure.owner, [(place, tenure.lease)]);
         }
         let record = Arc::clone(record);
         shelf.blocks.insert(number, Known { version, record });
@@ -387,22 +418,12 @@ impl Book {
         };
         let record = Arc::clone(&known.record);
         for (_, tenure) in record.owned() {
-            self.leave(&tenure.owner, place);
+            self.holdings.leave(&tenure.owner, [(place, tenure.lease)]);
         }
     }
 
-    fn leave(&mut self, owner: &Owner, place: Place) {
-        if let Some(places) = self.by_owner.get_mut(owner) {
-            places.remove(&place);
-            if places.is_empty() {
-                self.by_owner.remove(owner);
-            }
-        }
-    }
-
-    /// Writes an owner into the record; the pool has given the unit already.
+    /// Writes an owner into the record; the pool has given the unit already, and the caller enters it into the holdings.
     fn enter(&mut self, family: Family, unit: Unit, owner: &Owner, id: LeaseId) {
-        let place = (family, unit.block());
         if let Some(shelf) = self.families.get_mut(&family) {
             let known = shelf.blocks.entry(unit.block()).or_default();
             let tenure = Tenure {
@@ -411,40 +432,39 @@ impl Book {
             };
             Arc::make_mut(&mut known.record).take(unit.offset(), tenure);
         }
-        self.by_owner.entry(owner.clone()).or_default().insert(place);
-        self.changed.insert(place);
+        self.changed.insert((family, unit.block()));
     }
 
-    fn give_back(&mut self, family: Family, unit: Unit, now: u64) {
-        let place = (family, unit.block());
+    /// Takes owners out of the record; the caller takes them out of the holdings.
+    fn give_back(&mut self, place: Place, offsets: &[u8], now: u64) {
+        let (family, number) = place;
         let Some(shelf) = self.families.get_mut(&family) else {
             return;
         };
-        let Some(known) = shelf.blocks.get_mut(&unit.block()) else {
+        let Some(known) = shelf.blocks.get_mut(&number) else {
             return;
         };
         let record = Arc::make_mut(&mut known.record);
-        let Some(Tenure { owner, .. }) = record.give_back(unit.offset(), now) else {
-            return;
-        };
-        let has_more = record.owned().any(|(_, tenure)| tenure.owner == owner);
-        let released = shelf.pool.release(unit, now);
-        debug_assert!(released.is_ok(), "the pool and the record say the same of every unit");
-        if !has_more {
-            self.leave(&owner, place);
+        for offset in offsets {
+            record.give_back(*offset, now);
         }
+        let released = shelf.pool.release_all(number, offsets, now);
+        debug_assert!(released.is_ok(), "the pool and the record say the same of every unit");
         self.changed.insert(place);
     }
 
-    /// Taken a moment ago, and nobody has heard of it: it need not rest.
+    /// Taken from the pool a moment ago, and in no record: it need not rest.
     fn put_back(&mut self, family: Family, unit: Unit) {
-        self.give_back(family, unit, 0);
+        if let Some(shelf) = self.families.get_mut(&family) {
+            let released = shelf.pool.release(unit, 0);
+            debug_assert!(released.is_ok(), "it was taken from this pool");
+        }
     }
 
     fn held_by_id(&self, owner: &Owner) -> BTreeMap<LeaseId, Vec<Prefix>> {
         let mut held: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
-        for place in self.by_owner.get(owner).into_iter().flatten() {
-            let Some(known) = self.known(*place) else {
+        for place in self.holdings.places(owner) {
+            let Some(known) = self.known(place) else {
                 continue;
             };
             for (offset, tenure) in known.record.owned().filter(|(_, tenure)| tenure.owner == *owner) {

@@ -191,6 +191,8 @@ pub struct Committer {
     /// When counts are to be published next; `None` when nothing has changed since.
     due: Option<Instant>,
     published: Option<Instant>,
+    /// When blocks that nobody needs any more are to leave the store; `None` when nothing was written since the last time.
+    sweep: Option<Instant>,
     /// Whether the book may differ from the store in ways that are not known: then nothing is decided.
     stale: bool,
 }
@@ -200,6 +202,9 @@ const MOST_AT_ONCE: usize = 1024;
 
 /// Attempts in a row at which the store refused or did not answer, before those who wait are told.
 const ATTEMPTS: u32 = 64;
+
+/// Nobody waits for what a sweep gives.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
 const BETWEEN_COUNTS: Duration = Duration::from_millis(20);
 
@@ -231,10 +236,12 @@ impl Committer {
             available: 0,
             due: None,
             published: None,
+            sweep: None,
             stale: true,
         };
         committer.reload().await?;
         committer.publish();
+        committer.sweep_later();
         Ok((committer, receiver))
     }
 
@@ -242,7 +249,7 @@ impl Committer {
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut waiting = Vec::new();
         loop {
-            let due = self.due;
+            let due = [self.due, self.sweep].into_iter().flatten().min();
             let due = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -271,7 +278,34 @@ impl Committer {
                 self.due = Some(Instant::now() + PAUSE);
                 continue;
             }
+            if self.sweep.is_some_and(|sweep| sweep <= Instant::now()) {
+                self.sweep().await;
+            }
             self.publish();
+        }
+    }
+
+    /// Not sooner than all that is released now has rested.
+    fn sweep_later(&mut self) {
+        if self.sweep.is_none() {
+            let delay = Duration::from_millis(self.reuse_delay).max(BETWEEN_SWEEPS);
+            self.sweep = Instant::now().checked_add(delay);
+        }
+    }
+
+    /// Takes blocks that nobody needs out of the store, in the way that all writes go: one that somebody else has put to use meanwhile stays.
+    async fn sweep(&mut self) {
+        self.sweep = None;
+        let now = self.clock.now();
+        self.book.retire(now);
+        let writes = self.book.changed(now, self.reuse_delay);
+        if let Err(setback) = self.write(writes).await {
+            // It is tried again after the next write of whatever kind.
+            let error = self.suffer(setback);
+            warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
+        }
+        if self.book.counts(now).values().any(|counts| counts.resting > 0) {
+            self.sweep_later();
         }
     }
 
@@ -446,6 +480,7 @@ impl Committer {
         if writes.is_empty() {
             return Ok(true);
         }
+        self.sweep_later();
         let keys: Vec<BlockKey> = writes.iter().map(|write| write.key.clone()).collect();
         let written = self.store.write(writes).await;
         let mut all_done = written.len() == keys.len();

@@ -324,3 +324,23 @@ async fn late_news_of_a_removal_do_not_hide_a_block_that_was_made_again() {
         assert_eq!(ledger.release("pods", &owner("b"), None).await.unwrap(), given.leases);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_nobody_needs_any_more_leave_the_store() {
+    let store = MemoryStore::default();
+    let ledger = over(store.clone());
+    ledger.set_subnet("pods", &plan(&["fd00::/64"]), REST).await.unwrap();
+    // Three blocks, and in the second one unit that stays.
+    lease(&ledger, "a", 0..300).await;
+    let kept = lease(&ledger, "b", 1000..1001).await;
+    lease(&ledger, "a", 300..700).await;
+    ledger.release("pods", &owner("a"), None).await.unwrap();
+    tokio::time::sleep(REST / 2).await;
+    assert_eq!(store.load("pods").await.unwrap().len(), 3, "they rest");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let left = store.load("pods").await.unwrap();
+    let owned: Vec<usize> = left.iter().map(|block| block.record.owned().count()).collect();
+    assert_eq!(owned, [1]);
+    assert_eq!(lease(&ledger, "b", 1000..1001).await, kept);
+    assert_eq!(lease(&ledger, "a", 2000..2300).await.leases.len(), 300);
+}

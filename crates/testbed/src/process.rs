@@ -90,13 +90,27 @@ impl Process {
 
     /// Proportional set size, in bytes: what is shared with others counts by their number.
     pub fn memory(&self) -> Result<u64> {
-        let path = format!("/proc/{}/smaps_rollup", self.pid);
+        self.bytes("smaps_rollup", "Pss:")
+    }
+
+    /// What is in memory now, in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        self.bytes("status", "VmRSS:")
+    }
+
+    /// The most that was ever in memory, in bytes.
+    pub fn most_resident(&self) -> Result<u64> {
+        self.bytes("status", "VmHWM:")
+    }
+
+    fn bytes(&self, file: &str, field: &str) -> Result<u64> {
+        let path = format!("/proc/{}/{file}", self.pid);
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let line = text.lines().find_map(|line| line.strip_prefix(field));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB"));
         let kibibytes: u64 = kibibytes
             .and_then(|number| number.trim().parse().ok())
-            .with_context(|| format!("{path} has no Pss"))?;
+            .with_context(|| format!("{path} has no {field}"))?;
         Ok(kibibytes * 1024)
     }
 

@@ -46,6 +46,19 @@ fn never_used_units_go_first_then_the_longest_rested() {
 }
 
 #[test]
+fn many_at_once_come_in_the_order_of_use() {
+    let mut pool = pool(&["10.0.0.0/29"]);
+    let given = pool.lease_up_to(4, 0);
+    assert_eq!(pool.release_all(given[0].block(), &[3, 6], 0), Err(NotOwned));
+    assert_eq!(pool.counts(0).reserved, 4, "all of them, or none");
+    pool.release_all(given[0].block(), &[3], 10).unwrap();
+    pool.release_all(given[0].block(), &[1], 20).unwrap();
+    let order = pool.lease_up_to(9, DELAY + 20).into_iter();
+    let order: Vec<u8> = order.map(Unit::offset).collect();
+    assert_eq!(order, [5, 6, 3, 1]);
+}
+
+#[test]
 fn a_unit_still_resting_waits_until_every_cidr_has_been_tried() {
     let mut pool = pool(&["10.0.0.0/31", "10.0.1.0/31"]);
     assert_eq!(lease(&mut pool, 0).unwrap(), "10.0.0.0");

@@ -9,7 +9,6 @@
 
 mod load;
 mod remote;
-mod report;
 mod watchers;
 
 use std::ffi::OsStr;
@@ -18,13 +17,12 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use berth_embedded::{Options, Server};
-use berth_testbed::Programs;
+use berth_testbed::{Figures, Programs};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use load::Load;
 use remote::{Kind, Remote};
-use report::Report;
 
 /// As the program has it.
 #[global_allocator]
@@ -54,13 +52,13 @@ async fn main() {
 
 /// All parts, or those that are named: `memory`, `disk`, `watch`, `pods`, `up`.
 async fn measure(json: bool, parts: &[String]) {
-    let mut report = Report::default();
+    let mut figures = Figures::default();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
     if wanted("memory") {
-        memory_store(&mut report).await;
+        memory_store(&mut figures).await;
     }
     if wanted("watch") {
-        watch_delivery(&mut report).await;
+        watch_delivery(&mut figures).await;
     }
     let mut kinds = vec![Kind::Embedded];
     match Programs::find() {
@@ -69,23 +67,23 @@ async fn measure(json: bool, parts: &[String]) {
     }
     for kind in kinds {
         if wanted("disk") {
-            writes(&mut report, kind).await;
+            writes(&mut figures, kind).await;
         }
         if wanted("pods") {
-            many_pods(&mut report, kind).await;
+            many_pods(&mut figures, kind).await;
         }
     }
-    report.compare(Kind::Embedded.label(), Kind::Kubernetes.label());
+    figures.compare(Kind::Embedded.label(), Kind::Kubernetes.label());
     match std::env::var_os("BERTH_PROGRAM") {
-        Some(program) if wanted("up") => berth_up(&mut report, &program).await,
+        Some(program) if wanted("up") => berth_up(&mut figures, &program).await,
         Some(_) => {}
         None => eprintln!("`berth up` is left out: BERTH_PROGRAM names no program"),
     }
-    report.print(json);
+    figures.print(json);
 }
 
 /// A first start on an empty directory, then a second one.
-async fn berth_up(report: &mut Report, program: &OsStr) {
+async fn berth_up(figures: &mut Figures, program: &OsStr) {
     let directory = tempfile::tempdir().unwrap();
     for name in ["`berth up` to ready, first start", "`berth up` to ready, second start"] {
         let start = Instant::now();
@@ -112,22 +110,22 @@ async fn berth_up(report: &mut Report, program: &OsStr) {
             line.is_some_and(|line| line.starts_with("Berth is up")),
             "`berth up` did not start"
         );
-        report.millis(name, start.elapsed().as_secs_f64() * 1e3);
+        figures.millis(name, start.elapsed().as_secs_f64() * 1e3);
         child.kill().await.unwrap();
     }
 }
 
-async fn memory_store(report: &mut Report) {
+async fn memory_store(figures: &mut Figures) {
     let server = Server::open(Options::default()).await.unwrap();
     let clients: Vec<kube::Client> = (0..CLIENTS).map(|_| server.client()).collect();
     let load = Load::new(&clients, "memory").await;
-    report.rate("in process, memory: creates/s, 1 client", load.creates(1, 10_000).await);
-    report.rate(
+    figures.rate("in process, memory: creates/s, 1 client", load.creates(1, 10_000).await);
+    figures.rate(
         "in process, memory: creates/s, 32 clients",
         load.creates(CLIENTS, 30_000).await,
     );
-    report.rate("in process, memory: updates/s, 1 client", load.updates(1, 10_000).await);
-    report.rate(
+    figures.rate("in process, memory: updates/s, 1 client", load.updates(1, 10_000).await);
+    figures.rate(
         "in process, memory: updates/s, 32 clients",
         load.updates(CLIENTS, 30_000).await,
     );
@@ -135,30 +133,30 @@ async fn memory_store(report: &mut Report) {
     server.stop().await;
 }
 
-async fn writes(report: &mut Report, kind: Kind) {
+async fn writes(figures: &mut Figures, kind: Kind) {
     let remote = Remote::start(kind, "disk").await;
     let (load, label) = (&remote.load, kind.label());
     let rate = load.creates(1, 2_000).await;
-    report.rate(&format!("{label}: creates/s, 1 client"), rate);
+    figures.rate(&format!("{label}: creates/s, 1 client"), rate);
     let rate = load.creates(CLIENTS, 20_000).await;
-    report.rate(&format!("{label}: creates/s, 32 clients"), rate);
+    figures.rate(&format!("{label}: creates/s, 32 clients"), rate);
     let rate = load.updates(1, 2_000).await;
-    report.rate(&format!("{label}: updates/s, 1 client"), rate);
+    figures.rate(&format!("{label}: updates/s, 1 client"), rate);
     let rate = load.updates(CLIENTS, 20_000).await;
-    report.rate(&format!("{label}: updates/s, 32 clients"), rate);
+    figures.rate(&format!("{label}: updates/s, 32 clients"), rate);
 }
 
 /// Not on kube-apiserver: on two cores it does not do that many writes a second, and ends the watches of those who wait.
-async fn watch_delivery(report: &mut Report) {
+async fn watch_delivery(figures: &mut Figures) {
     let remote = Remote::start(Kind::Embedded, "watch").await;
     remote.load.creates(CLIENTS, 1_000).await;
     let (p50, p99) = watchers::delivery(&remote.config, &remote.load, WATCHERS, WRITES_PER_SECOND).await;
-    report.millis("TLS, disk: watch delivery p50, 100 watchers, 1,000 writes/s", p50);
-    report.millis("TLS, disk: watch delivery p99, 100 watchers, 1,000 writes/s", p99);
+    figures.millis("TLS, disk: watch delivery p50, 100 watchers, 1,000 writes/s", p50);
+    figures.millis("TLS, disk: watch delivery p99, 100 watchers, 1,000 writes/s", p99);
 }
 
 /// A fresh server: memory and lists at 10,000 pods, not after a storm.
-async fn many_pods(report: &mut Report, kind: Kind) {
+async fn many_pods(figures: &mut Figures, kind: Kind) {
     let remote = Remote::start(kind, "pods").await;
     let label = kind.label();
     remote.load.creates(CLIENTS, PODS).await;
@@ -168,11 +166,11 @@ async fn many_pods(report: &mut Report, kind: Kind) {
         remote.load.list().await;
         best = best.min(start.elapsed().as_secs_f64());
     }
-    report.millis(&format!("{label}: list of 10,000 pods"), best * 1e3);
-    report.mebibytes(&format!("{label}: memory with 10,000 pods"), remote.memory());
+    figures.millis(&format!("{label}: list of 10,000 pods"), best * 1e3);
+    figures.mebibytes(&format!("{label}: memory with 10,000 pods"), remote.memory());
     let start = Instant::now();
     if remote.start_again().await.is_some() {
         let name = "start with 10,000 pods on disk to the first answer";
-        report.millis(name, start.elapsed().as_secs_f64() * 1e3);
+        figures.millis(name, start.elapsed().as_secs_f64() * 1e3);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use berth_embedded::{Options, Server};
-use berth_testbed::{Cluster, Storage};
+use berth_testbed::{Cluster, Process, Storage};
 use kube::config::Kubeconfig;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -72,7 +72,7 @@ impl Remote {
     /// Of the embedded server all that is resident; of the other two, which share their program, their proportional part.
     pub fn memory(&self) -> u64 {
         match &self.running {
-            Running::Embedded(child, _) => resident(child.id().unwrap()),
+            Running::Embedded(child, _) => Process::find(child.id().unwrap()).unwrap().resident().unwrap(),
             Running::Kubernetes(cluster) => ["kube-apiserver", "etcd"]
                 .map(|name| cluster.control_plane().process(name).unwrap().memory().unwrap())
                 .iter()
@@ -98,12 +98,6 @@ async fn config(kubeconfig: Kubeconfig) -> kube::Config {
     kube::Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
         .unwrap()
-}
-
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
 
 async fn start_embedded(directory: &Path) -> (Child, Kubeconfig) {

@@ -1,0 +1,131 @@
+//! `cargo xtask bench join`: 5,000 nodes join at once, on a real kube-apiserver and etcd, with the ledger in each of the two stores; and a client
+//! that does nothing but make the same writes, in the same run.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "a benchmark that can't measure ends with the reason"
+)]
+
+mod bare;
+mod controller;
+mod server;
+mod writes;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use berth_api::NodeNetworkConfig;
+use berth_testbed::{Figures, Programs};
+use kube::ResourceExt;
+use serde_json::json;
+
+use bare::Script;
+use controller::{Controller, Store};
+use server::Server;
+use writes::Writes;
+
+const NODES: usize = 5_000;
+
+#[tokio::main]
+async fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    if let Err(error) = Programs::find() {
+        eprintln!("kube-apiserver can't be had here, and there is nothing to measure without it: {error:#}");
+        return;
+    }
+    let mut figures = Figures::default();
+    for store in [Store::Kubernetes, Store::Etcd] {
+        let joined = join(store, &mut figures).await;
+        let bare = replay(&joined.script).await;
+        let label = store.label();
+        figures.rate(&format!("{label}: the same writes by a bare client"), bare);
+        figures.times(&format!("{label}: of the bare client's rate"), joined.rate / bare);
+    }
+    figures.print(json);
+}
+
+struct Joined {
+    /// All writes a second, those of the Nodes themselves included: one server did them all.
+    rate: f64,
+    script: Script,
+}
+
+async fn join(store: Store, figures: &mut Figures) -> Joined {
+    let label = store.label();
+    let server = Server::start().await;
+    server.create_subnet().await;
+    let controller = Controller::start(&server, store).await;
+    let before = Writes::of(&server).await;
+    let start = Instant::now();
+    server.create_all("/api/v1/nodes", nodes()).await;
+    let created = start.elapsed();
+    while controller.containers() < NODES {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let took = start.elapsed();
+    let configs = server.configs().await;
+    check(&configs);
+    let written = Writes::of(&server).await.since(&before);
+    let controllers_own = written.total() - NODES;
+    let rate = written.total() as f64 / took.as_secs_f64();
+    for (what, count) in written.by_kind() {
+        eprintln!("{label}: {count} x {what}");
+    }
+    figures.millis(&format!("{label}: 5,000 Nodes created"), created.as_secs_f64() * 1e3);
+    figures.millis(
+        &format!("{label}: all have their container after"),
+        took.as_secs_f64() * 1e3,
+    );
+    figures.count(
+        &format!("{label}: API writes per node"),
+        controllers_own as f64 / NODES as f64,
+    );
+    figures.rate(&format!("{label}: API writes, with those of the Nodes"), rate);
+    figures.mebibytes(
+        &format!("{label}: the controller's memory at most"),
+        controller.memory(),
+    );
+    let script = Script::of(&server, &configs, controllers_own).await;
+    Joined { rate, script }
+}
+
+/// On a fresh server: the second would find the first one's objects in its way.
+async fn replay(script: &Script) -> f64 {
+    let server = Server::start().await;
+    server.create_subnet().await;
+    let start = Instant::now();
+    script.play(&server).await;
+    script.writes() as f64 / start.elapsed().as_secs_f64()
+}
+
+fn nodes() -> Vec<String> {
+    let node = |n| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": format!("node-{n:04}"),
+                "labels": {"kubernetes.io/hostname": format!("node-{n:04}"), "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "m8"},
+            },
+            "status": {"addresses": [{"type": "InternalIP", "address": format!("192.168.{}.{}", n / 250, n % 250 + 1)}]},
+        })
+    };
+    (0..NODES).map(|n| node(n).to_string()).collect()
+}
+
+/// Every node has one, and no two have the same address.
+fn check(configs: &[NodeNetworkConfig]) {
+    let primary = |config: &NodeNetworkConfig| {
+        let status = config.status.as_ref();
+        let container = status.and_then(|status| status.network_containers.first());
+        let name = config.name_any();
+        container
+            .unwrap_or_else(|| panic!("{name} has no container"))
+            .primary_ip
+            .clone()
+    };
+    let primaries: BTreeSet<String> = configs.iter().map(primary).collect();
+    assert_eq!((configs.len(), primaries.len()), (NODES, NODES));
+}
