@@ -1,7 +1,11 @@
 //! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in vain.
 
+mod install;
+mod program;
 mod scene;
 mod wait;
 
+pub use install::install;
+pub use program::berth;
 pub use scene::Scene;
 pub use wait::{Seen, wait_for};

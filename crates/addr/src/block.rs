@@ -150,8 +150,13 @@ impl Block {
         self.owned.remove(offset);
         if !self.set_aside.contains(offset) {
             self.released.insert(offset);
-            let place = self.queue.partition_point(|&(at, _)| at <= now);
-            self.queue.insert(place, (now, offset));
+            // Time mostly goes on.
+            if self.queue.back().is_none_or(|&(at, _)| at <= now) {
+                self.queue.push_back((now, offset));
+            } else {
+                let place = self.queue.partition_point(|&(at, _)| at <= now);
+                self.queue.insert(place, (now, offset));
+            }
         }
         Ok(())
     }

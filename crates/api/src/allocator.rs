@@ -106,6 +106,18 @@ impl From<Counts> for berth_addr::Counts {
     }
 }
 
+/// All subnets of a network, without its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubnetList {
+    pub subnets: Vec<String>,
+}
+
+/// Those of the caller's cluster that own a part of a subnet, as the ledger writes them: `kind/cluster/name/uid`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerList {
+    pub owners: Vec<String>,
+}
+
 /// How full a subnet is: what its controllers compare with their thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilization {
@@ -149,8 +161,10 @@ pub enum Reason {
     InUse {
         unit: Prefix,
     },
-    /// Addresses of the subnet have owners.
-    NotEmpty,
+    /// Addresses of the subnet have owners, so many.
+    NotEmpty {
+        owners: usize,
+    },
     /// The certificate is for another cluster than the request.
     WrongCluster,
     Invalid,

@@ -8,7 +8,8 @@ mod up;
 mod version;
 
 use anyhow::Result;
-use berth_kit::args::CommonArgs;
+use berth_kit::args::{CommonArgs, LogArgs};
+use berth_kit::logs::{self, Filter};
 use clap::{Parser, Subcommand};
 
 /// IP addresses for every pod, node and machine of a Kubernetes cluster
@@ -30,9 +31,21 @@ enum Command {
     Version(version::Version),
 }
 
+impl Command {
+    /// A person watches the terminal of `berth up`, where what its controllers do all the time would bury the lines that are for them.
+    fn log_level(&self) -> Filter {
+        match self {
+            Self::Up(_) => Filter::with_warnings_of("berth_nodenet"),
+            _ => Filter::default(),
+        }
+    }
+}
+
 impl Cli {
     pub fn run(self) -> Result<()> {
-        berth_kit::logs::init(self.common.logs.log_format, &self.common.logs.log_level)?;
+        let LogArgs { log_format, log_level } = &self.common.logs;
+        let filter = log_level.clone().unwrap_or_else(|| self.command.log_level());
+        logs::init(*log_format, &filter)?;
         match self.command {
             Command::Up(up) => up.run(&self.common),
             Command::Controller(controller) => controller.run(&self.common),

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use berth_addr::{Plan, Prefix};
-use berth_nodenet::allocator::{Allocator, Container, ContainerRef, Update};
+use berth_nodenet::allocator::{Allocator, Container, ContainerRef, Registry, Update};
 use berth_nodenet::client::RemoteAllocator;
 use certificates::{Authority, Pair};
 use futures::future::join_all;

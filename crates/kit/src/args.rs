@@ -27,9 +27,9 @@ pub struct LogArgs {
     /// Lines for people, or one JSON object per line; both on stderr
     #[arg(long, env = "BERTH_LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: Format,
-    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_embedded=debug"
-    #[arg(long, env = "BERTH_LOG_LEVEL", value_name = "FILTER", default_value_t, global = true)]
-    pub log_level: Filter,
+    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_embedded=debug" [default: info, or what suits the command]
+    #[arg(long, env = "BERTH_LOG_LEVEL", value_name = "FILTER", global = true)]
+    pub log_level: Option<Filter>,
 }
 
 /// Which cluster to talk to.
@@ -170,7 +170,8 @@ mod tests {
     fn by_default_text_at_info_and_no_metrics() {
         let common = Cli::try_parse_from(["berth"]).unwrap().common;
         assert_eq!(common.logs.log_format, Format::Text);
-        assert_eq!(common.logs.log_level.to_string(), "info");
+        assert_eq!(common.logs.log_level, None);
+        assert_eq!(Filter::default().to_string(), "info");
         assert_eq!(common.metrics_listen, None);
     }
 

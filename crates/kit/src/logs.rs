@@ -22,6 +22,13 @@ impl Default for Filter {
     }
 }
 
+impl Filter {
+    /// Everything from info on; but from this crate, what somebody should do something about.
+    pub fn with_warnings_of(krate: &str) -> Self {
+        Self(format!("{},{krate}=warn", Self::default()))
+    }
+}
+
 impl FromStr for Filter {
     type Err = tracing_subscriber::filter::ParseError;
 

@@ -35,6 +35,13 @@ pub struct Grant {
 /// Where a block is: numbers count within a family.
 type Place = (Family, BlockNumber);
 
+/// A unit that is given under a lease.
+struct Entry {
+    place: Place,
+    offset: u8,
+    id: LeaseId,
+}
+
 #[derive(Debug)]
 pub struct Book {
     subnet: String,
@@ -187,14 +194,17 @@ impl Book {
                 let Some(unit) = supply.pop_front() else {
                     continue;
                 };
-                self.enter(*family, unit, owner, *id);
                 units.extend(self.prefix(*family, unit));
-                entered.push(((*family, unit.block()), *id));
+                entered.push(Entry {
+                    place: (*family, unit.block()),
+                    offset: unit.offset(),
+                    id: *id,
+                });
             }
             units.sort_by_key(|unit| unit.family());
             grant.leases.push(Lease { id: *id, units });
         }
-        self.holdings.enter(owner, entered);
+        self.enter(owner, entered);
         for (family, units) in supply {
             for unit in units {
                 self.put_back(family, unit);
@@ -229,13 +239,12 @@ impl Book {
                 return Err(Refusal { unit: *prefix, error });
             }
         }
-        for (prefix, unit) in &places {
-            self.enter(prefix.family(), *unit, owner, id);
-        }
-        let entered = places
-            .iter()
-            .map(|(prefix, unit)| ((prefix.family(), unit.block()), id));
-        self.holdings.enter(owner, entered);
+        let entered = places.iter().map(|(prefix, unit)| Entry {
+            place: (prefix.family(), unit.block()),
+            offset: unit.offset(),
+            id,
+        });
+        self.enter(owner, entered.collect());
         Ok(())
     }
 
@@ -422,17 +431,26 @@ impl Book {
         }
     }
 
-    /// Writes an owner into the record; the pool has given the unit already, and the caller enters it into the holdings.
-    fn enter(&mut self, family: Family, unit: Unit, owner: &Owner, id: LeaseId) {
-        if let Some(shelf) = self.families.get_mut(&family) {
-            let known = shelf.blocks.entry(unit.block()).or_default();
-            let tenure = Tenure {
-                owner: owner.clone(),
-                lease: id,
+    /// Writes the owner into the records; the pool has given the units already.
+    fn enter(&mut self, owner: &Owner, mut entries: Vec<Entry>) {
+        self.holdings
+            .enter(owner, entries.iter().map(|entry| (entry.place, entry.id)));
+        entries.sort_by_key(|entry| entry.place);
+        for entries in entries.chunk_by(|one, other| one.place == other.place) {
+            let Some((family, number)) = entries.first().map(|entry| entry.place) else {
+                continue;
             };
-            Arc::make_mut(&mut known.record).take(unit.offset(), tenure);
+            let tenure = |entry: &Entry| Tenure {
+                owner: owner.clone(),
+                lease: entry.id,
+            };
+            if let Some(shelf) = self.families.get_mut(&family) {
+                let known = shelf.blocks.entry(number).or_default();
+                let units = entries.iter().map(|entry| (entry.offset, tenure(entry)));
+                Arc::make_mut(&mut known.record).take(units);
+            }
+            self.changed.insert((family, number));
         }
-        self.changed.insert((family, unit.block()));
     }
 
     /// Takes owners out of the record; the caller takes them out of the holdings.
@@ -444,10 +462,7 @@ impl Book {
         let Some(known) = shelf.blocks.get_mut(&number) else {
             return;
         };
-        let record = Arc::make_mut(&mut known.record);
-        for offset in offsets {
-            record.give_back(*offset, now);
-        }
+        Arc::make_mut(&mut known.record).give_back(offsets, now);
         let released = shelf.pool.release_all(number, offsets, now);
         debug_assert!(released.is_ok(), "the pool and the record say the same of every unit");
         self.changed.insert(place);

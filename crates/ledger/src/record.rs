@@ -72,28 +72,35 @@ impl Record {
         at.ok().and_then(|at| self.owned.get(at)).map(|(_, tenure)| tenure)
     }
 
-    /// The unit has an owner from now on, and no rest. Gives the tenure that it replaces, which a ledger never does.
-    pub fn take(&mut self, offset: u8, tenure: Tenure) -> Option<Tenure> {
-        if let Ok(at) = self.released.binary_search_by_key(&offset, |(offset, _)| *offset) {
-            self.released.remove(at);
-        }
-        match self.owned.binary_search_by_key(&offset, |(offset, _)| *offset) {
-            Ok(at) => Some(std::mem::replace(&mut self.owned[at].1, tenure)),
-            Err(at) => {
-                self.owned.insert(at, (offset, tenure));
-                None
+    /// These units have an owner from now on, and no rest. A ledger never takes one that has an owner already; such a tenure would be replaced.
+    pub fn take(&mut self, units: impl IntoIterator<Item = (u8, Tenure)>) {
+        let before = self.owned.len();
+        self.owned.extend(units);
+        let taken: Bitmap = self.owned.iter().skip(before).map(|(offset, _)| *offset).collect();
+        self.released.retain(|(offset, _)| !taken.contains(*offset));
+        // Stable: of two tenures of one unit the later one comes second, and stays.
+        self.owned.sort_by_key(|(offset, _)| *offset);
+        self.owned.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            if same {
+                std::mem::swap(later, first);
             }
-        }
+            same
+        });
     }
 
-    /// The unit rests from now on. `None` when nobody owned it, and then nothing changes.
-    pub fn give_back(&mut self, offset: u8, now: u64) -> Option<Tenure> {
-        let at = self.owned.binary_search_by_key(&offset, |(offset, _)| *offset).ok()?;
-        let (_, tenure) = self.owned.remove(at);
-        if let Err(at) = self.released.binary_search_by_key(&offset, |(offset, _)| *offset) {
-            self.released.insert(at, (offset, now));
-        }
-        Some(tenure)
+    /// These units rest from now on. Those that nobody owned stay as they are.
+    pub fn give_back(&mut self, offsets: &[u8], now: u64) {
+        let offsets: Bitmap = offsets.iter().copied().collect();
+        let released = &mut self.released;
+        self.owned.retain(|(offset, _)| {
+            let leaves = offsets.contains(*offset);
+            if leaves {
+                released.push((*offset, now));
+            }
+            !leaves
+        });
+        released.sort_by_key(|(offset, _)| *offset);
     }
 
     /// Forgets rests that are over, so that a record does not grow with all that was ever released.
@@ -124,13 +131,16 @@ mod tests {
     #[test]
     fn a_unit_is_owned_or_released_but_never_both() {
         let mut record = Record::default();
-        assert_eq!(record.take(7, tenure("a")), None);
-        assert_eq!(record.give_back(7, 100), Some(tenure("a")));
-        assert_eq!(record.give_back(7, 200), None);
+        record.take([(9, tenure("z")), (7, tenure("a"))]);
+        record.give_back(&[7, 8], 100);
+        record.give_back(&[7], 200);
         assert_eq!(record.released().collect::<Vec<_>>(), [(7, 100)]);
-        assert_eq!(record.take(7, tenure("b")), None);
+        record.take([(7, tenure("b"))]);
         assert_eq!(record.released().count(), 0);
+        assert_eq!(record.owned().map(|(offset, _)| offset).collect::<Vec<_>>(), [7, 9]);
         assert_eq!(record.tenure(7), Some(&tenure("b")));
+        record.take([(7, tenure("c"))]);
+        assert_eq!((record.tenure(7), record.owned().count()), (Some(&tenure("c")), 2));
     }
 
     #[test]

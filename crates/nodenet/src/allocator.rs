@@ -5,6 +5,7 @@
 //! that is sent again, or again after a crash, finds what it made and leases nothing twice.
 
 pub mod local;
+mod registry;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ use berth_ledger::{Kind, Lease, LeaseId, LedgerError, NotAnOwner, Owner};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+pub use registry::{Registry, Removal};
 
 /// Whose container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -105,7 +108,13 @@ pub enum AllocatorError {
     NotAnOwner(#[from] NotAnOwner),
     #[error(transparent)]
     Ledger(LedgerError),
-    /// Of an allocator in another process: it can't be reached, or it refuses this client.
+    /// Of an allocator in another process: it is not this client's cluster that may ask for it.
+    #[error("allocator {address}: {why}")]
+    WrongCluster { address: String, why: String },
+    /// Of an allocator in another process: what is asked for can't be, whoever asks.
+    #[error("allocator {address}: {why}")]
+    Invalid { address: String, why: String },
+    /// Of an allocator in another process: it can't be reached, or not now.
     #[error("allocator {address}: {why}")]
     Service { address: String, why: String },
 }
@@ -127,6 +136,8 @@ impl AllocatorError {
             Self::NoSubnet { .. } => "no-subnet",
             Self::NotAnOwner(_) => "bad-name",
             Self::Ledger(_) => "ledger",
+            Self::WrongCluster { .. } => "wrong-cluster",
+            Self::Invalid { .. } => "invalid",
             Self::Service { .. } => "service",
         }
     }
@@ -135,7 +146,7 @@ impl AllocatorError {
 type Answer<'a, T> = BoxFuture<'a, Result<T, AllocatorError>>;
 
 /// Two sides: over a ledger in this process ([`local::LocalAllocator`]), and a service with its client.
-pub trait Allocator: Send + Sync + std::fmt::Debug + 'static {
+pub trait Allocator: Registry {
     /// The container, made if there is none: with an address of its own and none for pods. What it has is kept.
     fn create<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Container>;
 

@@ -3,13 +3,12 @@
 
 mod call;
 mod failure;
+mod refusal;
+mod registry;
 
 use std::path::Path;
-use std::time::Duration;
 
-use berth_addr::Plan;
-use berth_api::allocator::{Freed, Reason, SubnetPlan, SubnetReport};
-use berth_ledger::PlanError;
+use berth_api::allocator::{Freed, Reason, SubnetReport};
 use futures::future::{BoxFuture, FutureExt};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -53,25 +52,6 @@ impl RemoteAllocator {
         self.caller.cluster()
     }
 
-    /// Makes a subnet known to the service, or changes it. As [`berth_ledger::Ledger::set_subnet`]: refused when it overlaps another one, or
-    /// when an owned unit would fall out; then nothing has changed.
-    pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), AllocatorError> {
-        // What is wrong by itself is said here, in full.
-        plan.layouts()
-            .map_err(|error| AllocatorError::Ledger(PlanError::from(error).into()))?;
-        let body = SubnetPlan::new(plan, reuse_delay);
-        let set = self.caller.send(Method::PUT, &self.subnet(name), Some(&body)).await;
-        set.map_err(|failure| self.error(failure, name))
-    }
-
-    /// Forgets a subnet. Refused while somebody owns a part of it.
-    pub async fn remove_subnet(&self, name: &str) -> Result<(), AllocatorError> {
-        match self.caller.send(Method::DELETE, &self.subnet(name), None::<&()>).await {
-            Err(failure) if failure.is(&Reason::NoSubnet) => Ok(()),
-            removed => removed.map_err(|failure| self.error(failure, name)),
-        }
-    }
-
     fn subnet(&self, name: &str) -> String {
         format!("{}/subnets/{}", self.network, escaped(name))
     }
@@ -110,7 +90,7 @@ impl RemoteAllocator {
         let path = self.container(subnet, container)?;
         match self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await {
             Ok(found) => Ok(Some(found)),
-            Err(failure) if failure.is(&Reason::NoContainer) => Ok(None),
+            Err(failure) if failure.reason() == Some(&Reason::NoContainer) => Ok(None),
             Err(failure) => Err(self.error(failure, subnet)),
         }
     }

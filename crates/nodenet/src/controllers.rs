@@ -27,7 +27,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use crate::allocator::Allocator;
 
@@ -46,8 +46,7 @@ const LAST_EVENTS: Duration = Duration::from_millis(500);
 pub struct Options {
     pub client: Client,
     pub allocator: Arc<dyn Allocator>,
-    /// The one under the allocator. `None` where that is a service: then Subnets are made known to it by others, and podCIDRs and reclaim
-    /// are on its side.
+    /// The one under the allocator, for podCIDRs. `None` where that is a service: it gives none.
     pub ledger: Option<Ledger>,
     /// In the names of owners. It must stay the same, and be another one for every cluster that shares a ledger.
     pub cluster: String,
@@ -85,7 +84,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     let stop = options.stop.child_token();
     let _ended = stop.clone().drop_guard();
     let names = options.controllers.iter().map(|controller| controller.name());
-    info!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
+    debug!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
     let random = match options.seed {
         Some(seed) => StdRng::seed_from_u64(seed),
         None => StdRng::from_rng(&mut rand::rng()),

@@ -21,7 +21,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use berth_kit::metrics::Metrics;
-use berth_ledger::{Ledger, Outlook};
+use berth_ledger::Ledger;
 use http::StatusCode;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -149,7 +149,9 @@ fn router(shared: &Arc<Shared>) -> Router {
         .delete(containers::delete);
     let metrics = shared.metrics.clone();
     Router::new()
+        .route("/networks/{network}/subnets", get(subnets::list))
         .route("/networks/{network}/subnets/{subnet}", subnet)
+        .route("/networks/{network}/subnets/{subnet}/owners", get(subnets::owners))
         .route(
             "/networks/{network}/subnets/{subnet}/utilization",
             get(subnets::utilization),
@@ -187,7 +189,8 @@ impl Shared {
         }
     }
 
-    fn freed(&self, outlook: &Outlook) -> u64 {
-        self.began.saturating_add(outlook.freed)
+    /// What the ledger counts from its start, as callers see it.
+    fn freed(&self, count: u64) -> u64 {
+        self.began.saturating_add(count)
     }
 }

@@ -1,4 +1,5 @@
-//! Makes Subnets known to the ledger, and says in their status how full they are and what is wrong with them.
+//! Makes Subnets known to the registry (a ledger in this process, or a service), and says in their status how full they are and what is wrong with
+//! them.
 //!
 //! A Subnet that others overlap, or that can't be laid out, is refused with the field and the fix; the others do not notice. One that was good
 //! and was changed to something that can't be, goes on as it was. One that is deleted stays until nobody owns anything in it: until then
@@ -14,5 +15,5 @@ mod write;
 pub(crate) use apply::Subnets;
 pub use facts::Facts;
 
-/// On a Subnet from before the ledger knows it until nothing in it is owned.
+/// On a Subnet from before the registry knows it until nothing in it is owned.
 pub const FINALIZER: &str = "berth.dev/subnet";

@@ -17,7 +17,7 @@ use berth_addr::Plan;
 use berth_kit::metrics::Metrics;
 use berth_ledger::store::{EtcdDocument, EtcdStore};
 use berth_ledger::{Clock, Ledger, LedgerError, LedgerMetrics};
-use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Update};
+use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Update};
 use berth_nodenet::client::RemoteAllocator;
 use berth_nodenet::service::{self, Limits, PlanDocument, Service, plan};
 use berth_testbed::{Cluster, logs_of};

@@ -36,6 +36,6 @@ pub use init::is_root;
 pub use node::network::{Network, Seat};
 pub use node::{MOST_NODES, Node};
 pub use process::Process;
-pub use programs::Programs;
+pub use programs::{Programs, peers};
 pub use registry::{Entry, Record, Registry};
 pub use shared::{control_plane, logs_of};

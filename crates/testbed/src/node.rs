@@ -6,14 +6,17 @@ mod containerd;
 mod kubelet;
 pub mod network;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::component::Component;
 use crate::control_plane::ControlPlane;
@@ -120,6 +123,20 @@ impl Node {
     /// Runs a program on the node.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         command(&self.groups, &self.init, program)
+    }
+
+    /// Does something with the node's network: what it binds or connects there stays there, whoever uses it then.
+    pub fn on_network<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let path = format!("/proc/{}/ns/net", self.init.pid());
+        let namespace = File::open(&path).with_context(|| format!("opening {path}"))?;
+        // A thread's network is its own, and this one ends with the work.
+        let there = || -> Result<T> {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .with_context(|| format!("entering the network of {}", self.seat.node))?;
+            work()
+        };
+        let done = std::thread::scope(|scope| scope.spawn(there).join());
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Runs a program on the node until it or the cluster ends; its output is with the other logs.

@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use berth_api::names::{NAMESPACE, field_manager};
+use berth_api::names::NAMESPACE;
 use berth_api::{AddressBlock, NodeNetworkConfig, Subnet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::server::{Send, Server};
-
-const APPLY: &str = "application/apply-patch+yaml";
-const MERGE: &str = "application/merge-patch+json";
+use crate::server::{Send, Server, VERSION};
 
 /// For each node its Node, its config and that one's status; and of the other objects as many writes as there were.
 pub struct Script {
@@ -40,40 +37,34 @@ impl Script {
     pub async fn play(&self, server: &Server) {
         let (nodes, configs) = (Arc::from("/api/v1/nodes"), path::<NodeNetworkConfig>());
         let of_node = |(node, config): &(String, NodeNetworkConfig)| {
-            let status = format!(
-                "{configs}/{}/status?fieldManager={}&force=true",
-                config.name_any(),
-                field_manager::NNC
-            );
+            let status = format!("{configs}/{}/status", config.name_any());
             [
                 Send::post(&nodes, node.clone()),
-                Send::post(&configs, config_body(config)),
-                Send::patch(status, APPLY, status_body(config)),
+                Send::post(&configs, without_status(config)),
+                Send::put(status, with_status(config)),
             ]
         };
         server.send_all(self.nodes.iter().map(of_node).collect()).await;
-        server.send_all(self.others()).await;
+        let blocks = self.blocks.iter().map(half_full).collect::<Vec<_>>();
+        server.create_all(&path::<AddressBlock>(), blocks.clone()).await;
+        server.send_all(self.others(&blocks)).await;
     }
 
-    /// Blocks are written half full, as they are on average; where there are none it is the Subnet that is written.
-    fn others(&self) -> Vec<[Send; 1]> {
-        let blocks = path::<AddressBlock>();
-        let bodies: Vec<String> = self.blocks.iter().map(block_body).collect();
-        let write = |n: usize| match bodies.get(n) {
-            Some(body) => Send::post(&blocks, body.clone()),
-            None if bodies.is_empty() => {
-                let mark = json!({"metadata": {"annotations": {"mark": n.to_string()}}});
-                Send::patch(format!("{}/pods", path::<Subnet>()), MERGE, mark.to_string())
+    /// Where there are no blocks it is the Subnet that is written.
+    fn others(&self, blocks: &[String]) -> Vec<[Send; 1]> {
+        let write = |n: usize| {
+            let mark = json!({"mark": n.to_string()});
+            if blocks.is_empty() {
+                let body = json!({"metadata": {"annotations": mark}});
+                return Send::patch(format!("{}/pods", path::<Subnet>()), body.to_string());
             }
-            None => {
-                let at = n % bodies.len();
-                let name = self.blocks[at].name_any();
-                let mut body: Value = serde_json::from_str(&bodies[at]).unwrap();
-                body["metadata"]["annotations"] = json!({"mark": n.to_string()});
-                Send::patch(format!("{blocks}/{name}"), MERGE, body.to_string())
-            }
+            let at = n % blocks.len();
+            let mut body: Value = serde_json::from_str(&blocks[at]).unwrap();
+            body["metadata"]["annotations"] = mark;
+            let name = self.blocks[at].name_any();
+            Send::patch(format!("{}/{name}", path::<AddressBlock>()), body.to_string())
         };
-        (0..self.others).map(|n| [write(n)]).collect()
+        (blocks.len()..self.others).map(|n| [write(n)]).collect()
     }
 }
 
@@ -82,24 +73,22 @@ fn path<K: Resource<DynamicType = ()>>() -> Arc<str> {
     K::url_path(&(), namespaced.then_some(NAMESPACE)).into()
 }
 
-fn config_body(config: &NodeNetworkConfig) -> String {
+fn without_status(config: &NodeNetworkConfig) -> String {
     let mut config = config.clone();
     config.status = None;
     config.metadata = as_sent(config.metadata);
     serde_json::to_string(&config).unwrap()
 }
 
-fn status_body(config: &NodeNetworkConfig) -> String {
-    let body = json!({
-        "apiVersion": NodeNetworkConfig::api_version(&()),
-        "kind": NodeNetworkConfig::kind(&()),
-        "metadata": {"name": config.name_any()},
-        "status": config.status,
-    });
-    body.to_string()
+fn with_status(config: &NodeNetworkConfig) -> String {
+    let mut config = config.clone();
+    config.metadata = as_sent(config.metadata);
+    config.metadata.resource_version = Some(VERSION.to_owned());
+    serde_json::to_string(&config).unwrap()
 }
 
-fn block_body(block: &AddressBlock) -> String {
+/// As a block is on average when it is written.
+fn half_full(block: &AddressBlock) -> String {
     let mut block = block.clone();
     let mut keep = false;
     block.spec.owned.retain(|_, _| {

@@ -55,7 +55,6 @@ struct Joined {
 async fn join(store: Store, figures: &mut Figures) -> Joined {
     let label = store.label();
     let server = Server::start().await;
-    server.create_subnet().await;
     let controller = Controller::start(&server, store).await;
     let before = Writes::of(&server).await;
     let start = Instant::now();
@@ -94,7 +93,6 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
 /// On a fresh server: the second would find the first one's objects in its way.
 async fn replay(script: &Script) -> f64 {
     let server = Server::start().await;
-    server.create_subnet().await;
     let start = Instant::now();
     script.play(&server).await;
     script.writes() as f64 / start.elapsed().as_secs_f64()

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::{NodeNetworkConfig, names};
-use berth_e2e::{Scene, Seen, wait_for};
+use berth_e2e::{Scene, install};
 use berth_testbed::{Builder, Storage};
 use http::Request;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
@@ -28,42 +28,15 @@ impl Server {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         let client = |_| Client::try_from(config.clone()).unwrap();
-        let server = Self {
+        install(&scene, &json!({"cidrs": ["10.64.0.0/16"]})).await.unwrap();
+        Self {
             scene,
             clients: (0..CLIENTS).map(client).collect(),
-        };
-        server.create_crds().await;
-        server
+        }
     }
 
     pub fn client(&self) -> &Client {
         &self.scene.client
-    }
-
-    async fn create_crds(&self) {
-        let api = Api::all(self.client().clone());
-        for crd in berth_api::crds::all() {
-            api.create(&PostParams::default(), &crd).await.unwrap();
-        }
-    }
-
-    pub async fn create_subnet(&self) {
-        let subnet = json!({
-            "apiVersion": "berth.dev/v1alpha1",
-            "kind": "Subnet",
-            "metadata": {"name": "pods"},
-            "spec": {"cidrs": ["10.64.0.0/16"]},
-        });
-        let subnet: berth_api::Subnet = serde_json::from_value(subnet).unwrap();
-        let api = Api::all(self.client().clone());
-        // A kind is served a moment after its definition was created.
-        let created = wait_for(&self.scene, "the Subnet is created", async || {
-            match api.create(&PostParams::default(), &subnet).await {
-                Ok(_) => Ok(Seen::There),
-                Err(error) => Ok(Seen::NotYet(error.to_string())),
-            }
-        });
-        created.await.unwrap();
     }
 
     pub async fn configs(&self) -> Vec<NodeNetworkConfig> {
@@ -77,16 +50,17 @@ impl Server {
         self.send_all(requests.collect()).await;
     }
 
-    /// Each client takes the next group when it is done with its last one, and sends it in order. Answers are read, but not parsed: the
-    /// client costs as little as a client can.
+    /// Each client takes the next group when it is done with its last one, and sends it in order. Of an answer no more is parsed than the next
+    /// request needs: the client costs as little as a client can.
     pub async fn send_all<const N: usize>(&self, groups: Vec<[Send; N]>) {
         let (groups, next) = (Arc::new(groups), Arc::new(AtomicUsize::new(0)));
         let each = self.clients.iter().map(|client| {
             let (client, groups, next) = (client.clone(), Arc::clone(&groups), Arc::clone(&next));
             tokio::spawn(async move {
                 while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut answer = String::new();
                     for send in group {
-                        client.request_text(send.request()).await.unwrap();
+                        answer = client.request_text(send.request(&answer)).await.unwrap();
                     }
                 }
             })
@@ -105,28 +79,43 @@ pub struct Send {
     body: String,
 }
 
+/// Stands in a body for the resourceVersion of the answer before.
+pub const VERSION: &str = "RESOURCE-VERSION";
+
 impl Send {
     pub fn post(path: &Arc<str>, body: String) -> Self {
-        Self {
-            method: "POST",
-            path: Arc::clone(path),
-            kind: "application/json",
-            body,
-        }
+        Self::new("POST", Arc::clone(path), "application/json", body)
     }
 
-    pub fn patch(path: String, kind: &'static str, body: String) -> Self {
+    pub fn put(path: String, body: String) -> Self {
+        Self::new("PUT", path.into(), "application/json", body)
+    }
+
+    pub fn patch(path: String, body: String) -> Self {
+        Self::new("PATCH", path.into(), "application/merge-patch+json", body)
+    }
+
+    fn new(method: &'static str, path: Arc<str>, kind: &'static str, body: String) -> Self {
         Self {
-            method: "PATCH",
-            path: path.into(),
+            method,
+            path,
             kind,
             body,
         }
     }
 
-    fn request(&self) -> Request<Vec<u8>> {
+    fn request(&self, before: &str) -> Request<Vec<u8>> {
+        let body = match version(before) {
+            Some(version) => self.body.replacen(VERSION, version, 1),
+            None => self.body.clone(),
+        };
         let request = Request::builder().method(self.method).uri(&*self.path);
         let request = request.header("content-type", self.kind);
-        request.body(self.body.clone().into_bytes()).unwrap()
+        request.body(body.into_bytes()).unwrap()
     }
+}
+
+fn version(answer: &str) -> Option<&str> {
+    let (_, rest) = answer.split_once("\"resourceVersion\":\"")?;
+    rest.split_once('"').map(|(version, _)| version)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages};
+use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages, peers};
 
 /// Why this machine can't have it, in one line.
 pub fn obstacle() -> Option<String> {
@@ -19,6 +19,7 @@ pub fn obstacle() -> Option<String> {
 pub fn set_up() -> Result<()> {
     let say = |line: &str| println!("{line}");
     Programs::find_or_build(&say)?;
+    peers::build(&say)?;
     packages::install(&say)
 }
 

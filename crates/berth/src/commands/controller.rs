@@ -1,7 +1,8 @@
 //! `berth controller`: what keeps Subnets, NodeNetworkConfigs and the ledger in step, in a cluster.
 
+mod source;
+
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -13,16 +14,14 @@ use berth_kit::lease::{ElectionMetrics, LeaderElection};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
-use berth_ledger::store::Store;
-use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_nodenet::allocator::local::LocalAllocator;
+use berth_ledger::{Clock, LedgerMetrics};
 use berth_nodenet::controllers::{self, Controller as Name, ControllerMetrics, DEFAULT_GRACE, Options};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::store::{EtcdArgs, StoreChoice};
+use source::{Source, SourceArgs};
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(5);
@@ -39,12 +38,9 @@ pub struct Controller {
     /// Work only while this process holds the Lease; without it, run one process
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     leader_elect: bool,
-    /// Where the ledger is kept: kubernetes, redb=PATH or etcd=URL[,URL]
-    #[arg(long, env = "BERTH_STORE", default_value = "kubernetes")]
-    store: StoreChoice,
     #[command(flatten)]
-    etcd: EtcdArgs,
-    /// This cluster's name in the ledger; must never change [default: the UID of the namespace kube-system]
+    source: SourceArgs,
+    /// This cluster's name in the ledger; must never change [default: that in --allocator-cert, else the UID of the namespace kube-system]
     #[arg(long, env = "BERTH_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
 }
@@ -57,10 +53,17 @@ impl Controller {
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
         let chosen = chosen(&self.controllers)?;
+        let source = self.source.choose()?;
+        ensure!(
+            !(source.is_service() && chosen.contains(&Name::NodeIpam)),
+            "--controllers {}: the service of --allocator gives no podCIDRs: leave it out, or use --store instead of --allocator",
+            Name::NodeIpam
+        );
+        let cluster = source.cluster(self.cluster_name.as_deref())?;
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let client = common.cluster.client().await?;
-        let cluster = match &self.cluster_name {
-            Some(name) => name.clone(),
+        let cluster = match cluster {
+            Some(name) => name,
             None => uid_of_cluster(client.clone()).await?,
         };
         let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
@@ -71,11 +74,11 @@ impl Controller {
             let admin = Admin::bind(address, metrics.clone(), readiness).await?;
             tasks.spawn("metrics", admin.serve(tasks.stopping()));
         }
-        let store = self.store.open(&self.etcd, Some(&client)).await?;
-        info!(cluster, store = %self.store, "started");
+        let source = source.open(&client).await?;
+        info!(cluster, source = source.shown(), "started");
         let work = Work {
             client,
-            store,
+            source,
             cluster,
             chosen,
             controllers: controller_metrics(&metrics),
@@ -104,7 +107,7 @@ pub fn controller_metrics(metrics: &Metrics) -> ControllerMetrics {
 #[derive(Clone)]
 struct Work {
     client: Client,
-    store: Arc<dyn Store>,
+    source: Source,
     cluster: String,
     chosen: BTreeSet<Name>,
     controllers: ControllerMetrics,
@@ -112,14 +115,13 @@ struct Work {
 }
 
 impl Work {
-    /// With a ledger of its own: what an earlier term knew may be old.
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
-        let ledger = Ledger::new(self.store, clock, self.ledger);
+        let (allocator, ledger) = self.source.allocator(clock, self.ledger);
         let options = Options {
             client: self.client,
-            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger),
+            allocator,
+            ledger,
             cluster: self.cluster,
             controllers: self.chosen,
             clock,

@@ -1,6 +1,7 @@
 //! Where each owner has units, and under which leases it may have some: so that a request looks only into blocks that can hold its answer.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Place;
 use crate::owner::Owner;
@@ -16,7 +17,27 @@ pub(super) struct Holdings {
 struct Held {
     places: BTreeMap<Place, u32>,
     /// By a part of the id that is small: a million of them must fit. Two ids may share it, so it says "perhaps" and "no", never "yes".
-    leases: HashMap<u32, u32>,
+    leases: HashMap<u32, u32, BuildHasherDefault<AsItIs>>,
+}
+
+/// Marks come from hashes: to hash them again would gain nothing. Spread over all bits, as a map looks at the highest first.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, mark: u32) {
+        self.0 = (self.0 ^ u64::from(mark)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 impl Holdings {

@@ -1,11 +1,19 @@
 //! The allocator in this process, over a ledger.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
-use berth_ledger::{Lease, LeaseId, Ledger, LedgerError};
+use berth_addr::{Plan, Prefix};
+use berth_ledger::{Lease, LeaseId, Ledger, LedgerError, Owner};
 use uuid::Uuid;
 
-use super::{Allocator, AllocatorError, Answer, Container, ContainerRef, Secondary, Update, Utilization};
+use super::{
+    Allocator, AllocatorError, Answer, Container, ContainerRef, Registry, Removal, Secondary, Update, Utilization,
+};
+
+/// For a count that is new.
+const COUNT: Duration = Duration::from_millis(20);
 
 /// Two requests for one container must not run at once in one process: they would count from the same number and lease twice as many. That
 /// would be too many addresses for one node, never one address for two. Callers keep requests of one node in order, as the work queue does.
@@ -74,6 +82,31 @@ impl LocalAllocator {
         };
         self.container(subnet, container, short).await
     }
+
+    /// Having been asked for anything, the ledger counts anew: rests end without anybody telling. While it writes it does not answer, and
+    /// then what it counted before must do.
+    async fn count_anew(&self, subnet: &str) {
+        if let Some(any) = Prefix::around(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32) {
+            drop(tokio::time::timeout(COUNT, self.ledger.owner_of(subnet, any)).await);
+        }
+    }
+
+    async fn remove(&self, subnet: &str) -> Result<Removal, AllocatorError> {
+        let owners = async {
+            // What others have leased is in use, too.
+            self.ledger.refresh(subnet).await?;
+            self.ledger.owners(subnet).await
+        };
+        match owners.await {
+            // It has given nothing.
+            Err(LedgerError::NoSubnet { .. }) => return Ok(Removal::Removed),
+            Ok(owners) if owners.is_empty() => {}
+            Ok(owners) => return Ok(Removal::InUse { owners: owners.len() }),
+            Err(error) => return Err(error.into()),
+        }
+        self.ledger.remove_subnet(subnet).await;
+        Ok(Removal::Removed)
+    }
 }
 
 /// The leases to ask for. Those of an earlier attempt of the same request are among them: they are there, or are to be there.
@@ -84,6 +117,47 @@ fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
     let needed = count.saturating_sub(others);
     // All that are held of this request first: a part of an earlier attempt may have been given back since.
     names.into_iter().take(needed).collect()
+}
+
+impl Registry for LocalAllocator {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn subnets(&self) -> Answer<'_, Vec<String>> {
+        Box::pin(async { Ok(self.ledger.subnets().await) })
+    }
+
+    fn set_subnet<'a>(&'a self, subnet: &'a str, plan: &'a Plan, reuse_delay: Duration) -> Answer<'a, ()> {
+        Box::pin(async move { Ok(self.ledger.set_subnet(subnet, plan, reuse_delay).await?) })
+    }
+
+    fn remove_subnet<'a>(&'a self, subnet: &'a str) -> Answer<'a, Removal> {
+        Box::pin(self.remove(subnet))
+    }
+
+    fn owners<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, Vec<Owner>> {
+        Box::pin(async move {
+            let mut owners = self.ledger.owners(subnet).await?;
+            owners.retain(|owner| owner.cluster() == cluster);
+            Ok(owners)
+        })
+    }
+
+    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, usize> {
+        Box::pin(async move {
+            let back = self.ledger.release(subnet, owner, None).await?;
+            Ok(back.iter().map(|lease| lease.units.len()).sum())
+        })
+    }
+
+    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
+            let other = outlook.wait_for(|outlook| outlook.counts != seen.families || outlook.freed != seen.freed);
+            other.await.map(drop).map_err(|_| none(subnet))
+        })
+    }
 }
 
 impl Allocator for LocalAllocator {
@@ -114,6 +188,7 @@ impl Allocator for LocalAllocator {
 
     fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization> {
         Box::pin(async move {
+            self.count_anew(subnet).await;
             let outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
             let outlook = outlook.borrow().clone();
             Ok(Utilization {

@@ -1,6 +1,7 @@
 //! One call: sent, sent again when there was no answer, and read.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::backoff::{Backoff, Exponential};
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tracing::debug;
 
 use super::failure::Failure;
+use super::refusal;
 use crate::certificate::{self, CertificateError};
 
 /// For an answer. The service gives up a little earlier, and says so.
@@ -56,6 +58,7 @@ pub struct Caller {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// `https://HOST:PORT`
     base: String,
+    tls: Arc<ClientConfig>,
     certificate: PathBuf,
     ca: PathBuf,
     cluster: String,
@@ -80,7 +83,7 @@ impl Caller {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
+            .with_tls_config(config.clone())
             .https_only()
             .enable_all_versions()
             .wrap_connector(tcp);
@@ -93,6 +96,7 @@ impl Caller {
         Ok(Self {
             http,
             base: base.to_owned(),
+            tls: Arc::new(config),
             certificate: certificate.to_owned(),
             ca: ca.to_owned(),
             cluster,
@@ -153,6 +157,7 @@ impl Caller {
             let failure = match self.once(request, patience).await {
                 Ok((status, answer)) if status.is_success() => return Ok(answer),
                 Ok((status, answer)) => Failure::read(status, &answer),
+                Err(closed @ Failure::Closed { .. }) => self.explained(closed, &uri).await,
                 Err(failure) => failure,
             };
             if attempt == ATTEMPTS || !failure.passes() {
@@ -177,6 +182,14 @@ impl Caller {
             why: format!("did not answer within {patience:?}"),
         };
         tokio::time::timeout(patience, asking).await.map_err(late)?
+    }
+
+    async fn explained(&self, closed: Failure, uri: &Uri) -> Failure {
+        let heard = refusal::heard(uri, Arc::clone(&self.tls)).await;
+        match heard.map(|error| self.broken(&error)) {
+            Some(untrusted @ Failure::Untrusted { .. }) => untrusted,
+            _ => closed,
+        }
     }
 
     fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Failure {

@@ -16,6 +16,8 @@ pub enum Failure {
     Refused { status: StatusCode, problem: Problem },
     /// There was no answer, or not one of the service's.
     Unanswered { why: String },
+    /// The connection ended, and nobody said why.
+    Closed { why: String },
     /// The service does not take our certificate, or we do not take its.
     Untrusted { why: String },
 }
@@ -35,9 +37,13 @@ impl Failure {
     /// that can come as any kind of failure; the alert is found by its name.
     pub fn of_connection(error: &(dyn Error + 'static), certificate: &Path, cluster: &str, ca: &Path) -> Self {
         let mut whys = Vec::new();
+        let mut closed = false;
         let mut next = Some(error);
         while let Some(error) = next {
             whys.push(error.to_string());
+            let hyper = error.downcast_ref::<hyper::Error>();
+            closed |=
+                hyper.is_some_and(|hyper| hyper.is_closed() || hyper.is_canceled() || hyper.is_incomplete_message());
             next = error.source();
         }
         let text = whys.join(": ");
@@ -59,13 +65,16 @@ impl Failure {
         }
         // The last one is the cause, the others say through what it came.
         let why = whys.pop().unwrap_or_default();
-        Self::Unanswered { why }
+        match closed {
+            true => Self::Closed { why },
+            false => Self::Unanswered { why },
+        }
     }
 
     /// Whether it may go better the next time.
     pub fn passes(&self) -> bool {
         match self {
-            Self::Unanswered { .. } => true,
+            Self::Unanswered { .. } | Self::Closed { .. } => true,
             Self::Untrusted { .. } => false,
             Self::Refused { status, .. } => matches!(
                 *status,
@@ -78,8 +87,12 @@ impl Failure {
         }
     }
 
-    pub fn is(&self, reason: &Reason) -> bool {
-        matches!(self, Self::Refused { problem, .. } if problem.reason == *reason)
+    /// Why the service has said no, if it has.
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::Refused { problem, .. } => Some(&problem.reason),
+            Self::Unanswered { .. } | Self::Closed { .. } | Self::Untrusted { .. } => None,
+        }
     }
 
     /// The same error that an allocator in this process gives, where there is one.
@@ -87,20 +100,20 @@ impl Failure {
         let subnet = subnet.to_owned();
         let problem = match self {
             Self::Refused { problem, .. } => problem,
-            Self::Unanswered { why } | Self::Untrusted { why } => {
+            Self::Unanswered { why } | Self::Closed { why } | Self::Untrusted { why } => {
                 let address = address.to_owned();
                 return AllocatorError::Service { address, why };
             }
         };
+        let (address, why) = (address.to_owned(), problem.error);
         match problem.reason {
             Reason::SubnetFull => AllocatorError::SubnetFull { subnet },
             Reason::NoSubnet => AllocatorError::NoSubnet { subnet },
             Reason::Overlap { other, range } => AllocatorError::Ledger(LedgerError::Overlap { subnet, other, range }),
             Reason::InUse { unit } => AllocatorError::Ledger(LedgerError::Plan(PlanError::InUse(InUse { unit }))),
-            _ => AllocatorError::Service {
-                address: address.to_owned(),
-                why: problem.error,
-            },
+            Reason::WrongCluster => AllocatorError::WrongCluster { address, why },
+            Reason::Invalid => AllocatorError::Invalid { address, why },
+            _ => AllocatorError::Service { address, why },
         }
     }
 }

@@ -53,9 +53,9 @@ impl Parts {
         of_nodes.into_iter().any(|controller| self.context.runs(controller))
     }
 
-    /// Also without the subnet controller: the ledger of this process must know them.
+    /// Also without the subnet controller: a ledger of this process must know them. A service does.
     fn work_on_subnets(&self) -> bool {
-        self.context.runs(Controller::Subnet) || (self.work_on_nodes() && self.context.ledger.is_some())
+        self.context.runs(Controller::Subnet) || (self.work_on_nodes() && !self.context.allocator.is_shared())
     }
 
     /// One watch for all.

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_ledger::{Ledger, Owner};
+use berth_ledger::Owner;
 use kube::Resource;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::decide::{Place, Suspects, is_gone, is_of_node};
-use crate::controllers::{Controller, Failure, Nodes};
+use crate::allocator::AllocatorError;
+use crate::controllers::{Context, Controller, Failure, Nodes};
 use crate::nnc;
 
-/// How often the ledger is searched, if nobody's grace period ends before.
+/// How often owners are searched, if nobody's grace period ends before.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 
 pub(crate) struct Reclaim {
@@ -31,12 +32,8 @@ impl Reclaim {
     }
 
     pub async fn run(mut self) {
-        let Some(ledger) = self.nodes.context.ledger.clone() else {
-            warn!("without a ledger nothing can be reclaimed: it is on the side of the allocator");
-            return;
-        };
         loop {
-            let looked = self.look(&ledger).await;
+            let looked = self.look().await;
             let category = looked.as_ref().err().map_or("ok", Failure::category);
             self.nodes.context.metrics.reconciled(Controller::Reclaim, category);
             if let Err(failure) = looked {
@@ -47,17 +44,23 @@ impl Reclaim {
         }
     }
 
-    async fn look(&mut self, ledger: &Ledger) -> Result<(), Failure> {
+    async fn look(&mut self) -> Result<(), Failure> {
+        let Context { allocator, cluster, .. } = &self.nodes.context;
         let mut gone = BTreeSet::new();
-        for subnet in ledger.subnets().await {
-            for owner in ledger.owners(&subnet).await? {
-                if is_of_node(&owner, &self.nodes.context.cluster) && self.looks_gone(&owner) {
+        for subnet in allocator.subnets().await? {
+            let owners = match allocator.owners(&subnet, cluster).await {
+                // It went just now, and with it all that was owned.
+                Err(AllocatorError::NoSubnet { .. }) => continue,
+                owners => owners?,
+            };
+            for owner in owners {
+                if is_of_node(&owner, cluster) && self.looks_gone(&owner) {
                     gone.insert((subnet.clone(), owner));
                 }
             }
         }
         for place in self.suspects.observe(gone, self.grace, Instant::now()) {
-            self.reclaim(ledger, place).await?;
+            self.reclaim(place).await?;
         }
         Ok(())
     }
@@ -75,7 +78,7 @@ impl Reclaim {
     }
 
     /// By what the API server says at this moment. A Node with this UID can't come back after that, and without a Node no config gets its container.
-    async fn reclaim(&self, ledger: &Ledger, (subnet, owner): Place) -> Result<(), Failure> {
+    async fn reclaim(&self, (subnet, owner): Place) -> Result<(), Failure> {
         let context = &self.nodes.context;
         let node = context.nodes().get_opt(owner.name()).await?;
         let config = context.configs().get_opt(owner.name()).await?;
@@ -84,8 +87,7 @@ impl Reclaim {
         if !is_gone(&owner, &self.container(&owner), node.as_deref(), config.as_ref()) {
             return Ok(());
         }
-        let back = ledger.release(&subnet, &owner, None).await?;
-        let count: usize = back.iter().map(|lease| lease.units.len()).sum();
+        let count = context.allocator.take_back(&subnet, &owner).await?;
         if count == 0 {
             return Ok(());
         }

@@ -169,6 +169,10 @@ impl Plans {
         self.known.read().await.subnets.get(name).cloned()
     }
 
+    pub async fn names(&self) -> Vec<SubnetName> {
+        self.known.read().await.subnets.keys().cloned().collect()
+    }
+
     /// Makes a subnet known or changes it, by the rules of [`Ledger::set_subnet`].
     pub async fn set(&self, name: &SubnetName, caller: &str, wish: &SubnetPlan) -> Result<(), PlanRefusal> {
         // Controllers say it again at each start: that holds nobody up.

@@ -128,7 +128,9 @@ impl Refusal {
             AllocatorError::NoSubnet { .. } => Self::no_subnet(name),
             AllocatorError::NotAnOwner(error) => error.into(),
             AllocatorError::Ledger(error) => Self::of_ledger(error),
-            AllocatorError::Service { .. } => Self::unavailable(error),
+            AllocatorError::WrongCluster { .. } | AllocatorError::Invalid { .. } | AllocatorError::Service { .. } => {
+                Self::unavailable(error)
+            }
         }
     }
 }
@@ -151,7 +153,10 @@ impl From<PlanRefusal> for Refusal {
             PlanRefusal::MadeByAnother { .. } => {
                 Self::new(StatusCode::FORBIDDEN, Some("cluster"), Reason::WrongCluster, refusal)
             }
-            PlanRefusal::NotEmpty { .. } => Self::new(StatusCode::CONFLICT, Some("subnet"), Reason::NotEmpty, refusal),
+            PlanRefusal::NotEmpty { others, .. } => {
+                let reason = Reason::NotEmpty { owners: others + 1 };
+                Self::new(StatusCode::CONFLICT, Some("subnet"), reason, refusal)
+            }
             PlanRefusal::NoSubnet { ref name } => Self::no_subnet(name),
             PlanRefusal::Ledger(error) => Self::of_ledger(error),
             PlanRefusal::Store(error) => Self::unavailable(error),

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use berth_api::allocator::{Freed, SubnetPlan, SubnetReport, Utilization};
+use berth_api::allocator::{Freed, OwnerList, SubnetList, SubnetPlan, SubnetReport, Utilization};
 use berth_ledger::Outlook;
 use http::StatusCode;
 use jiff::Timestamp;
@@ -15,8 +15,9 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::refusal::Refusal;
-use super::target::{Caller, SubnetName};
+use super::target::{Caller, Network, SubnetName};
 use super::{Shared, body};
+use crate::allocator::{Allocator, Registry};
 
 pub async fn set(
     State(shared): State<Arc<Shared>>,
@@ -53,17 +54,40 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
+pub async fn list(State(shared): State<Arc<Shared>>, network: Network) -> Json<SubnetList> {
+    let names = shared.plans.names().await;
+    let of_network = names.iter().filter(|name| network.has(name));
+    let subnets = of_network.map(|name| name.subnet().to_owned()).collect();
+    Json(SubnetList { subnets })
+}
+
+/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named has nothing.
+pub async fn owners(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    name: SubnetName,
+) -> Result<Json<OwnerList>, Refusal> {
+    let _permit = shared.admit().await?;
+    let refused = |error| Refusal::of_allocator(error, &name);
+    let refreshed = shared.allocator.ledger().refresh(name.key()).await;
+    refreshed.map_err(|error| refused(error.into()))?;
+    let owners = shared.allocator.owners(name.key(), &caller.cluster).await;
+    let owners = owners.map_err(refused)?.iter().map(ToString::to_string).collect();
+    Ok(Json(OwnerList { owners }))
+}
+
 pub async fn get(State(shared): State<Arc<Shared>>, name: SubnetName) -> Result<Json<SubnetReport>, Refusal> {
     let _permit = shared.admit().await?;
     let planned = shared.plans.get(&name).await;
     let planned = planned.ok_or_else(|| Refusal::no_subnet(&name))?;
-    let outlook = outlook(&shared, &name).await?.borrow().clone();
+    let utilization = shared.allocator.utilization(name.key()).await;
+    let utilization = utilization.map_err(|error| Refusal::of_allocator(error, &name))?;
     Ok(Json(SubnetReport {
         cluster: planned.cluster,
         plan: planned.plan,
-        freed: shared.freed(&outlook),
-        families: outlook
-            .counts
+        freed: shared.freed(utilization.freed),
+        families: utilization
+            .families
             .into_iter()
             .map(|(family, counts)| (family, counts.into()))
             .collect(),
@@ -105,13 +129,13 @@ pub async fn freed(
     let _waiting = shared.metrics.waiting();
     let mut outlook = outlook(&shared, &name).await?;
     // Not "more than": a number from before a restart may be any.
-    let waiting = outlook.wait_for(|outlook| shared.freed(outlook) != seen);
+    let waiting = outlook.wait_for(|outlook| shared.freed(outlook.freed) != seen);
     tokio::select! {
         more = waiting => drop(more.map_err(|_| Refusal::no_subnet(&name))?),
         () = tokio::time::sleep(shared.limits.wait) => {}
         () = shared.stop.cancelled() => {}
     }
-    let freed = shared.freed(&outlook.borrow());
+    let freed = shared.freed(outlook.borrow().freed);
     Ok(Json(Freed { freed }))
 }
 

@@ -29,18 +29,21 @@ pub struct BadName {
 
 impl SubnetName {
     pub fn new(network: &str, subnet: &str) -> Result<Self, BadName> {
-        let refused = |field, name: &str, dots| BadName {
-            field,
-            name: name.to_owned(),
-            dots,
-        };
         if !is_label(network) {
-            return Err(refused("network", network, ""));
+            return Err(bad_network(network));
         }
         if subnet.len() > 63 || !subnet.split('.').all(is_label) {
-            return Err(refused("subnet", subnet, " (and dots between them)"));
+            return Err(BadName {
+                field: "subnet",
+                name: subnet.to_owned(),
+                dots: " (and dots between them)",
+            });
         }
         Ok(Self(format!("{network}.{subnet}").into()))
+    }
+
+    pub fn network(&self) -> &str {
+        self.0.split_once('.').map_or("", |(network, _)| network)
     }
 
     /// Without the network.
@@ -51,6 +54,14 @@ impl SubnetName {
     /// What the ledger calls it.
     pub fn key(&self) -> &str {
         &self.0
+    }
+}
+
+fn bad_network(name: &str) -> BadName {
+    BadName {
+        field: "network",
+        name: name.to_owned(),
+        dots: "",
     }
 }
 
@@ -87,6 +98,16 @@ impl<'de> Deserialize<'de> for SubnetName {
     }
 }
 
+/// All subnets of one network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network(String);
+
+impl Network {
+    pub fn has(&self, name: &SubnetName) -> bool {
+        name.network() == self.0
+    }
+}
+
 /// Who asks: the cluster that the client's certificate is for. Put into each request by the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -98,6 +119,24 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         parts.extensions.get::<Self>().cloned().ok_or_else(Refusal::no_cluster)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct NetworkPath {
+    network: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Network {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = Path::<NetworkPath>::from_request_parts(parts, state).await;
+        let Path(NetworkPath { network }) = path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
+        match is_label(&network) {
+            true => Ok(Self(network)),
+            false => Err(bad_network(&network).into()),
+        }
     }
 }
 

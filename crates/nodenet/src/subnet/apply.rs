@@ -7,16 +7,15 @@ use std::time::Duration;
 use berth_api::Subnet;
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::Queue;
-use berth_ledger::Ledger;
 use kube::{Resource, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::FINALIZER;
-use super::decide::{Verdict, has_served, precedence, scarcest};
+use super::decide::{Verdict, has_served, precedence};
 use super::known::Known;
 use super::status::leaving;
-use crate::allocator::AllocatorError;
+use crate::allocator::Removal;
 use crate::controllers::{Change, Context, Controller, Failure};
 
 const AGAIN: Exponential = Exponential {
@@ -24,8 +23,8 @@ const AGAIN: Exponential = Exponential {
     max: Duration::from_secs(60),
 };
 
-/// How often an allocator that is a service is asked how full a subnet is: it does not tell by itself.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+/// How often one that was refused is tried again, where others can make room for it without anybody here being told.
+const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 
 /// Clones are the same.
 #[derive(Clone)]
@@ -43,7 +42,9 @@ pub(super) struct State {
     unseen: BTreeSet<String>,
     pub objects: BTreeMap<String, Arc<Subnet>>,
     pub known: BTreeMap<String, Known>,
-    /// Those whose spec is not what the ledger follows.
+    /// Those that a task attends to, to tell when they are fuller or emptier.
+    pub followed: BTreeSet<String>,
+    /// Those whose spec is not what the registry follows.
     pub refused: BTreeSet<String>,
     /// When a status was last written.
     pub written: BTreeMap<String, Instant>,
@@ -93,7 +94,7 @@ impl Subnets {
         }
     }
 
-    /// Waits until all that were there at the beginning have been made known to the ledger, or can't be.
+    /// Waits until all that were there at the beginning have been made known to the registry, or can't be.
     pub async fn seen(&self) {
         let mut all_seen = self.all_seen.subscribe();
         // The sender is ours: it does not end before.
@@ -119,22 +120,20 @@ impl Subnets {
 
     async fn look_at(&self, name: &str) -> Result<(), Failure> {
         let subnet = self.state().objects.get(name).cloned();
-        match (subnet, &self.context.ledger) {
-            (Some(subnet), Some(ledger)) if !self.writes() => self.mirror(name, &subnet, ledger).await,
-            (Some(subnet), Some(ledger)) => self.keep(name, &subnet, ledger).await,
-            (Some(subnet), None) => self.follow_service(name, &subnet).await,
-            (None, Some(ledger)) => self.forget(name, ledger).await,
-            (None, None) => Ok(()),
+        match subnet {
+            Some(subnet) if self.writes() => self.keep(name, &subnet).await,
+            Some(subnet) => self.mirror(name, &subnet).await,
+            None => self.forget(name).await,
         }
     }
 
-    async fn keep(&self, name: &str, subnet: &Arc<Subnet>, ledger: &Ledger) -> Result<(), Failure> {
+    async fn keep(&self, name: &str, subnet: &Arc<Subnet>) -> Result<(), Failure> {
         let deleting = subnet.metadata.deletion_timestamp.is_some();
         let held = subnet.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         let subnet = match (deleting, held) {
             (_, true) => Arc::clone(subnet),
             // Others may still hold it; it is none of ours any more.
-            (true, false) => return self.forget(name, ledger).await,
+            (true, false) => return self.forget(name).await,
             // Before anything is handed out: from then on the Subnet can't go while somebody owns a part of it.
             (false, false) => match self.set_finalizer(name, subnet, true).await? {
                 Some(subnet) => subnet,
@@ -142,57 +141,46 @@ impl Subnets {
             },
         };
         let mut verdict = match subnet.validate() {
-            Ok(valid) => self.make_known(name, &subnet, ledger, valid).await?,
+            Ok(valid) => self.make_known(name, &subnet, valid).await?,
             Err(refusals) => Verdict::of_refusals(&refusals),
         };
         match verdict {
             Verdict::Ready => self.state().refused.remove(name),
             _ => self.state().refused.insert(name.to_owned()),
         };
+        if verdict != Verdict::Ready && self.context.allocator.is_shared() {
+            self.queue.add_after(name.to_owned(), BETWEEN_TRIES);
+        }
         if deleting {
-            let owners = self.owners(name, ledger).await?;
-            if owners == 0 {
-                if self.set_finalizer(name, &subnet, false).await?.is_some() {
-                    self.state().objects.remove(name);
-                    self.drop_from(ledger, name).await;
-                }
-                return Ok(());
-            }
+            let Removal::InUse { owners } = self.context.allocator.remove_subnet(name).await? else {
+                return self.let_go(name, &subnet).await;
+            };
             verdict = Verdict::Leaving { owners };
             if self.state().leaving.insert(name.to_owned(), owners) != Some(owners) {
                 self.context
                     .warn(&subnet.object_ref(&()), "SubnetInUse", "Delete", leaving(owners));
             }
         }
-        // Having asked for anything, the ledger counts anew: rests end without anybody telling.
-        let counts = self.counts(name, ledger).await?;
-        self.write(name, &subnet, &verdict, counts.as_ref().and_then(scarcest))
-            .await
+        let counts = self.counts(name).await?;
+        self.write(name, &subnet, &verdict, counts).await
     }
 
-    /// Nothing is decided here: only those that are served are made known, as their status and their ledger's store are durable.
-    async fn mirror(&self, name: &str, subnet: &Subnet, ledger: &Ledger) -> Result<(), Failure> {
-        if has_served(subnet)
-            && let Ok(valid) = subnet.validate()
-        {
-            self.make_known(name, subnet, ledger, valid).await?;
+    /// It has left the registry. Until its finalizer is off it may be made known again, and nothing is handed out of it meanwhile.
+    async fn let_go(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
+        self.unlearn(name);
+        if self.set_finalizer(name, subnet, false).await?.is_some() {
+            self.state().objects.remove(name);
         }
         Ok(())
     }
 
-    /// Where the subnets are made known to is another process's business; here it is only said how they stand.
-    async fn follow_service(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
-        self.queue.add_after(name.to_owned(), BETWEEN_LOOKS);
-        match self.context.allocator.utilization(name).await {
-            Ok(utilization) => {
-                let counts = scarcest(&utilization.families);
-                self.write(name, subnet, &Verdict::Ready, counts).await
-            }
-            Err(error @ AllocatorError::NoSubnet { .. }) => {
-                let why = format!("{error}; make it known to the allocator");
-                self.write(name, subnet, &Verdict::Invalid { why }, None).await
-            }
-            Err(error) => Err(error.into()),
+    /// Nothing is decided here: only those that are served are made known, as their status and their ledger's store are durable.
+    async fn mirror(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
+        if has_served(subnet)
+            && let Ok(valid) = subnet.validate()
+        {
+            self.make_known(name, subnet, valid).await?;
         }
+        Ok(())
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use berth_addr::{Counts, Family, Plan};
 use berth_api::Subnet;
 use berth_api::subnet::Invalid;
-use berth_ledger::LedgerError;
+use berth_ledger::{LedgerError, PlanError};
 use kube::ResourceExt;
 
-/// How the ledger took a Subnet.
+use crate::allocator::AllocatorError;
+
+/// How the registry took a Subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ready,
@@ -21,6 +23,10 @@ pub enum Verdict {
     },
     /// A unit that somebody owns would fall out.
     InUse {
+        why: String,
+    },
+    /// Another cluster has made it known as something else.
+    WrongCluster {
         why: String,
     },
     /// To be deleted once these have given back what they have.
@@ -36,17 +42,29 @@ impl Verdict {
     }
 
     /// `None` for what is not the Subnet's fault: then it is tried again.
-    pub fn of_error(error: &LedgerError) -> Option<Self> {
+    pub fn of_error(error: &AllocatorError) -> Option<Self> {
+        match error {
+            AllocatorError::Ledger(error) => Self::of_ledger(error),
+            AllocatorError::WrongCluster { .. } => Some(Self::WrongCluster { why: error.to_string() }),
+            AllocatorError::Invalid { .. } => Some(Self::Invalid { why: error.to_string() }),
+            AllocatorError::SubnetFull { .. }
+            | AllocatorError::NoSubnet { .. }
+            | AllocatorError::NotAnOwner(_)
+            | AllocatorError::Service { .. } => None,
+        }
+    }
+
+    fn of_ledger(error: &LedgerError) -> Option<Self> {
         match error {
             LedgerError::Overlap { other, range, .. } => Some(Self::Overlapping {
                 why: format!(
                     "spec.cidrs: {range} is also in Subnet {other}: delete one of the two, or create one with other CIDRs in its place"
                 ),
             }),
-            LedgerError::Plan(berth_ledger::PlanError::InUse(in_use)) => Some(Self::InUse {
+            LedgerError::Plan(PlanError::InUse(in_use)) => Some(Self::InUse {
                 why: format!("spec.{in_use}"),
             }),
-            LedgerError::Plan(berth_ledger::PlanError::Layout(layout)) => Some(Self::Invalid {
+            LedgerError::Plan(PlanError::Layout(layout)) => Some(Self::Invalid {
                 why: format!("spec.{layout}"),
             }),
             LedgerError::NoSubnet { .. }
@@ -136,6 +154,28 @@ mod tests {
         subnets.sort_by_key(precedence);
         let names: Vec<String> = subnets.iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["c", "b", "a", "d", "e"]);
+    }
+
+    #[test]
+    fn what_a_service_refuses_for_good_is_said_in_its_words_and_what_may_pass_is_tried_again() {
+        let (address, why) = ("https://a".to_owned(), "made known by cluster blue".to_owned());
+        let wrong = AllocatorError::WrongCluster {
+            address: address.clone(),
+            why: why.clone(),
+        };
+        let expected = Verdict::WrongCluster {
+            why: "allocator https://a: made known by cluster blue".to_owned(),
+        };
+        assert_eq!(Verdict::of_error(&wrong), Some(expected));
+        let (invalid, passing) = (
+            AllocatorError::Invalid {
+                address: address.clone(),
+                why: why.clone(),
+            },
+            AllocatorError::Service { address, why },
+        );
+        assert!(matches!(Verdict::of_error(&invalid), Some(Verdict::Invalid { .. })));
+        assert_eq!(Verdict::of_error(&passing), None);
     }
 
     #[test]

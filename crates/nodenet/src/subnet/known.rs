@@ -1,21 +1,28 @@
-//! What the ledger knows of Subnets, and how it comes to know and to forget.
+//! What the registry knows of Subnets, and how it comes to know and to forget.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_addr::{Counts, Family, Plan};
+use berth_addr::{Counts, Plan};
 use berth_api::Subnet;
 use berth_api::subnet::ValidSubnet;
-use berth_ledger::{Ledger, LedgerError};
+use berth_kit::backoff::Exponential;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::apply::Subnets;
-use super::decide::{Verdict, earlier_plans, has_served};
+use super::apply::{State, Subnets};
+use super::decide::{Verdict, earlier_plans, has_served, scarcest};
+use super::status::torn_away;
+use crate::allocator::{AllocatorError, Removal, Utilization};
 use crate::controllers::Failure;
 
-/// What the ledger was told of a subnet last, and took.
+/// After an allocator that does not answer.
+const AGAIN: Exponential = Exponential {
+    base: Duration::from_millis(100),
+    max: Duration::from_secs(10),
+};
+
+/// What the registry was told of a subnet last, and took.
 #[derive(Clone)]
 pub(super) struct Known {
     pub plan: Plan,
@@ -23,26 +30,31 @@ pub(super) struct Known {
     pub object: ObjectReference,
 }
 
+impl State {
+    /// Whether it is not known any more. Under the lock: whoever makes it known next finds either a task that goes on, or none and starts one.
+    fn stop_to_follow(&mut self, name: &str) -> bool {
+        !self.known.contains_key(name) && self.followed.remove(name)
+    }
+}
+
 impl Subnets {
     /// A change that can't be leaves what is known as it is.
-    pub(super) async fn make_known(
-        &self,
-        name: &str,
-        subnet: &Subnet,
-        ledger: &Ledger,
-        valid: ValidSubnet,
-    ) -> Result<Verdict, Failure> {
+    pub(super) async fn make_known(&self, name: &str, subnet: &Subnet, valid: ValidSubnet) -> Result<Verdict, Failure> {
         let ValidSubnet { plan, reuse_delay, .. } = valid;
+        let registry = &self.context.allocator;
         let known = self.state().known.get(name).cloned();
-        if known
+        let is_known = known
             .as_ref()
-            .is_some_and(|known| known.plan == plan && known.reuse_delay == reuse_delay)
-        {
+            .is_some_and(|known| known.plan == plan && known.reuse_delay == reuse_delay);
+        // Where others can change it, it is said again: saying the same costs nothing, and what they did comes out.
+        if is_known && !registry.is_shared() {
             return Ok(Verdict::Ready);
         }
-        let refused = match ledger.set_subnet(name, &plan, reuse_delay).await {
+        let refused = match registry.set_subnet(name, &plan, reuse_delay).await {
             Ok(()) => {
-                self.learn(name, subnet, ledger, plan, reuse_delay).await;
+                if !is_known {
+                    self.learn(name, subnet, plan, reuse_delay);
+                }
                 return Ok(Verdict::Ready);
             }
             Err(refused) => refused,
@@ -53,8 +65,8 @@ impl Subnets {
         if known.is_none() && has_served(subnet) {
             // It was known before this process began, with fewer cidrs: nodes have addresses in those.
             for earlier in earlier_plans(&plan) {
-                if ledger.set_subnet(name, &earlier, reuse_delay).await.is_ok() {
-                    self.learn(name, subnet, ledger, earlier, reuse_delay).await;
+                if registry.set_subnet(name, &earlier, reuse_delay).await.is_ok() {
+                    self.learn(name, subnet, earlier, reuse_delay);
                     break;
                 }
             }
@@ -62,26 +74,52 @@ impl Subnets {
         Ok(verdict)
     }
 
-    async fn learn(&self, name: &str, subnet: &Subnet, ledger: &Ledger, plan: Plan, reuse_delay: Duration) {
-        info!(subnet = name, "known to the ledger");
+    fn learn(&self, name: &str, subnet: &Subnet, plan: Plan, reuse_delay: Duration) {
+        info!(subnet = name, "subnet known");
         let known = Known {
             plan,
             reuse_delay,
             object: subnet.object_ref(&()),
         };
-        let is_new = self.state().known.insert(name.to_owned(), known).is_none();
-        if is_new
-            && self.writes()
-            && let Some(mut outlook) = ledger.outlook(name).await
-        {
+        let is_followed = {
+            let mut state = self.state();
+            state.known.insert(name.to_owned(), known);
+            !self.writes() || !state.followed.insert(name.to_owned())
+        };
+        if !is_followed {
             let (this, name) = (self.clone(), name.to_owned());
-            self.context.spawn(async move {
-                while outlook.changed().await.is_ok() {
-                    this.queue.add_after(name.clone(), this.until_next_write(&name));
-                }
-            });
+            self.context.spawn(async move { this.follow(&name).await });
         }
         self.look_at_refused();
+    }
+
+    /// Looks at the Subnet whenever it may be fuller or emptier than before, as long as it is known.
+    async fn follow(&self, name: &str) {
+        let registry = &self.context.allocator;
+        // Before anything was seen: so nothing is missed between the first count and the first look.
+        let mut seen = Utilization::default();
+        let mut failures = 0;
+        loop {
+            let changed = async {
+                registry.changed(name, &seen).await?;
+                registry.utilization(name).await
+            };
+            match changed.await {
+                Ok(utilization) => {
+                    (seen, failures) = (utilization, 0);
+                    self.queue.add_after(name.to_owned(), self.until_next_write(name));
+                    continue;
+                }
+                // Others have removed it: it is looked at, and made known again.
+                Err(AllocatorError::NoSubnet { .. }) => self.queue.add(name.to_owned()),
+                Err(error) => debug!(subnet = name, %error, "can't be followed, it is tried again"),
+            }
+            if self.state().stop_to_follow(name) {
+                return;
+            }
+            tokio::time::sleep(AGAIN.delay(failures)).await;
+            failures += 1;
+        }
     }
 
     /// What is known of another one has changed: those that it stood in the way of may be good now.
@@ -90,35 +128,25 @@ impl Subnets {
         refused.into_iter().for_each(|name| self.queue.add(name));
     }
 
-    /// How many own something. None where the ledger does not know the subnet: it has given nothing.
-    pub(super) async fn owners(&self, name: &str, ledger: &Ledger) -> Result<usize, Failure> {
-        let owners = async {
-            ledger.refresh(name).await?;
-            ledger.owners(name).await
-        };
-        match owners.await {
-            Ok(owners) => Ok(owners.len()),
-            Err(LedgerError::NoSubnet { .. }) => Ok(0),
+    /// `None` for what is not known: what the registry knows under its name is another's.
+    pub(super) async fn counts(&self, name: &str) -> Result<Option<Counts>, Failure> {
+        if !self.state().known.contains_key(name) {
+            return Ok(None);
+        }
+        match self.context.allocator.utilization(name).await {
+            Ok(utilization) => Ok(scarcest(&utilization.families)),
+            // Somebody else has removed it: it is made known again.
+            Err(AllocatorError::NoSubnet { .. }) => {
+                self.state().known.remove(name);
+                self.queue.add(name.to_owned());
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    pub(super) async fn counts(
-        &self,
-        name: &str,
-        ledger: &Ledger,
-    ) -> Result<Option<BTreeMap<Family, Counts>>, Failure> {
-        match ledger.owners(name).await {
-            Err(LedgerError::NoSubnet { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-            Ok(_) => {}
-        }
-        let outlook = ledger.outlook(name).await;
-        Ok(outlook.map(|outlook| outlook.borrow().counts.clone()))
-    }
-
-    pub(super) async fn drop_from(&self, ledger: &Ledger, name: &str) {
-        ledger.remove_subnet(name).await;
+    /// The registry does not know it any more.
+    pub(super) fn unlearn(&self, name: &str) {
         {
             let mut state = self.state();
             state.known.remove(name);
@@ -129,29 +157,24 @@ impl Subnets {
         self.look_at_refused();
     }
 
-    /// The object is gone although its finalizer should have kept it. What is owned in it stays owned: as long as this process runs, nobody
-    /// else gets it.
-    pub(super) async fn forget(&self, name: &str, ledger: &Ledger) -> Result<(), Failure> {
+    /// The object is gone although its finalizer should have kept it. What is owned in it stays owned, and nobody else gets it.
+    pub(super) async fn forget(&self, name: &str) -> Result<(), Failure> {
         let Some(known) = self.state().known.get(name).cloned() else {
             return Ok(());
         };
-        let owners = self.owners(name, ledger).await?;
-        if owners == 0 {
-            self.drop_from(ledger, name).await;
+        let registry = &self.context.allocator;
+        let Removal::InUse { owners } = registry.remove_subnet(name).await? else {
+            self.unlearn(name);
             return Ok(());
-        }
+        };
         warn!(
             subnet = name,
             owners, "the Subnet is gone while addresses of it are owned"
         );
-        if !self.writes() {
-            return Ok(());
+        if self.writes() {
+            let note = torn_away(owners, registry.is_shared());
+            self.context.warn(&known.object, "SubnetInUse", "Delete", note);
         }
-        let note = format!(
-            "it was removed although {owners} own addresses in it: they keep them. Create it again with the same cidrs, else nothing keeps a new \
-             Subnet from having the same addresses once this controller is started again"
-        );
-        self.context.warn(&known.object, "SubnetInUse", "Delete", note);
         Ok(())
     }
 }

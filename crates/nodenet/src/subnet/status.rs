@@ -70,6 +70,7 @@ fn ready(verdict: &Verdict, counts: Option<Counts>) -> Said {
         Verdict::Invalid { why } => ("False", "Invalid", format!("{why}{goes_on}")),
         Verdict::Overlapping { why } => ("False", "Overlapping", format!("{why}{goes_on}")),
         Verdict::InUse { why } => ("False", "InUse", format!("{why}{goes_on}")),
+        Verdict::WrongCluster { why } => ("False", "WrongCluster", format!("{why}{goes_on}")),
         Verdict::Leaving { owners } => ("False", "Deleting", leaving(*owners)),
     };
     Said {
@@ -85,6 +86,16 @@ pub fn leaving(owners: usize) -> String {
         "{owners} still own addresses in it and keep them; no other node is given any. It goes when they have given all of them back: delete \
          their Nodes, or create a Subnet of the same name again"
     )
+}
+
+/// A service keeps what it was told; a ledger in this process knows what its controllers tell it.
+pub fn torn_away(owners: usize, is_kept: bool) -> String {
+    let fix = if is_kept {
+        "Create it again with the same cidrs"
+    } else {
+        "Create it again with the same cidrs, else nothing keeps a new Subnet from having the same addresses once this controller is started again"
+    };
+    format!("it was removed although {owners} own addresses in it: they keep them. {fix}")
 }
 
 fn overlapping(verdict: &Verdict) -> Said {

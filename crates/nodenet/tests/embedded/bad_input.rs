@@ -89,7 +89,7 @@ fn a_subnet_in_use_can_not_lose_what_is_in_use() {
                 "{said}"
             );
         }
-        assert_eq!(controller.ledger.subnets().await, ["pods"]);
+        assert_eq!(controller.allocator.subnets().await.unwrap(), ["pods"]);
         scene.ask("n1", 2, &[]).await;
         scene.with_addresses("n1", 2).await;
     });

@@ -54,9 +54,10 @@ fn owners_of_another_cluster_and_those_that_are_no_nodes_are_left_alone() {
             Owner::new(Kind::Machine, "scene", "m1", "").unwrap(),
             Owner::new(Kind::Secondary, "scene", "gone", "uid").unwrap(),
         ];
+        let ledger = controller.ledger.as_ref().unwrap();
         for (n, owner) in owners.iter().enumerate() {
             let lease = uuid::Uuid::from_u128(u128::try_from(n).unwrap());
-            controller.ledger.lease("pods", owner, vec![lease], None).await.unwrap();
+            ledger.lease("pods", owner, vec![lease], None).await.unwrap();
         }
         until("one is taken back", async || {
             (scene.owned("pods").await == 2).then_some(())

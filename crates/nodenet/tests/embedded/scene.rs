@@ -10,6 +10,7 @@ use berth_api::nnc::NetworkContainer;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, NodeNetworkConfigStatus, Subnet, names};
 use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_nodenet::allocator::Allocator;
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
 use k8s_openapi::api::core::v1::Node;
@@ -31,8 +32,19 @@ const BOUND: Duration = Duration::from_secs(3600);
 pub struct Scene {
     pub client: Client,
     store: Arc<dyn Store>,
+    service: Option<Service>,
     clock: Clock,
     pace: Pace,
+}
+
+/// An allocator over the scene's store that controllers call, instead of each having a ledger.
+#[allow(dead_code, reason = "only one of the programs has one")]
+pub struct Service {
+    pub allocator: Arc<dyn Allocator>,
+    /// The cluster that it takes the callers for.
+    pub cluster: String,
+    /// Of the subnets that they make known.
+    pub network: String,
 }
 
 /// Whether the scenario's time is its own.
@@ -45,9 +57,10 @@ pub enum Pace {
     Running,
 }
 
-/// A controller, with a ledger of its own over the scene's store: as if it were a process.
+/// A controller, as if it were a process: with a ledger of its own over the scene's store, if there is no service.
 pub struct Running {
-    pub ledger: Ledger,
+    pub allocator: Arc<dyn Allocator>,
+    pub ledger: Option<Ledger>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -77,6 +90,7 @@ impl Scene {
         let scene = Self {
             client,
             store,
+            service: None,
             clock: Clock::system(),
             pace,
         };
@@ -86,6 +100,12 @@ impl Scene {
         until("configs are served", async || scene.configs().list(&few).await.ok()).await;
         until("states are served", async || scene.states().list(&few).await.ok()).await;
         scene
+    }
+
+    #[allow(dead_code, reason = "only one of the programs has a service")]
+    pub fn through(self, service: Service) -> Self {
+        let service = Some(service);
+        Self { service, ..self }
     }
 
     /// Since then nobody has waited for a time to come.
@@ -120,13 +140,20 @@ impl Scene {
 
     /// With another way to the same API server.
     pub fn start_on(&self, client: Client, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
-        let ledger = Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
+        let (allocator, ledger, cluster): (Arc<dyn Allocator>, _, _) = match &self.service {
+            Some(service) => (Arc::clone(&service.allocator), None, service.cluster.clone()),
+            None => {
+                let ledger = Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
+                let allocator = LocalAllocator::new(ledger.clone());
+                (Arc::new(allocator), Some(ledger), "scene".to_owned())
+            }
+        };
         let stop = CancellationToken::new();
         let options = controllers::Options {
             client,
-            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger.clone()),
-            cluster: "scene".to_owned(),
+            allocator: Arc::clone(&allocator),
+            ledger: ledger.clone(),
+            cluster,
             controllers,
             clock: self.clock,
             metrics: ControllerMetrics::unregistered(),
@@ -136,7 +163,12 @@ impl Scene {
             stop: stop.clone(),
         };
         let task = tokio::spawn(async move { controllers::run(options).await.unwrap() });
-        Running { ledger, stop, task }
+        Running {
+            allocator,
+            ledger,
+            stop,
+            task,
+        }
     }
 
     pub async fn subnet(&self, name: &str, spec: Value) -> Subnet {
@@ -284,7 +316,11 @@ impl Scene {
 
     /// How many units of the subnet have an owner, in the store itself.
     pub async fn owned(&self, subnet: &str) -> usize {
-        let blocks = self.store.load(subnet).await.unwrap();
+        let key = match &self.service {
+            Some(service) => format!("{}.{subnet}", service.network),
+            None => subnet.to_owned(),
+        };
+        let blocks = self.store.load(&key).await.unwrap();
         blocks.iter().map(|block| block.record.owned().count()).sum()
     }
 }

@@ -113,7 +113,7 @@ fn one_that_overlaps_another_is_refused_and_the_other_does_not_notice() {
         let (status, reason, message) = condition(&subnet, "Ready");
         assert_eq!((status.as_str(), reason.as_str()), ("False", "Overlapping"));
         assert!(
-            message.contains("spec.cidrs") && message.contains("Subnet pods"),
+            message.contains("spec.cidrs") && message.contains("pods: delete one of the two"),
             "{message}"
         );
         scene.node("n1").await;
@@ -223,7 +223,7 @@ fn one_that_is_torn_away_leaves_the_nodes_what_they_have() {
         })
         .await;
         settle().await;
-        assert_eq!(controller.ledger.subnets().await, ["pods"]);
+        assert_eq!(controller.allocator.subnets().await.unwrap(), ["pods"]);
         let config = scene.configs().get("n1").await.unwrap();
         assert_eq!(containers(&config)[0].ip_assignments, before.ip_assignments);
         scene.subnet("again", json!({"cidrs": ["10.64.0.0/25"]})).await;

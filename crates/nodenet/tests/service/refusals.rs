@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_nodenet::allocator::{Allocator, AllocatorError};
+use berth_nodenet::allocator::{Allocator, AllocatorError, Registry};
 use berth_nodenet::client::RemoteAllocator;
 use berth_nodenet::service::Limits;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, date_time_ymd};
@@ -47,7 +47,9 @@ fn certificate_for(clusters: &[&str]) -> CertificateParams {
 
 fn service_error(error: AllocatorError) -> String {
     match error {
-        AllocatorError::Service { address, why } => format!("{address} {why}"),
+        AllocatorError::Service { address, why }
+        | AllocatorError::WrongCluster { address, why }
+        | AllocatorError::Invalid { address, why } => format!("{address} {why}"),
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_nodenet::allocator::{Allocator, Update};
+use berth_nodenet::allocator::{Allocator, Registry, Update};
 use berth_nodenet::service::Limits;
 use futures::future::join_all;
 

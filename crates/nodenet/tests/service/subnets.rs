@@ -1,10 +1,11 @@
 //! Subnets over the wire: the same rules and errors as the ledger's own.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_addr::{InUse, Plan};
 use berth_ledger::{LedgerError, PlanError};
-use berth_nodenet::allocator::{Allocator, AllocatorError};
+use berth_nodenet::allocator::{Allocator, AllocatorError, Registry, Removal};
 use serde_json::json;
 
 use crate::raw::ask;
@@ -197,12 +198,72 @@ async fn a_subnet_goes_when_nobody_has_anything_in_it() {
     let client = world.client(CLUSTER);
     client.set_subnet("pods", &plan(&["10.64.0.0/24"]), REST).await.unwrap();
     client.create("pods", &node("a")).await.unwrap();
-    let refused = client.remove_subnet("pods").await.unwrap_err().to_string();
-    assert!(refused.contains("primary/blue/a/"), "{refused}");
+    let pair = world.authority.client(CLUSTER);
+    let (code, problem) = ask(&world, &pair, "DELETE", "/networks/prod/subnets/pods", "").await;
+    assert_eq!(
+        (code, &problem["reason"], &problem["owners"]),
+        (409, &json!("NotEmpty"), &json!(1))
+    );
+    let error = problem["error"].as_str().unwrap();
+    assert!(error.contains("primary/blue/a/"), "{error}");
+    assert_eq!(client.remove_subnet("pods").await, Ok(Removal::InUse { owners: 1 }));
     client.delete("pods", &node("a")).await.unwrap();
-    client.remove_subnet("pods").await.unwrap();
-    client.remove_subnet("pods").await.unwrap();
+    assert_eq!(client.remove_subnet("pods").await, Ok(Removal::Removed));
+    assert_eq!(client.remove_subnet("pods").await, Ok(Removal::Removed));
     let gone = client.utilization("pods").await.unwrap_err();
     assert!(matches!(gone, AllocatorError::NoSubnet { .. }), "{gone}");
     client.set_subnet("more", &plan(&["10.64.0.0/16"]), REST).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_leaves_a_subnet_of_another_one_when_it_has_nothing_in_it_and_the_subnet_stays() {
+    let world = World::start().await;
+    let (blue, green) = (world.client(CLUSTER), world.client("green"));
+    let wide = plan(&["10.64.0.0/16"]);
+    blue.set_subnet("pods", &wide, REST).await.unwrap();
+    green.set_subnet("pods", &wide, REST).await.unwrap();
+    blue.create("pods", &node("a")).await.unwrap();
+    green.create("pods", &of("green", "a")).await.unwrap();
+    assert_eq!(green.remove_subnet("pods").await, Ok(Removal::InUse { owners: 1 }));
+    green.delete("pods", &of("green", "a")).await.unwrap();
+    assert_eq!(green.remove_subnet("pods").await, Ok(Removal::Removed));
+    assert_eq!(blue.subnets().await.unwrap(), ["pods"]);
+    assert!(blue.get("pods", &node("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_cluster_sees_its_own_owners_and_the_subnets_of_its_network() {
+    let world = World::start().await;
+    let (blue, green) = (world.client(CLUSTER), world.client("green"));
+    blue.set_subnet("pods", &plan(&["10.64.0.0/16"]), REST).await.unwrap();
+    let pair = world.authority.client(CLUSTER);
+    let body = json!({"cidrs": ["10.65.0.0/16"], "reuseDelayMilliseconds": 0}).to_string();
+    assert_eq!(
+        ask(&world, &pair, "PUT", "/networks/test/subnets/more", &body).await.0,
+        204
+    );
+    blue.create("pods", &node("a")).await.unwrap();
+    blue.update("pods", &node("a"), request(1, 2)).await.unwrap();
+    green.create("pods", &of("green", "b")).await.unwrap();
+    let owners = blue.owners("pods", CLUSTER).await.unwrap();
+    let owners: BTreeSet<&str> = owners.iter().map(|owner| owner.as_str()).collect();
+    assert_eq!(owners, ["primary/blue/a/uid-of-a", "secondary/blue/a/uid-of-a"].into());
+    assert_eq!(green.subnets().await.unwrap(), ["pods"]);
+    let gone = blue.owners("more", CLUSTER).await.unwrap_err();
+    assert!(matches!(gone, AllocatorError::NoSubnet { .. }), "{gone}");
+    let (code, problem) = ask(&world, &pair, "GET", "/networks/No/subnets", "").await;
+    assert_eq!((code, &problem["field"]), (400, &json!("network")));
+}
+
+#[tokio::test]
+async fn what_an_owner_has_is_taken_back_as_a_whole() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    client.set_subnet("pods", &plan(&["10.64.0.0/24"]), REST).await.unwrap();
+    client.create("pods", &node("a")).await.unwrap();
+    client.update("pods", &node("a"), request(1, 2)).await.unwrap();
+    let owners = client.owners("pods", CLUSTER).await.unwrap();
+    assert_eq!(client.take_back("pods", &owners[0]).await, Ok(3));
+    assert_eq!(client.take_back("pods", &owners[1]).await, Ok(0));
+    assert!(client.owners("pods", CLUSTER).await.unwrap().is_empty());
 }

@@ -10,7 +10,7 @@ use berth_kit::metrics::Metrics;
 use berth_ledger::store::{MemoryStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
-use berth_nodenet::allocator::{Allocator, ContainerRef, Update};
+use berth_nodenet::allocator::{Allocator, ContainerRef, Registry, Update};
 use berth_nodenet::client::RemoteAllocator;
 use berth_nodenet::service::{self, Limits, PlanFile, Service};
 use tempfile::TempDir;

@@ -1,0 +1,36 @@
+//! Whether a service that ended a connection without a word refuses our certificate.
+//!
+//! In TLS 1.3 a client hears of that only when it takes itself to be connected. If the alert comes before the request is on its way, the request
+//! hears no more than that its connection is gone. A connection on which nothing is asked hears the alert, or nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// For the alert: a service that takes us says nothing of its own accord.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a connection ends with, if it does at once.
+pub async fn heard(uri: &Uri, config: Arc<ClientConfig>) -> Option<io::Error> {
+    tokio::time::timeout(PATIENCE, connect_and_listen(uri, config))
+        .await
+        .ok()?
+        .err()
+}
+
+async fn connect_and_listen(uri: &Uri, config: Arc<ClientConfig>) -> io::Result<()> {
+    let host = uri.host().unwrap_or_default();
+    // Brackets are for URLs.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(443))).await?;
+    let mut stream = TlsConnector::from(config).connect(name, stream).await?;
+    stream.read_u8().await.map(drop)
+}

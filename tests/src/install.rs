@@ -1,0 +1,35 @@
+//! Our kinds in a cluster, and the first Subnet.
+
+use anyhow::Result;
+use berth_api::Subnet;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+use crate::wait::{Seen, wait_for};
+
+/// Creates the definitions, and a Subnet `pods` with that spec as soon as its kind is served.
+pub async fn install(scene: &Scene, spec: &Value) -> Result<()> {
+    let crds = Api::all(scene.client.clone());
+    for crd in berth_api::crds::all() {
+        crds.create(&PostParams::default(), &crd).await?;
+    }
+    let subnets = Api::<Subnet>::all(scene.client.clone());
+    let subnet = json!({
+        "apiVersion": "berth.dev/v1alpha1",
+        "kind": "Subnet",
+        "metadata": {"name": "pods"},
+        "spec": spec,
+    });
+    let params = PatchParams::apply("test");
+    wait_for(scene, "the Subnet is created", async || {
+        match subnets.patch("pods", &params, &Patch::Apply(&subnet)).await {
+            Ok(_) => Ok(Seen::There),
+            // A moment after its definition was created.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::NotYet(status.message)),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+}
