@@ -108,6 +108,8 @@ fn by_offset<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 256,
+        // It is written whole. Else the API server would keep for each offset who wrote it, which costs more than all the rest.
+        "x-kubernetes-map-type": "atomic",
         "additionalProperties": generator.subschema_for::<T>(),
         "x-kubernetes-validations": [{
             "rule": "self.all(k, k.matches('^(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$'))",

@@ -7,7 +7,7 @@ use berth_api::{AddressBlock, NodeNetworkConfig, Subnet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::server::{Send, Server, VERSION};
 
@@ -38,33 +38,37 @@ impl Script {
         let (nodes, configs) = (Arc::from("/api/v1/nodes"), path::<NodeNetworkConfig>());
         let of_node = |(node, config): &(String, NodeNetworkConfig)| {
             let status = format!("{configs}/{}/status", config.name_any());
-            [
+            vec![
                 Send::post(&nodes, node.clone()),
                 Send::post(&configs, without_status(config)),
                 Send::put(status, with_status(config)),
             ]
         };
-        server.send_all(self.nodes.iter().map(of_node).collect()).await;
-        let blocks = self.blocks.iter().map(half_full).collect::<Vec<_>>();
-        server.create_all(&path::<AddressBlock>(), blocks.clone()).await;
-        server.send_all(self.others(&blocks)).await;
+        let mut groups = self.others();
+        groups.extend(self.nodes.iter().map(of_node));
+        server.send_all(groups).await;
     }
 
-    /// Where there are no blocks it is the Subnet that is written.
-    fn others(&self, blocks: &[String]) -> Vec<[Send; 1]> {
-        let write = |n: usize| {
-            let mark = json!({"mark": n.to_string()});
-            if blocks.is_empty() {
-                let body = json!({"metadata": {"annotations": mark}});
-                return Send::patch(format!("{}/pods", path::<Subnet>()), body.to_string());
+    /// Each block by one client, so that they don't get in each other's way. Where there are no blocks it is the Subnet that is written.
+    fn others(&self) -> Vec<Vec<Send>> {
+        if self.blocks.is_empty() {
+            let mark = |n: usize| json!({"metadata": {"annotations": {"mark": n.to_string()}}});
+            let path = format!("{}/pods", path::<Subnet>());
+            let patches = (0..self.others).map(|n| Send::patch(path.clone(), mark(n).to_string()));
+            return vec![patches.collect()];
+        }
+        let path = path::<AddressBlock>();
+        let count = self.blocks.len();
+        let of_block = |(at, block): (usize, &AddressBlock)| {
+            let mut group = vec![Send::post(&path, half_full(block, None))];
+            let writes = (self.others + count - 1 - at) / count;
+            for n in 1..writes {
+                let body = half_full(block, Some(n));
+                group.push(Send::put(format!("{path}/{}", block.name_any()), body));
             }
-            let at = n % blocks.len();
-            let mut body: Value = serde_json::from_str(&blocks[at]).unwrap();
-            body["metadata"]["annotations"] = mark;
-            let name = self.blocks[at].name_any();
-            Send::patch(format!("{}/{name}", path::<AddressBlock>()), body.to_string())
+            group
         };
-        (blocks.len()..self.others).map(|n| [write(n)]).collect()
+        self.blocks.iter().enumerate().map(of_block).collect()
     }
 }
 
@@ -87,8 +91,8 @@ fn with_status(config: &NodeNetworkConfig) -> String {
     serde_json::to_string(&config).unwrap()
 }
 
-/// As a block is on average when it is written.
-fn half_full(block: &AddressBlock) -> String {
+/// As a block is on average when it is written: to be created, or for the n-th time after that.
+fn half_full(block: &AddressBlock, again: Option<usize>) -> String {
     let mut block = block.clone();
     let mut keep = false;
     block.spec.owned.retain(|_, _| {
@@ -96,6 +100,11 @@ fn half_full(block: &AddressBlock) -> String {
         keep
     });
     block.metadata = as_sent(block.metadata);
+    if let Some(n) = again {
+        block.metadata.resource_version = Some(VERSION.to_owned());
+        // Else nothing would be written.
+        block.metadata.annotations = Some([("mark".to_owned(), n.to_string())].into());
+    }
     serde_json::to_string(&block).unwrap()
 }
 

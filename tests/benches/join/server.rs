@@ -46,13 +46,13 @@ impl Server {
 
     pub async fn create_all(&self, path: &str, bodies: Vec<String>) {
         let path: Arc<str> = path.into();
-        let requests = bodies.into_iter().map(|body| [Send::post(&path, body)]);
+        let requests = bodies.into_iter().map(|body| vec![Send::post(&path, body)]);
         self.send_all(requests.collect()).await;
     }
 
     /// Each client takes the next group when it is done with its last one, and sends it in order. Of an answer no more is parsed than the next
     /// request needs: the client costs as little as a client can.
-    pub async fn send_all<const N: usize>(&self, groups: Vec<[Send; N]>) {
+    pub async fn send_all(&self, groups: Vec<Vec<Send>>) {
         let (groups, next) = (Arc::new(groups), Arc::new(AtomicUsize::new(0)));
         let each = self.clients.iter().map(|client| {
             let (client, groups, next) = (client.clone(), Arc::clone(&groups), Arc::clone(&next));
