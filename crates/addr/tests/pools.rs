@@ -210,7 +210,7 @@ impl Pair {
             Op::Lease(count) => {
                 // Many at once are the same as one after the other.
                 let mut at_once = self.pool.clone();
-                let many = at_once.lease_up_to((*count).into(), self.now);
+                let many = at_once.lease_up_to(*count, self.now);
                 (0..*count).try_for_each(|_| self.lease())?;
                 prop_assert!(many.iter().all(|unit| self.pool.state(*unit) == at_once.state(*unit)));
                 prop_assert_eq!(at_once.counts(self.now), self.pool.counts(self.now));

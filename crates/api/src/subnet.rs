@@ -203,6 +203,11 @@ pub struct SubnetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
+    /// The cidrs that are followed: those of the spec, or those from before a change that was refused. No other Subnet may
+    /// have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cidrs: Vec<String>,
+
     /// All that may be handed out. A string when it does not fit 53 bits, and so are the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Count>,

@@ -9,6 +9,8 @@
 
 #[path = "../../nodenet/tests/service/certificates.rs"]
 mod certificates;
+#[path = "controller/leaders.rs"]
+mod leaders;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

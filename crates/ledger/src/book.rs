@@ -5,16 +5,20 @@
 //! them, [`Book::settle`] takes the store's word for how it went.
 
 mod holdings;
+mod misfit;
+mod plan;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use berth_addr::{BlockNumber, ClaimError, Counts, Family, InUse, Layout, LayoutError, Plan, Pool, Prefix, Unit};
+use berth_addr::{BlockNumber, ClaimError, Counts, Family, Layout, LayoutError, Plan, Pool, Prefix, Unit};
 
 use crate::owner::Owner;
 use crate::record::{BlockKey, LeaseId, Record, Tenure};
 use crate::store::{Stored, Version, Write, Written};
 use holdings::Holdings;
+pub use misfit::Misfit;
+pub use plan::PlanError;
 
 /// One lease: a unit of each family that was asked for, IPv4 first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,32 +91,6 @@ impl Book {
         self.families.keys().copied()
     }
 
-    /// The same blocks on another plan. Refused when an owned unit would fall out; then nothing has changed.
-    pub fn planned_as(&self, plan: &Plan, reuse_delay: u64) -> Result<Self, PlanError> {
-        let mut book = Self::new(&self.subnet, plan, reuse_delay)?;
-        for (family, shelf) in &self.families {
-            for (number, known) in &shelf.blocks {
-                let first = shelf.pool.layout().prefix(number.first_unit());
-                let Some(key) = first.map(|first| self.key(first)) else {
-                    continue;
-                };
-                let stored = book.restore(&key, known.version, &known.record);
-                if let (Err(Elsewhere), Some((offset, _))) = (stored, known.record.owned().next()) {
-                    let unit = shelf.pool.layout().prefix(number.unit(offset));
-                    return Err(PlanError::InUse(InUse {
-                        unit: unit.unwrap_or(key.first),
-                    }));
-                }
-                if self.changed.contains(&(*family, *number))
-                    && let Some(place) = book.place(&key)
-                {
-                    book.changed.insert(place);
-                }
-            }
-        }
-        Ok(book)
-    }
-
     /// Nothing is known any more, but the plan.
     pub fn clear(&mut self) {
         for shelf in self.families.values_mut() {
@@ -127,17 +105,17 @@ impl Book {
     }
 
     /// Takes over what a store says of a block.
-    pub fn load(&mut self, stored: &Stored) -> Result<(), Elsewhere> {
-        self.restore(&stored.key, Some(stored.version), &stored.record)
+    pub fn load(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
+        self.restore(&stored.key, Some(stored.version), &stored.record, now)
     }
 
     /// Takes over a change that somebody made, unless it is one that is known or an older one.
-    pub fn follow(&mut self, stored: &Stored) -> Result<(), Elsewhere> {
-        let place = self.place(&stored.key).ok_or(Elsewhere)?;
-        if self.known(place).and_then(|known| known.version) >= Some(stored.version) {
+    pub fn follow(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
+        let known = self.place(&stored.key).and_then(|place| self.known(place));
+        if known.and_then(|known| known.version) >= Some(stored.version) {
             return Ok(());
         }
-        self.load(stored)
+        self.load(stored, now)
     }
 
     /// Somebody removed a block, unless it is one that is known to have been made again since.
@@ -172,23 +150,31 @@ impl Book {
         };
         let had = |id: &LeaseId| held.get(id).map_or(&[][..], Vec::as_slice);
         let lacks = |id: &LeaseId, family: &Family| had(id).iter().all(|unit| unit.family() != *family);
+        // What there is goes to the first ones; of a lease that can't be whole nothing is taken.
+        let mut grant = Grant::default();
+        let mut left: BTreeMap<Family, u128> = self.available().collect();
+        let mut whole = Vec::new();
+        for id in leases {
+            let needs = || families.iter().filter(|family| lacks(id, family));
+            if needs().all(|family| left.get(family).is_some_and(|left| *left > 0)) {
+                for family in needs() {
+                    left.entry(*family).and_modify(|left| *left -= 1);
+                }
+                whole.push(id);
+            } else {
+                grant.short += 1;
+            }
+        }
         let mut supply: Vec<(Family, VecDeque<Unit>)> = Vec::with_capacity(families.len());
         for family in families {
-            let count = leases.iter().filter(|id| lacks(id, family)).count();
+            let count = whole.iter().filter(|id| lacks(id, family)).count();
             let pool = self.families.get_mut(family).map(|shelf| &mut shelf.pool);
             let units = pool.map(|pool| pool.lease_up_to(count, now)).unwrap_or_default();
+            debug_assert_eq!(units.len(), count, "the pool has what it says");
             supply.push((*family, units.into()));
         }
-        let mut grant = Grant::default();
         let mut entered = Vec::new();
-        for id in leases {
-            if supply
-                .iter()
-                .any(|(family, units)| lacks(id, family) && units.is_empty())
-            {
-                grant.short += 1;
-                continue;
-            }
+        for id in whole {
             let mut units = had(id).to_vec();
             for (family, supply) in supply.iter_mut().filter(|(family, _)| lacks(id, family)) {
                 let Some(unit) = supply.pop_front() else {
@@ -205,11 +191,6 @@ impl Book {
             grant.leases.push(Lease { id: *id, units });
         }
         self.enter(owner, entered);
-        for (family, units) in supply {
-            for unit in units {
-                self.put_back(family, unit);
-            }
-        }
         grant
     }
 
@@ -404,13 +385,26 @@ impl Book {
         self.families.get_mut(&family)?.blocks.get_mut(&number)
     }
 
-    fn restore(&mut self, key: &BlockKey, version: Option<Version>, record: &Arc<Record>) -> Result<(), Elsewhere> {
-        let place = self.place(key).ok_or(Elsewhere)?;
+    fn restore(
+        &mut self,
+        key: &BlockKey,
+        version: Option<Version>,
+        record: &Arc<Record>,
+        now: u64,
+    ) -> Result<(), Misfit> {
+        let misfit = || Misfit::new(key, record);
+        let place = self.place(key).ok_or_else(misfit)?;
         let (family, number) = place;
+        // A clock that was ahead when a unit was released must not keep it resting until then.
+        let record = &if record.released().any(|(_, at)| at > now) {
+            Arc::new(record.released_by(now))
+        } else {
+            Arc::clone(record)
+        };
         self.drop_owners(place);
-        let shelf = self.families.get_mut(&family).ok_or(Elsewhere)?;
+        let shelf = self.families.get_mut(&family).ok_or_else(misfit)?;
         let restored = shelf.pool.restore(number, record.owned_offsets(), record.released());
-        restored.map_err(|_| Elsewhere)?;
+        restored.map_err(|_| misfit())?;
         for (_, tenure) in record.owned() {
             self.holdings.enter(&tenure.owner, [(place, tenure.lease)]);
         }
@@ -491,24 +485,10 @@ impl Book {
     }
 }
 
-/// A block that is not, or not in that form, in the subnet's cidrs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the block is not in the subnet's cidrs")]
-pub struct Elsewhere;
-
 /// A unit can't be claimed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{unit}: {error}")]
 pub struct Refusal {
     pub unit: Prefix,
     pub error: ClaimError,
-}
-
-/// A plan that can't be followed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error(transparent)]
-    InUse(#[from] InUse),
 }

@@ -3,71 +3,33 @@
 //!
 //! Why no unit is given twice: an answer is sent only after the store has swapped every block that the decision touched for the version that
 //! it was decided on. When the store refuses one, or does not say, that block is read again and the requests are decided anew; as they name
-//! their leases, what was written of them already is found and kept. When it can't be read either, nothing more is decided until everything
-//! has been loaded again.
+//! their leases, what was written of them already is found and kept. When it can't be read either, or holds a block that does not fit the
+//! plan, nothing more is decided until everything has been loaded again.
+
+mod commit;
+mod load;
+mod request;
+mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_addr::{Counts, Family, Plan, Prefix};
+use berth_addr::{Counts, Family, Plan};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::book::{Book, Grant, Lease, PlanError, Refusal};
+use crate::book::{Book, Grant, PlanError};
 use crate::clock::Clock;
 use crate::ledger::LedgerError;
 use crate::metrics::LedgerMetrics;
-use crate::owner::Owner;
-use crate::record::{BlockKey, LeaseId, Tenure};
-use crate::store::{Change, Store, StoreError, Write, Written};
-
-type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
-
-/// What a committer is asked to do.
-#[derive(Debug)]
-pub enum Request {
-    Lease {
-        owner: Owner,
-        leases: Vec<LeaseId>,
-        families: Option<Vec<Family>>,
-        answer: Answer<Grant>,
-    },
-    Claim {
-        owner: Owner,
-        lease: LeaseId,
-        units: Vec<Prefix>,
-        answer: Answer<Result<(), Refusal>>,
-    },
-    Release {
-        owner: Owner,
-        leases: Option<Vec<LeaseId>>,
-        answer: Answer<Vec<Lease>>,
-    },
-    Held {
-        owner: Owner,
-        answer: Answer<Vec<Lease>>,
-    },
-    Owners {
-        answer: Answer<Vec<Owner>>,
-    },
-    OwnerOf {
-        unit: Prefix,
-        answer: Answer<Option<Tenure>>,
-    },
-    /// Everything from the store again.
-    Refresh {
-        answer: Answer<()>,
-    },
-    Plan {
-        plan: Plan,
-        reuse_delay: Duration,
-        answer: Answer<Result<(), PlanError>>,
-    },
-}
+use crate::store::{Change, Store, StoreError};
+use commit::Outcome;
+pub use request::Request;
+use writing::Writing;
 
 /// What everybody may look at without asking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,105 +38,6 @@ pub struct Outlook {
     pub counts: BTreeMap<Family, Counts>,
     /// Goes up whenever there is more to lease than before: for those who went away empty-handed.
     pub freed: u64,
-}
-
-/// A request that writes, and what came of it. Kept until its writes are durable.
-enum Writing {
-    Lease {
-        owner: Owner,
-        leases: Vec<LeaseId>,
-        families: Vec<Family>,
-        grant: Grant,
-        answer: Answer<Grant>,
-    },
-    Claim {
-        owner: Owner,
-        lease: LeaseId,
-        units: Vec<Prefix>,
-        claimed: Result<(), Refusal>,
-        answer: Answer<Result<(), Refusal>>,
-    },
-    Release {
-        owner: Owner,
-        leases: Option<Vec<LeaseId>>,
-        released: Vec<Lease>,
-        answer: Answer<Vec<Lease>>,
-    },
-}
-
-impl Writing {
-    /// Can be done again after the store refused some of it: what is there already stays, and is part of the outcome.
-    fn decide(&mut self, book: &mut Book, now: u64) {
-        match self {
-            Self::Lease {
-                owner,
-                leases,
-                families,
-                grant,
-                ..
-            } => *grant = book.lease(owner, leases, families, now),
-            Self::Claim {
-                owner,
-                lease,
-                units,
-                claimed,
-                ..
-            } => *claimed = book.claim(owner, *lease, units),
-            Self::Release {
-                owner,
-                leases,
-                released,
-                ..
-            } => {
-                let back = book.release(owner, leases.as_deref(), now);
-                // What came back at an earlier attempt does not come back again, unless that attempt was refused.
-                released.retain(|lease| back.iter().all(|other| other.id != lease.id));
-                released.extend(back);
-            }
-        }
-    }
-
-    /// Who asked may have gone away: whatever it was is durable, and found when it is asked for again.
-    fn answer(self) {
-        match self {
-            Self::Lease { grant, answer, .. } => drop(answer.send(Ok(grant))),
-            Self::Claim { claimed, answer, .. } => drop(answer.send(Ok(claimed))),
-            Self::Release { released, answer, .. } => drop(answer.send(Ok(released))),
-        }
-    }
-
-    fn fail(self, error: &LedgerError) {
-        let error = error.clone();
-        match self {
-            Self::Lease { answer, .. } => drop(answer.send(Err(error))),
-            Self::Claim { answer, .. } => drop(answer.send(Err(error))),
-            Self::Release { answer, .. } => drop(answer.send(Err(error))),
-        }
-    }
-}
-
-impl Request {
-    fn fail(self, error: &LedgerError) {
-        let error = error.clone();
-        match self {
-            Self::Lease { answer, .. } => drop(answer.send(Err(error))),
-            Self::Claim { answer, .. } => drop(answer.send(Err(error))),
-            Self::Release { answer, .. } => drop(answer.send(Err(error))),
-            Self::Held { answer, .. } => drop(answer.send(Err(error))),
-            Self::Owners { answer } => drop(answer.send(Err(error))),
-            Self::OwnerOf { answer, .. } => drop(answer.send(Err(error))),
-            Self::Refresh { answer } => drop(answer.send(Err(error))),
-            Self::Plan { answer, .. } => drop(answer.send(Err(error))),
-        }
-    }
-}
-
-/// Why a write is not tried again.
-enum Setback {
-    /// The book is as the store is.
-    Refused(String),
-    /// It may not be.
-    Unreadable(StoreError),
 }
 
 pub struct Committer {
@@ -195,13 +58,21 @@ pub struct Committer {
     sweep: Option<Instant>,
     /// Whether the book may differ from the store in ways that are not known: then nothing is decided.
     stale: bool,
+    /// When it is loaded again, and how often in a row that failed.
+    again: Option<Instant>,
+    failures: u32,
+    /// Nobody owned anything, and nothing is given any more.
+    closed: bool,
+}
+
+impl Drop for Committer {
+    fn drop(&mut self) {
+        self.metrics.forget(&self.subnet);
+    }
 }
 
 /// So many requests are decided before the first of them is written: bounds the time to the first answer.
 const MOST_AT_ONCE: usize = 1024;
-
-/// Attempts in a row at which the store refused or did not answer, before those who wait are told.
-const ATTEMPTS: u32 = 64;
 
 /// Nobody waits for what a sweep gives.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
@@ -238,8 +109,15 @@ impl Committer {
             published: None,
             sweep: None,
             stale: true,
+            again: None,
+            failures: 0,
+            closed: false,
         };
-        committer.reload().await?;
+        let misfits = committer.load().await?;
+        if let Some(misfit) = misfits.into_iter().next() {
+            // An owned unit would fall out of this plan.
+            return Err(PlanError::InUse(misfit.in_use()).into());
+        }
         committer.publish();
         committer.sweep_later();
         Ok((committer, receiver))
@@ -249,7 +127,11 @@ impl Committer {
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut waiting = Vec::new();
         loop {
-            let due = [self.due, self.sweep].into_iter().flatten().min();
+            let due = if self.stale {
+                self.again
+            } else {
+                [self.due, self.sweep].into_iter().flatten().min()
+            };
             let due = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -270,12 +152,18 @@ impl Committer {
                         return;
                     }
                     self.serve(&mut waiting).await;
+                    if self.closed {
+                        requests.close();
+                        while let Some(request) = requests.recv().await {
+                            request.fail(&self.gone());
+                        }
+                        return;
+                    }
                 }
                 () = due => {}
             }
-            // At once, and not when somebody asks: those who wait for something to come free do not ask.
-            if self.stale && self.reload().await.is_err() {
-                self.due = Some(Instant::now() + PAUSE);
+            // Not only when somebody asks: those who wait for something to come free do not ask.
+            if self.stale && !self.recovers().await {
                 continue;
             }
             if self.sweep.is_some_and(|sweep| sweep <= Instant::now()) {
@@ -299,49 +187,30 @@ impl Committer {
         let now = self.clock.now();
         self.book.retire(now);
         let writes = self.book.changed(now, self.reuse_delay);
-        if let Err(setback) = self.write(writes).await {
+        match self.write(writes).await {
+            Ok(Outcome::Durable | Outcome::Conflict) => {}
             // It is tried again after the next write of whatever kind.
-            let error = self.suffer(setback);
-            warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
+            ended => {
+                let error = self.suffer(ended);
+                warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
+            }
         }
         if self.book.counts(now).values().any(|counts| counts.resting > 0) {
             self.sweep_later();
         }
     }
 
-    /// Everything from the store. Watched first and loaded then, so that no change falls between.
-    async fn reload(&mut self) -> Result<(), StoreError> {
-        self.changes = if self.store.is_shared() {
-            Some(self.store.watch(&self.subnet).await?)
-        } else {
-            None
-        };
-        let blocks = self.store.load(&self.subnet).await?;
-        self.book.clear();
-        for stored in &blocks {
-            if let Err(error) = self.book.load(stored) {
-                // Left over from another plan. It is not ours to remove, and nothing of it can be given.
-                warn!(subnet = self.subnet, first = %stored.key.first, %error, "a block of the store is left alone");
-            }
-        }
-        self.stale = false;
-        Ok(())
-    }
-
-    fn follow(&mut self, change: Option<Change>) {
-        match change {
-            Some(Change::Written(stored)) => drop(self.book.follow(&stored)),
-            Some(Change::Removed(key, version)) => self.book.follow_removal(&key, version),
-            Some(Change::Lost) | None => {
-                self.changes = None;
-                self.stale = true;
-            }
+    fn gone(&self) -> LedgerError {
+        LedgerError::NoSubnet {
+            subnet: self.subnet.clone(),
         }
     }
 
     async fn serve(&mut self, waiting: &mut Vec<Request>) {
         // Before anything else: who asked for it wants to know what the store has now, and the rest may as well.
-        self.stale |= waiting.iter().any(|request| matches!(request, Request::Refresh { .. }));
+        self.stale |= waiting
+            .iter()
+            .any(|request| matches!(request, Request::Refresh { .. } | Request::Close { .. }));
         if self.stale
             && let Err(error) = self.reload_with_patience().await
         {
@@ -350,25 +219,45 @@ impl Committer {
             }
             return;
         }
+        // Those that end it come last: what was asked before them is in what they count.
+        let (closing, asked): (Vec<_>, Vec<_>) = waiting
+            .drain(..)
+            .partition(|request| matches!(request, Request::Close { .. }));
         let mut writing = Vec::new();
-        for request in waiting.drain(..) {
+        for request in asked {
             if let Some(request) = self.read_or_keep(request) {
                 writing.push(request);
             }
         }
-        self.commit(writing).await;
+        // A new plan wants everything loaded again.
+        if self.stale
+            && let Err(error) = self.reload_with_patience().await
+        {
+            writing
+                .into_iter()
+                .for_each(|request| request.fail(&error.clone().into()));
+        } else {
+            self.commit(writing).await;
+        }
+        for request in closing {
+            self.close(request);
+        }
     }
 
-    async fn reload_with_patience(&mut self) -> Result<(), StoreError> {
-        let mut last = self.reload().await;
-        for _ in 0..3 {
-            if last.is_ok() {
-                return last;
-            }
-            tokio::time::sleep(PAUSE).await;
-            last = self.reload().await;
+    /// What was loaded for it may be old by now only by what this process has written itself: another one that still gives out of the subnet
+    /// is told by the caller.
+    fn close(&mut self, request: Request) {
+        let Request::Close { answer } = request else {
+            return;
+        };
+        if self.stale {
+            let error = StoreError::new("ledger", "it is not known who owns what: try again");
+            drop(answer.send(Err(error.into())));
+            return;
         }
-        last
+        let owners = self.book.owners().count();
+        self.closed |= owners == 0;
+        drop(answer.send(Ok(owners)));
     }
 
     /// Answers what only reads.
@@ -419,92 +308,18 @@ impl Committer {
                 reuse_delay,
                 answer,
             } => drop(answer.send(Ok(self.replan(&plan, reuse_delay)))),
+            Request::Close { answer } => drop(answer.send(Err(self.gone()))),
         }
         None
     }
 
     fn replan(&mut self, plan: &Plan, reuse_delay: Duration) -> Result<(), PlanError> {
         let reuse_delay = millis(reuse_delay);
-        self.book = self.book.planned_as(plan, reuse_delay)?;
+        self.book = self.book.planned_as(plan, reuse_delay, self.clock.now())?;
         self.reuse_delay = reuse_delay;
         // Blocks that were outside of the old cidrs may be inside of the new ones.
         self.stale = true;
         Ok(())
-    }
-
-    /// Decides, writes, and decides again what the store did not take.
-    async fn commit(&mut self, mut writing: Vec<Writing>) {
-        if writing.is_empty() {
-            return;
-        }
-        for _ in 0..ATTEMPTS {
-            let now = self.clock.now();
-            for request in &mut writing {
-                request.decide(&mut self.book, now);
-            }
-            let writes = self.book.changed(now, self.reuse_delay);
-            match self.write(writes).await {
-                Ok(true) => {
-                    writing.into_iter().for_each(Writing::answer);
-                    return;
-                }
-                Ok(false) => self.metrics.conflict(&self.subnet),
-                Err(setback) => {
-                    let error = self.suffer(setback);
-                    writing.into_iter().for_each(|request| request.fail(&error));
-                    return;
-                }
-            }
-        }
-        let subnet = self.subnet.clone();
-        let error = LedgerError::Contended { subnet };
-        writing.into_iter().for_each(|request| request.fail(&error));
-    }
-
-    fn suffer(&mut self, setback: Setback) -> LedgerError {
-        match setback {
-            Setback::Refused(why) => LedgerError::Refused {
-                subnet: self.subnet.clone(),
-                why,
-            },
-            Setback::Unreadable(error) => {
-                self.stale = true;
-                warn!(subnet = self.subnet, %error, "the store does not say what it has");
-                error.into()
-            }
-        }
-    }
-
-    /// Whether all of it is durable. Blocks that were not swapped are read again, so that the book is as the store is; an error means that it is not.
-    async fn write(&mut self, writes: Vec<Write>) -> Result<bool, Setback> {
-        if writes.is_empty() {
-            return Ok(true);
-        }
-        self.sweep_later();
-        let keys: Vec<BlockKey> = writes.iter().map(|write| write.key.clone()).collect();
-        let written = self.store.write(writes).await;
-        let mut all_done = written.len() == keys.len();
-        let mut differ = Vec::new();
-        let mut refusal = None;
-        for (key, written) in keys.into_iter().zip(written) {
-            if !self.book.settle(&key, &written) {
-                differ.push(key);
-            }
-            if let Written::Refused(why) = written {
-                refusal = Some(why);
-            }
-        }
-        for key in differ {
-            all_done = false;
-            match self.store.read(&key).await.map_err(Setback::Unreadable)? {
-                Some(stored) => drop(self.book.load(&stored)),
-                None => self.book.forget(&key),
-            }
-        }
-        match refusal {
-            Some(why) => Err(Setback::Refused(why)),
-            None => Ok(all_done),
-        }
     }
 
     /// Tells everybody how things stand: at once that there is more to lease, and the counts, which take a walk through the blocks, not more

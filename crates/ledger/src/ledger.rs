@@ -1,7 +1,7 @@
 //! All subnets over one store.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{self, Arc, PoisonError};
 use std::time::Duration;
 
 use berth_addr::{AddressSet, Family, Plan, Prefix};
@@ -23,6 +23,8 @@ pub enum LedgerError {
     NoSubnet { subnet: String },
     #[error("subnet {subnet}: others write the same blocks all the time: try again")]
     Contended { subnet: String },
+    #[error("subnet {subnet}: the store does not say whether it writes: see the log for why, and try again")]
+    Unsure { subnet: String },
     #[error("subnet {subnet}: the store refuses the write: {why}")]
     Refused { subnet: String, why: String },
     #[error("subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them")]
@@ -43,8 +45,10 @@ pub struct Ledger {
     store: Arc<dyn Store>,
     clock: Clock,
     metrics: LedgerMetrics,
-    /// Held while a subnet is made or changed: what overlaps what is decided one at a time.
-    subnets: Arc<Mutex<BTreeMap<String, Subnet>>>,
+    /// Held while a subnet is made, changed or removed: what overlaps what is decided one at a time.
+    planning: Arc<Mutex<()>>,
+    /// Never held across an await: requests for one subnet do not wait for what is done to another.
+    subnets: Arc<sync::Mutex<BTreeMap<String, Subnet>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,16 +67,26 @@ impl Ledger {
             store,
             clock,
             metrics,
+            planning: Arc::default(),
             subnets: Arc::default(),
         }
+    }
+
+    /// No change leaves it half made, so a panic elsewhere does not matter.
+    fn known(&self) -> sync::MutexGuard<'_, BTreeMap<String, Subnet>> {
+        self.subnets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> Option<Subnet> {
+        self.known().get(name).cloned()
     }
 
     /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one, or when an owned unit would fall out; then
     /// nothing has changed.
     pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), LedgerError> {
         let space = plan.space().map_err(PlanError::from)?;
-        let mut subnets = self.subnets.lock().await;
-        for (other, subnet) in subnets.iter().filter(|(other, _)| *other != name) {
+        let _planning = self.planning.lock().await;
+        for (other, subnet) in self.known().iter().filter(|(other, _)| *other != name) {
             if let Some(range) = space.intersect(&subnet.space).ranges().next() {
                 return Err(LedgerError::Overlap {
                     subnet: name.to_owned(),
@@ -81,7 +95,7 @@ impl Ledger {
                 });
             }
         }
-        if let Some(subnet) = subnets.get_mut(name) {
+        if let Some(mut subnet) = self.find(name) {
             let plan = plan.clone();
             let planned = subnet.ask(name, |answer| Request::Plan {
                 plan,
@@ -90,6 +104,7 @@ impl Ledger {
             });
             planned.await??;
             subnet.space = space;
+            self.known().insert(name.to_owned(), subnet);
             return Ok(());
         }
         let store = Arc::clone(&self.store);
@@ -102,18 +117,35 @@ impl Ledger {
             requests,
             outlook,
         };
-        subnets.insert(name.to_owned(), subnet);
+        self.known().insert(name.to_owned(), subnet);
         Ok(())
     }
 
-    /// Forgets a subnet. What is owned stays in the store, and is known again when the subnet comes back.
-    pub async fn remove_subnet(&self, name: &str) {
-        self.subnets.lock().await.remove(name);
-        self.metrics.forget(name);
+    /// Forgets a subnet if nobody owns anything in it, by what the store has now; else nothing changes. Gives how many do. What is asked for
+    /// at the same time is in that count, or refused. One that is not known is looked for in the store, too.
+    pub async fn remove_subnet(&self, name: &str) -> Result<usize, LedgerError> {
+        let _planning = self.planning.lock().await;
+        let Some(subnet) = self.find(name) else {
+            let blocks = self.store.load(name).await?;
+            let tenures = blocks.iter().flat_map(|block| block.record.owned());
+            let owners: BTreeSet<&Owner> = tenures.map(|(_, tenure)| &tenure.owner).collect();
+            return Ok(owners.len());
+        };
+        let owners = subnet.ask(name, |answer| Request::Close { answer }).await?;
+        if owners == 0 {
+            self.known().remove(name);
+        }
+        Ok(owners)
+    }
+
+    /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again when the subnet comes back.
+    pub async fn forget_subnet(&self, name: &str) {
+        let _planning = self.planning.lock().await;
+        self.known().remove(name);
     }
 
     pub async fn subnets(&self) -> Vec<String> {
-        self.subnets.lock().await.keys().cloned().collect()
+        self.known().keys().cloned().collect()
     }
 
     /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids that the owner has already are kept as they
@@ -132,7 +164,7 @@ impl Ledger {
             families,
             answer,
         };
-        self.ask(subnet, request).await
+        self.ask("lease", subnet, request).await
     }
 
     /// These very units, all or none.
@@ -150,7 +182,7 @@ impl Ledger {
             units,
             answer,
         };
-        self.ask(subnet, request).await
+        self.ask("claim", subnet, request).await
     }
 
     /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has in this subnet. Gives what came back.
@@ -162,47 +194,44 @@ impl Ledger {
     ) -> Result<Vec<Lease>, LedgerError> {
         let owner = owner.clone();
         let request = |answer| Request::Release { owner, leases, answer };
-        self.ask(subnet, request).await
+        self.ask("release", subnet, request).await
     }
 
     pub async fn held(&self, subnet: &str, owner: &Owner) -> Result<Vec<Lease>, LedgerError> {
         let owner = owner.clone();
-        self.ask(subnet, |answer| Request::Held { owner, answer }).await
+        self.ask("read", subnet, |answer| Request::Held { owner, answer }).await
     }
 
     /// All who own something in the subnet.
     pub async fn owners(&self, subnet: &str) -> Result<Vec<Owner>, LedgerError> {
-        self.ask(subnet, |answer| Request::Owners { answer }).await
+        self.ask("read", subnet, |answer| Request::Owners { answer }).await
     }
 
     pub async fn owner_of(&self, subnet: &str, unit: Prefix) -> Result<Option<Tenure>, LedgerError> {
-        self.ask(subnet, |answer| Request::OwnerOf { unit, answer }).await
+        self.ask("read", subnet, |answer| Request::OwnerOf { unit, answer })
+            .await
     }
 
     /// Looks into the store again: after this, answers hold all that was written before it was called, by whomever.
     pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
-        self.ask(subnet, |answer| Request::Refresh { answer }).await
+        self.ask("read", subnet, |answer| Request::Refresh { answer }).await
     }
 
     /// How full a subnet is, and whether there is more than before: for those who wait. `None` when there is no such subnet.
     pub async fn outlook(&self, subnet: &str) -> Option<watch::Receiver<Outlook>> {
-        self.subnets
-            .lock()
-            .await
-            .get(subnet)
-            .map(|subnet| subnet.outlook.clone())
+        self.find(subnet).map(|subnet| subnet.outlook)
     }
 
     async fn ask<T>(
         &self,
+        operation: &'static str,
         subnet: &str,
         request: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Request,
     ) -> Result<T, LedgerError> {
-        let found = self.subnets.lock().await.get(subnet).cloned();
-        let found = found.ok_or_else(|| gone(subnet))?;
+        let found = self.find(subnet).ok_or_else(|| gone(subnet))?;
         let start = Instant::now();
         let answer = found.ask(subnet, request).await;
-        self.metrics.answered(subnet, start.elapsed().as_secs_f64());
+        self.metrics.answered(subnet, operation, start.elapsed().as_secs_f64());
         answer
     }
 }

@@ -22,6 +22,15 @@ struct PoolLabels {
     family: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    subnet: String,
+    operation: &'static str,
+}
+
+/// All there are.
+const OPERATIONS: [&str; 4] = ["lease", "claim", "release", "read"];
+
 /// A gauge that can hold what a /64 has.
 type Amount = Gauge<f64, AtomicU64>;
 
@@ -33,7 +42,7 @@ pub struct LedgerMetrics {
     resting: Labelled<PoolLabels, Amount>,
     free: Labelled<PoolLabels, Amount>,
     conflicts: Labelled<SubnetLabel, Counter>,
-    latency: Labelled<SubnetLabel, Histogram>,
+    latency: Labelled<RequestLabels, Histogram>,
 }
 
 impl LedgerMetrics {
@@ -81,8 +90,11 @@ impl LedgerMetrics {
         self.conflicts.get_or_create(&label(subnet)).inc();
     }
 
-    pub fn answered(&self, subnet: &str, seconds: f64) {
-        self.latency.get_or_create(&label(subnet)).observe(seconds);
+    /// `operation` is one of [`OPERATIONS`].
+    pub fn answered(&self, subnet: &str, operation: &'static str, seconds: f64) {
+        let subnet = subnet.to_owned();
+        let labels = RequestLabels { subnet, operation };
+        self.latency.get_or_create(&labels).observe(seconds);
     }
 
     pub fn counts(&self, subnet: &str, counts: &BTreeMap<Family, Counts>) {
@@ -117,7 +129,10 @@ impl LedgerMetrics {
             }
         }
         self.conflicts.remove(&label(subnet));
-        self.latency.remove(&label(subnet));
+        for operation in OPERATIONS {
+            let subnet = subnet.to_owned();
+            self.latency.remove(&RequestLabels { subnet, operation });
+        }
     }
 }
 

@@ -103,6 +103,15 @@ impl Record {
         released.sort_by_key(|(offset, _)| *offset);
     }
 
+    /// The same, with nothing released after `now`.
+    pub fn released_by(&self, now: u64) -> Self {
+        let mut record = self.clone();
+        for (_, at) in &mut record.released {
+            *at = now.min(*at);
+        }
+        record
+    }
+
     /// Forgets rests that are over, so that a record does not grow with all that was ever released.
     pub fn forget_rested(&mut self, now: u64, delay: u64) {
         self.released.retain(|(_, at)| now.saturating_sub(*at) < delay);

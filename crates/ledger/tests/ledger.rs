@@ -7,15 +7,18 @@
 )]
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use berth_addr::{Family, Plan, Prefix, UnitLengths};
 use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Write, Written};
-use berth_ledger::{BlockKey, Clock, Grant, Kind, LeaseId, Ledger, LedgerMetrics, Owner};
+use berth_ledger::{BlockKey, Clock, Grant, Kind, LeaseId, Ledger, LedgerError, LedgerMetrics, Owner, Record, Tenure};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use uuid::Uuid;
 
 const REST: Duration = Duration::from_secs(30);
@@ -217,7 +220,10 @@ async fn a_ledger_that_starts_again_knows_all_of_it() {
 struct Strange {
     store: MemoryStore,
     writes: Arc<AtomicUsize>,
+    loads: Arc<AtomicUsize>,
     unsure: Arc<AtomicBool>,
+    /// Writes nothing, and does not say so.
+    mute: Arc<AtomicBool>,
     broken: Arc<AtomicBool>,
 }
 
@@ -227,8 +233,12 @@ impl Store for Strange {
     }
 
     fn load<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Vec<Stored>, StoreError>> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
         if self.broken.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StoreError::new("strange", "does not answer")) });
+        }
+        if subnet == "slow" {
+            return Box::pin(std::future::pending());
         }
         self.store.load(subnet)
     }
@@ -242,6 +252,9 @@ impl Store for Strange {
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Vec<Written>> {
         self.writes.fetch_add(1, Ordering::SeqCst);
+        if self.mute.load(Ordering::SeqCst) {
+            return Box::pin(async move { vec![Written::Unknown; writes.len()] });
+        }
         Box::pin(async move {
             let written = self.store.write(writes).await;
             if self.unsure.swap(false, Ordering::SeqCst) {
@@ -343,4 +356,243 @@ async fn blocks_that_nobody_needs_any_more_leave_the_store() {
     assert_eq!(owned, [1]);
     assert_eq!(lease(&ledger, "b", 1000..1001).await, kept);
     assert_eq!(lease(&ledger, "a", 2000..2300).await.leases.len(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subnet_is_removed_only_when_nobody_owns_anything() {
+    let ledger = with(&["10.0.0.0/24"]).await;
+    lease(&ledger, "a", 0..2).await;
+    lease(&ledger, "b", 10..11).await;
+    assert_eq!(ledger.remove_subnet("pods").await, Ok(2));
+    assert_eq!(lease(&ledger, "a", 2..3).await.leases.len(), 1, "it goes on");
+    for name in ["a", "b"] {
+        ledger.release("pods", &owner(name), None).await.unwrap();
+    }
+    // Whatever is asked for at the same time is counted, or refused.
+    let removing = ledger.remove_subnet("pods");
+    let (late, name) = (owner("c"), "pods");
+    let leasing = ledger.lease(name, &late, ids(20..21), None);
+    let (removed, leased) = tokio::join!(removing, leasing);
+    let gone = LedgerError::NoSubnet {
+        subnet: name.to_owned(),
+    };
+    match removed {
+        Ok(0) => assert_eq!(leased, Err(gone.clone())),
+        removed => assert_eq!((removed, leased.map(|grant| grant.short)), (Ok(1), Ok(0))),
+    }
+    ledger.release(name, &late, None).await.ok();
+    assert_eq!(ledger.remove_subnet(name).await, Ok(0));
+    assert_eq!(ledger.lease(name, &late, ids(30..31), None).await, Err(gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subnet_that_is_not_known_is_looked_for_in_the_store_before_it_is_gone() {
+    let store = MemoryStore::default();
+    let first = over(store.clone());
+    first.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    lease(&first, "a", 0..3).await;
+    let second = over(store);
+    assert_eq!(second.remove_subnet("pods").await, Ok(1));
+    first.release("pods", &owner("a"), None).await.unwrap();
+    assert_eq!(second.remove_subnet("pods").await, Ok(0));
+}
+
+/// As it would be after a Subnet was forced away and made again with other cidrs.
+#[tokio::test(start_paused = true)]
+async fn cidrs_that_leave_out_what_the_store_says_is_owned_are_refused() {
+    let store = MemoryStore::default();
+    let before = over(store.clone());
+    before.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    lease(&before, "a", 0..200).await;
+    let keep: Vec<LeaseId> = ids(0..150);
+    before.release("pods", &owner("a"), Some(keep)).await.unwrap();
+    let after = over(store);
+    for cidr in ["10.0.0.128/25", "10.0.0.0/25", "10.9.0.0/24"] {
+        let refused = after.set_subnet("pods", &plan(&[cidr]), REST).await.unwrap_err();
+        assert!(refused.to_string().contains("is in use"), "{cidr}: {refused}");
+    }
+    after.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    assert_eq!(reserved(&after).await, [50]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_refused_with_the_unit_that_would_fall_out() {
+    let ledger = with(&["10.0.0.0/24"]).await;
+    ledger
+        .claim(
+            "pods",
+            &owner("a"),
+            Uuid::from_u128(1),
+            vec!["10.0.0.5/32".parse().unwrap()],
+        )
+        .await
+        .unwrap()
+        .unwrap();
+    ledger
+        .claim(
+            "pods",
+            &owner("a"),
+            Uuid::from_u128(2),
+            vec!["10.0.0.200/32".parse().unwrap()],
+        )
+        .await
+        .unwrap()
+        .unwrap();
+    let refused = ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/25"]), REST)
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("10.0.0.200/32"), "{refused}");
+}
+
+fn misplaced(first: &str, offset: u8) -> Write {
+    let tenure = Tenure {
+        owner: owner("stranger"),
+        lease: Uuid::from_u128(99),
+    };
+    Write {
+        key: BlockKey {
+            subnet: "pods".to_owned(),
+            first: first.parse().unwrap(),
+        },
+        expected: None,
+        record: Some(Arc::new(Record::new([(offset, tenure)], []).unwrap())),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_block_lies_across_ours_nothing_is_given() {
+    let store = MemoryStore::default();
+    let ledger = over(store.clone());
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    // Another process is ahead with a CIDR that is not known here yet.
+    store.write(vec![misplaced("10.7.0.0/32", 3)]).await;
+    assert_eq!(lease(&ledger, "a", 0..1).await.leases.len(), 1);
+    store.write(vec![misplaced("10.0.0.64/32", 10)]).await;
+    let refused = ledger.lease("pods", &owner("a"), ids(1..9), None).await.unwrap_err();
+    assert!(refused.to_string().contains("10.0.0.74/32"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_can_not_be_whole_takes_nothing_of_the_other_family() {
+    let ledger = with(&["10.0.0.0/30", "fd00::/64"]).await;
+    let first = lease(&ledger, "a", 0..2).await;
+    assert_eq!(
+        units(&first),
+        ["10.0.0.1/32", "fd00::1/128", "10.0.0.2/32", "fd00::2/128"]
+    );
+    for round in 0..50 {
+        assert_eq!(
+            lease(&ledger, "b", 1_000 * round + 100..1_000 * round + 350)
+                .await
+                .short,
+            250
+        );
+    }
+    ledger.release("pods", &owner("a"), Some(ids(0..1))).await.unwrap();
+    let next = lease(&ledger, "b", 90..91).await;
+    assert_eq!(units(&next), ["10.0.0.1/32", "fd00::3/128"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_says_whether_it_wrote_is_not_asked_for_ever() {
+    let store = Strange::default();
+    let mut registry = Registry::default();
+    let metrics = LedgerMetrics::register(&mut registry);
+    let ledger = Ledger::new(Arc::new(store.clone()), Clock::system(), metrics);
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    store.mute.store(true, Ordering::SeqCst);
+    let refused = ledger.lease("pods", &owner("a"), ids(0..5), None).await;
+    let subnet = "pods".to_owned();
+    assert_eq!(refused, Err(LedgerError::Unsure { subnet }));
+    assert!(store.writes.load(Ordering::SeqCst) < 10);
+    let mut shown = String::new();
+    encode(&mut shown, &registry).unwrap();
+    assert!(!shown.contains("berth_ledger_conflicts_total{"), "{shown}");
+    store.mute.store(false, Ordering::SeqCst);
+    assert_eq!(lease(&ledger, "a", 0..5).await.leases.len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subnet_that_can_not_be_loaded_holds_up_no_other() {
+    let store = Strange::default();
+    let ledger = over(store.clone());
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    let slow = plan(&["10.1.0.0/24"]);
+    let mut loading = pin!(ledger.set_subnet("slow", &slow, REST));
+    assert!(futures::poll!(loading.as_mut()).is_pending());
+    assert_eq!(lease(&ledger, "a", 0..5).await.leases.len(), 5);
+    assert!(ledger.outlook("pods").await.is_some());
+    assert!(futures::poll!(loading.as_mut()).is_pending());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_ahead_keeps_nothing_resting_until_then() {
+    let store = MemoryStore::default();
+    let far = Clock::system().now() + 1_000_000_000;
+    let mut write = misplaced("10.0.0.0/32", 9);
+    write.record = Some(Arc::new(Record::new([], [(1, far), (2, far)]).unwrap()));
+    store.write(vec![write]).await;
+    let ledger = over(store.clone());
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    let resting = async || {
+        let outlook = ledger.outlook("pods").await.unwrap();
+        outlook.borrow().counts[&Family::V4].resting
+    };
+    assert_eq!(resting().await, 2);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(resting().await, 0);
+    assert!(store.load("pods").await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_scraped_counts_the_subnet_and_goes_with_it() {
+    let mut registry = Registry::default();
+    let metrics = LedgerMetrics::register(&mut registry);
+    let ledger = Ledger::new(Arc::new(MemoryStore::default()), Clock::system(), metrics);
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/29"]), REST).await.unwrap();
+    lease(&ledger, "a", 0..3).await;
+    ledger.release("pods", &owner("a"), Some(ids(0..1))).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let scrape = || {
+        let mut shown = String::new();
+        encode(&mut shown, &registry).unwrap();
+        shown
+    };
+    let shown = scrape();
+    for line in [
+        r#"berth_subnet_capacity{subnet="pods",family="ipv4"} 6.0"#,
+        r#"berth_subnet_reserved{subnet="pods",family="ipv4"} 2.0"#,
+        r#"berth_subnet_resting{subnet="pods",family="ipv4"} 1.0"#,
+        r#"berth_subnet_free{subnet="pods",family="ipv4"} 3.0"#,
+        r#"berth_ledger_request_seconds_count{subnet="pods",operation="lease"} 1"#,
+        r#"berth_ledger_request_seconds_count{subnet="pods",operation="release"} 1"#,
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} in\n{shown}");
+    }
+    ledger.forget_subnet("pods").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!scrape().contains("pods"), "{}", scrape());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_asked_less_and_less_often_until_it_is_back() {
+    let store = Strange::default();
+    let ledger = over(store.clone());
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    lease(&ledger, "a", 0..5).await;
+    store.unsure.store(true, Ordering::SeqCst);
+    store.broken.store(true, Ordering::SeqCst);
+    ledger.release("pods", &owner("a"), None).await.unwrap_err();
+    let before = store.loads.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let loads = store.loads.load(Ordering::SeqCst) - before;
+    assert!((60..300).contains(&loads), "{loads} in an hour");
+    store.broken.store(false, Ordering::SeqCst);
+    // Nobody asks, and those who wait are told all the same.
+    let mut outlook = ledger.outlook("pods").await.unwrap();
+    outlook
+        .wait_for(|outlook| outlook.counts[&Family::V4].reserved == 0)
+        .await
+        .unwrap();
 }

@@ -82,7 +82,16 @@ impl RemoteAllocator {
         update: Update,
     ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
-        let changed = self.caller.ask(Method::PATCH, &path, Some(&update), QUICK).await;
+        let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), QUICK);
+        let mut changed = ask().await;
+        if is_no_container(&changed) {
+            // Somebody has given all of it back, and who asks does not know: it begins anew, as with an allocator in this process.
+            match self.make(subnet, container).await {
+                Ok(_) => changed = ask().await,
+                Err(AllocatorError::SubnetFull { .. }) => return Ok(nothing(subnet, container, update.count)),
+                Err(error) => return Err(error),
+            }
+        }
         changed.map_err(|failure| self.error(failure, subnet))
     }
 
@@ -161,6 +170,22 @@ impl Allocator for RemoteAllocator {
 
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> BoxFuture<'a, Result<u64, AllocatorError>> {
         self.wait(subnet, seen).boxed()
+    }
+}
+
+fn is_no_container(answer: &Result<Container, Failure>) -> bool {
+    let failure = answer.as_ref().err();
+    failure.and_then(Failure::reason) == Some(&Reason::NoContainer)
+}
+
+/// A container of which there is nothing.
+fn nothing(subnet: &str, container: &ContainerRef, short: usize) -> Container {
+    Container {
+        id: container.id(),
+        subnet: subnet.to_owned(),
+        primary: Vec::new(),
+        secondaries: Vec::new(),
+        short,
     }
 }
 

@@ -36,6 +36,7 @@ pub use metrics::ControllerMetrics;
 
 pub(crate) use context::{Context, Failure, is_conflict, is_gone};
 pub(crate) use index::View;
+pub(crate) use line::Need;
 pub(crate) use nodes::{Nodes, Outcome};
 pub(crate) use watch::Change;
 

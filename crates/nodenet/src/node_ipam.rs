@@ -4,3 +4,4 @@
 
 mod apply;
 mod decide;
+mod record;

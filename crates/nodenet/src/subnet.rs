@@ -9,6 +9,7 @@ mod apply;
 mod decide;
 mod facts;
 mod known;
+mod recall;
 mod status;
 mod write;
 

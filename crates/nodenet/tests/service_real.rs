@@ -17,7 +17,7 @@ use berth_addr::Plan;
 use berth_kit::metrics::Metrics;
 use berth_ledger::store::{EtcdDocument, EtcdStore};
 use berth_ledger::{Clock, Ledger, LedgerError, LedgerMetrics};
-use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Update};
+use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Update};
 use berth_nodenet::client::RemoteAllocator;
 use berth_nodenet::service::{self, Limits, PlanDocument, Service, plan};
 use berth_testbed::{Cluster, logs_of};
@@ -163,5 +163,26 @@ async fn a_request_that_goes_to_the_other_service_the_second_time_leases_nothing
         let has = one.get("pods", &node).await.unwrap().unwrap();
         assert_eq!(has.secondaries.len(), count);
         assert_eq!(other.get("pods", &node).await.unwrap(), Some(has));
+    }
+}
+
+#[tokio::test]
+async fn a_subnet_that_one_service_removes_while_the_other_leases_goes_or_stays_with_the_lease() {
+    let world = World::new("removal");
+    let (one, other) = (world.start().await, world.start().await);
+    let (node, plan) = (node(), cidrs(&["10.64.0.0/24"]));
+    for _ in 0..20 {
+        one.set_subnet("pods", &plan, Duration::ZERO).await.unwrap();
+        until_known(&other, 254).await;
+        assert_eq!(one.get("pods", &node).await.unwrap(), None);
+        let (removed, made) = tokio::join!(one.remove_subnet("pods"), other.create("pods", &node));
+        if removed.unwrap() == Removal::Removed {
+            let gone = made.unwrap_err();
+            assert!(matches!(gone, AllocatorError::NoSubnet { .. }), "{gone}");
+            continue;
+        }
+        assert_eq!(one.get("pods", &node).await.unwrap(), Some(made.unwrap()));
+        other.delete("pods", &node).await.unwrap();
+        assert_eq!(one.remove_subnet("pods").await, Ok(Removal::Removed));
     }
 }

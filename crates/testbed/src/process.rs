@@ -1,6 +1,7 @@
 //! A process that can be told from a later one with the same number.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -103,6 +104,15 @@ impl Process {
         self.bytes("status", "VmHWM:")
     }
 
+    /// The processor time that it has used, its threads' included.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.pid);
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        let ticks = processor_ticks(&stat).with_context(|| format!("{path} has no times"))?;
+        // What the kernel counts in, on every machine there is.
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     fn bytes(&self, file: &str, field: &str) -> Result<u64> {
         let path = format!("/proc/{}/{file}", self.pid);
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
@@ -142,6 +152,14 @@ fn start_time(stat: &str) -> Option<u64> {
         return None;
     }
     fields.nth(18)?.parse().ok()
+}
+
+/// In user mode, which is the 14th, and in the kernel.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);
+    let (user, system) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(user + system)
 }
 
 #[cfg(test)]

@@ -89,8 +89,8 @@ impl Controller {
         line.map_or(0, |count| count.trim().parse().unwrap())
     }
 
-    pub fn memory(&self) -> u64 {
-        Process::find(self.child.id()).unwrap().most_resident().unwrap()
+    pub fn process(&self) -> Process {
+        Process::find(self.child.id()).unwrap()
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use berth_api::NodeNetworkConfig;
-use berth_testbed::{Figures, Programs};
+use berth_testbed::{Figures, Process, Programs};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -57,6 +57,9 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
     let server = Server::start().await;
     let controller = Controller::start(&server, store).await;
     let before = Writes::of(&server).await;
+    let processes = server.processes().chain([("controller", controller.process())]);
+    let processes: Vec<(&str, Process)> = processes.collect();
+    let times: Vec<Duration> = processes.iter().map(|(_, process)| time(process)).collect();
     let start = Instant::now();
     server.create_all("/api/v1/nodes", nodes()).await;
     let created = start.elapsed();
@@ -64,6 +67,10 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let took = start.elapsed();
+    for ((name, process), before) in processes.iter().zip(times) {
+        let share = (time(process) - before).as_secs_f64() / took.as_secs_f64();
+        figures.count(&format!("{label}: cores used by {name}"), share);
+    }
     let configs = server.configs().await;
     check(&configs);
     let written = Writes::of(&server).await.since(&before);
@@ -84,10 +91,14 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
     figures.rate(&format!("{label}: API writes, with those of the Nodes"), rate);
     figures.mebibytes(
         &format!("{label}: the controller's memory at most"),
-        controller.memory(),
+        controller.process().most_resident().unwrap(),
     );
     let script = Script::of(&server, &configs, controllers_own).await;
     Joined { rate, script }
+}
+
+fn time(process: &Process) -> Duration {
+    process.processor_time().unwrap()
 }
 
 /// On a fresh server: the second would find the first one's objects in its way.

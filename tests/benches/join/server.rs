@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::{NodeNetworkConfig, names};
 use berth_e2e::{Scene, install};
-use berth_testbed::{Builder, Storage};
+use berth_testbed::{Builder, Process, Storage};
 use http::Request;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -37,6 +37,12 @@ impl Server {
 
     pub fn client(&self) -> &Client {
         &self.scene.client
+    }
+
+    pub fn processes(&self) -> impl Iterator<Item = (&'static str, Process)> {
+        let control_plane = self.scene.cluster.control_plane();
+        let process = |name| (name, control_plane.process(name).unwrap());
+        ["kube-apiserver", "etcd"].map(process).into_iter()
     }
 
     pub async fn configs(&self) -> Vec<NodeNetworkConfig> {

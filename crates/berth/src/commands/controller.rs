@@ -26,7 +26,7 @@ use source::{Source, SourceArgs};
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(5);
 
-/// The Lease that controllers of one cluster compete for.
+/// The Lease that processes with the default controllers compete for.
 const LEASE: &str = "berth-controller";
 
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
@@ -35,7 +35,7 @@ pub struct Controller {
     /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim; '*' is all but nodeipam
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
-    /// Work only while this process holds the Lease; without it, run one process
+    /// Work only while this process holds the Lease of these controllers; without it, run one process
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     leader_elect: bool,
     #[command(flatten)]
@@ -138,7 +138,12 @@ impl Work {
 
     fn run_as_leader(self, tasks: &Tasks, metrics: &ElectionMetrics) {
         let identity = format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
-        let election = LeaderElection::new(self.client.clone(), berth_api::names::NAMESPACE, LEASE, identity);
+        let election = LeaderElection::new(
+            self.client.clone(),
+            berth_api::names::NAMESPACE,
+            &lease_of(&self.chosen),
+            identity,
+        );
         let election = election.with_metrics(metrics);
         let mut leadership = election.leadership();
         let stop = tasks.stopping();
@@ -164,6 +169,15 @@ impl Work {
             anyhow::Ok(())
         });
     }
+}
+
+/// One for each set: processes with other controllers do other work, and must not wait for each other.
+fn lease_of(chosen: &BTreeSet<Name>) -> String {
+    if *chosen == Name::on_by_default() {
+        return LEASE.to_owned();
+    }
+    let names = chosen.iter().map(|name| name.name());
+    std::iter::once(LEASE).chain(names).collect::<Vec<_>>().join(".")
 }
 
 fn hostname() -> Option<String> {
@@ -204,6 +218,16 @@ mod tests {
         assert_eq!(chosen("*").unwrap(), Name::on_by_default());
         assert!(chosen("*,nodeipam").unwrap().contains(&Name::NodeIpam));
         assert_eq!(chosen(" node, nnc ").unwrap(), BTreeSet::from([Name::Node, Name::Nnc]));
+    }
+
+    #[test]
+    fn the_same_controllers_compete_for_one_lease_however_they_are_named() {
+        let lease = |list| lease_of(&chosen(list).unwrap());
+        assert_eq!(lease("*"), "berth-controller");
+        assert_eq!(lease("subnet,node,nnc,subnet-state,reclaim"), "berth-controller");
+        assert_eq!(lease("node,nnc"), "berth-controller.node.nnc");
+        assert_eq!(lease("nnc, node"), lease("node,nnc"));
+        assert_ne!(lease("subnet,subnet-state"), lease("subnet"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! transactions only, so nobody reads what a crash could take back.
 
 mod file;
+mod slot;
 mod writer;
 
 use std::path::Path;
@@ -12,13 +13,14 @@ use std::thread::JoinHandle;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
 use super::changes::Changes;
 use super::{Change, Store, StoreError, Stored, Write, Written};
 use crate::record::BlockKey;
 use file::Fault;
+use slot::Slot;
 use writer::{Job, Writer};
 
 const STORE: &str = "redb";
@@ -26,7 +28,7 @@ const STORE: &str = "redb";
 /// Dropped, it finishes what was begun and closes the file.
 #[derive(Debug)]
 pub struct RedbStore {
-    database: Arc<Database>,
+    slot: Arc<Slot>,
     changes: Changes,
     /// These two are there until it is dropped.
     queue: Option<mpsc::Sender<Job>>,
@@ -37,16 +39,15 @@ impl RedbStore {
     /// Opens the file, or makes it: for its owner's eyes only. Blocking.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let unusable = |why: String| StoreError::new(STORE, format_args!("{}: {why}", path.display()));
-        let database = file::open(path).map_err(|error| unusable(error.to_string()))?;
-        let database = Arc::new(database);
+        let slot = Arc::new(Slot::open(path).map_err(|error| unusable(error.to_string()))?);
         let changes = Changes::default();
         let (queue, jobs) = mpsc::channel();
-        let writer = Writer::new(Arc::clone(&database), changes.clone());
+        let writer = Writer::new(Arc::clone(&slot), changes.clone());
         let thread = std::thread::Builder::new().name("ledger-writer".to_owned());
         let writer = thread.spawn(move || writer.run(&jobs));
         let writer = writer.map_err(|error| unusable(format!("no thread to write it: {error}")))?;
         Ok(Self {
-            database,
+            slot,
             changes,
             queue: Some(queue),
             writer: Some(writer),
@@ -58,16 +59,19 @@ impl RedbStore {
         &self,
         read: impl FnOnce(&ReadTransaction) -> Result<T, Fault> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
-        let database = Arc::clone(&self.database);
+        let slot = Arc::clone(&self.slot);
         let read = tokio::task::spawn_blocking(move || {
-            let transaction = database.begin_read().map_err(Fault::from)?;
-            read(&transaction)
+            let database = slot.database().map_err(|error| StoreError::new(STORE, error))?;
+            let done = database
+                .begin_read()
+                .map_err(Fault::from)
+                .and_then(|transaction| read(&transaction));
+            if done.as_ref().is_err_and(Fault::is_of_disk) {
+                slot.discard(&database);
+            }
+            done.map_err(|error| StoreError::new(STORE, error))
         });
-        async {
-            let read = read.await.map_err(|error| StoreError::new(STORE, error))?;
-            read.map_err(|error| StoreError::new(STORE, error))
-        }
-        .boxed()
+        async { read.await.map_err(|error| StoreError::new(STORE, error))? }.boxed()
     }
 }
 

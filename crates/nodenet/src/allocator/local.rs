@@ -92,20 +92,11 @@ impl LocalAllocator {
     }
 
     async fn remove(&self, subnet: &str) -> Result<Removal, AllocatorError> {
-        let owners = async {
-            // What others have leased is in use, too.
-            self.ledger.refresh(subnet).await?;
-            self.ledger.owners(subnet).await
-        };
-        match owners.await {
-            // It has given nothing.
-            Err(LedgerError::NoSubnet { .. }) => return Ok(Removal::Removed),
-            Ok(owners) if owners.is_empty() => {}
-            Ok(owners) => return Ok(Removal::InUse { owners: owners.len() }),
-            Err(error) => return Err(error.into()),
+        // Also of one that is not known: what it gave when it was, is in the store.
+        match self.ledger.remove_subnet(subnet).await? {
+            0 => Ok(Removal::Removed),
+            owners => Ok(Removal::InUse { owners }),
         }
-        self.ledger.remove_subnet(subnet).await;
-        Ok(Removal::Removed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the watches have told so far of Nodes, NodeNetworkConfigs and Subnets, and whose turn it is because of it. Plain data, in a fixed
 //! order: a run with the same seed must take the same steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::subnet::Use;
@@ -18,12 +18,16 @@ pub struct Index {
     news: BTreeMap<String, News>,
     /// The version of a config up to which everything has been done.
     settled: BTreeMap<String, u64>,
+    /// Nodes whose podCIDRs may not be in the ledger yet.
+    unrecorded: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 struct Seen {
     facts: Arc<node::Facts>,
     since: Instant,
+    /// It has been said that no subnet takes it.
+    left_out: bool,
 }
 
 /// Why a node is to be looked at. Changes of its config are told apart: most of them are our own writes coming back.
@@ -43,6 +47,8 @@ pub struct View {
     /// The subnets it would draw on, if it had nothing yet.
     pub pods: Option<String>,
     pub node_cidrs: Option<String>,
+    /// One for pods that would take it, if it served.
+    pub unready: Option<String>,
 }
 
 impl Index {
@@ -54,8 +60,12 @@ impl Index {
             return false;
         }
         let same_node = before.filter(|before| before.facts.uid == facts.uid);
+        if !facts.pod_cidrs.is_empty() {
+            self.unrecorded.insert(name.to_owned());
+        }
         let seen = Seen {
             since: same_node.map_or(now, |before| before.since),
+            left_out: same_node.is_some_and(|before| before.left_out),
             facts: Arc::new(facts),
         };
         self.nodes.insert(name.to_owned(), seen);
@@ -91,6 +101,11 @@ impl Index {
         let before = self.subnets.insert(name.to_owned(), Arc::clone(&facts));
         if before.as_ref() == Some(&facts) {
             return Vec::new();
+        }
+        if facts.usage == Use::NodeCidrs {
+            // What was nowhere may be in it, also of nodes that it does not select.
+            let with_cidrs = self.nodes.iter().filter(|(_, seen)| !seen.facts.pod_cidrs.is_empty());
+            self.unrecorded.extend(with_cidrs.map(|(name, _)| name.clone()));
         }
         self.look_at_nodes_of(name, [Some(facts), before].into_iter().flatten().collect())
     }
@@ -134,6 +149,10 @@ impl Index {
             has_config: self.configs.contains_key(name),
             pods: first(Use::Pods),
             node_cidrs: first(Use::NodeCidrs),
+            unready: node
+                .as_deref()
+                .and_then(|node| self.first_unready(node))
+                .map(str::to_owned),
             node,
         })
     }
@@ -143,6 +162,29 @@ impl Index {
         let mut subnets = self.subnets.iter();
         let found = subnets.find(|(_, subnet)| subnet.takes(usage, node));
         found.map(|(name, _)| name.as_str())
+    }
+
+    fn first_unready(&self, node: &node::Facts) -> Option<&str> {
+        let mut subnets = self.subnets.iter();
+        let found = subnets.find(|(_, subnet)| subnet.would_take(Use::Pods, node) && !subnet.serving);
+        found.map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a subnet takes the node. Gives whether it is news that none does: it is until a subnet takes it again.
+    pub fn take_in(&mut self, name: &str, taken: bool) -> bool {
+        let seen = self.nodes.get_mut(name);
+        seen.is_some_and(|seen| !std::mem::replace(&mut seen.left_out, !taken) && !taken)
+    }
+
+    /// The nodes whose podCIDRs are to be recorded: whoever takes them does that, or says which are still not.
+    pub fn take_unrecorded(&mut self) -> Vec<(String, Arc<node::Facts>)> {
+        let names = std::mem::take(&mut self.unrecorded);
+        let there = |name: String| self.nodes.get(&name).map(|seen| (name, Arc::clone(&seen.facts)));
+        names.into_iter().filter_map(there).collect()
+    }
+
+    pub fn is_unrecorded(&mut self, name: &str) {
+        self.unrecorded.insert(name.to_owned());
     }
 
     /// All that the config asked for up to this version has been done.
@@ -228,6 +270,24 @@ mod tests {
     }
 
     #[test]
+    fn that_no_subnet_takes_a_node_is_news_once() {
+        let mut index = Index::default();
+        index.apply_subnet("a", subnet(Some("east"), false));
+        index.apply_node("n1", node("1", "east"), Instant::now());
+        let view = index.take("n1").unwrap();
+        assert_eq!((view.pods, view.unready.as_deref()), (None, Some("a")));
+        assert!(index.take_in("n1", false));
+        index.apply_node("n1", node("1", "west"), Instant::now());
+        assert_eq!(index.take("n1").unwrap().unready, None);
+        assert!(!index.take_in("n1", false));
+        assert!(!index.take_in("n1", true));
+        assert!(index.take_in("n1", false));
+        // Another node of the same name.
+        index.apply_node("n1", node("2", "west"), Instant::now());
+        assert!(index.take_in("n1", false));
+    }
+
+    #[test]
     fn what_a_kubelet_writes_all_the_time_is_no_news() {
         let mut index = Index::default();
         assert!(index.apply_node("n1", node("1", "east"), Instant::now()));
@@ -278,6 +338,30 @@ mod tests {
         // How full it is, is no news for nodes.
         assert!(index.apply_subnet("s", subnet(Some("east"), true)).is_empty());
         assert_eq!(index.delete_subnet("s"), ["n1", "n3"]);
+    }
+
+    #[test]
+    fn pod_cidrs_are_to_be_recorded_when_they_are_new_and_when_a_subnet_for_them_is() {
+        let mut index = Index::default();
+        let names = |index: &mut Index| {
+            index
+                .take_unrecorded()
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>()
+        };
+        let with_cidr = node::Facts {
+            pod_cidrs: vec!["10.0.0.0/24".to_owned()],
+            ..node("1", "east")
+        };
+        index.apply_node("n1", with_cidr, Instant::now());
+        index.apply_node("n2", node("2", "east"), Instant::now());
+        assert_eq!(names(&mut index), ["n1"]);
+        assert!(names(&mut index).is_empty());
+        let mut cidrs = subnet(Some("west"), true);
+        cidrs.usage = Use::NodeCidrs;
+        index.apply_subnet("s", cidrs);
+        assert_eq!(names(&mut index), ["n1"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,55 +1,96 @@
-//! Who waits for an address of a subnet, in the order in which they came. Pure: what there is, is told.
+//! Who waits for an address of a subnet, and who of them comes first. Pure: what there is, is told.
 //!
-//! Nobody is passed by: as long as others wait before it, a node does not ask. Those at the front are called together, as many as what is
-//! there is enough for: then it does not matter which of them the ledger serves first.
+//! Nodes that can't be used yet come before those that want more than they have: one of these may want so many that nothing would ever be left
+//! for a node that needs a single one. Among equals, the order is that in which they came, and nobody is passed by: as long as others wait
+//! before it, a node does not ask. Those at the front are called together, as many as what is there is enough for: then it does not matter which
+//! of them the ledger serves first.
 //!
 //! What is there was counted a moment ago, and may be too much or too little. So it only says how many to call at once; whether there is anything
 //! for the first of them, that one finds out by asking, once each time that something has come free.
 
 use std::collections::{BTreeMap, VecDeque};
 
+/// What a node waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Its container, or its podCIDR: without it the node can't be used at all.
+    Start,
+    /// So many leases, beside those that it has.
+    More(usize),
+}
+
+impl Need {
+    fn leases(self) -> usize {
+        match self {
+            Self::Start => 1,
+            Self::More(count) => count,
+        }
+    }
+
+    /// Whether one that needs this goes behind one that needs `other` and came at the same time.
+    fn yields_to(self, other: Self) -> bool {
+        matches!((self, other), (Self::More(_), Self::Start))
+    }
+
+    /// Whether the two are equals, of whom the first to come is the first to be served.
+    fn is_like(self, other: Self) -> bool {
+        !self.yields_to(other) && !other.yields_to(self)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Lines {
+    /// Each in the order in which its waiters are served.
     by_subnet: BTreeMap<String, VecDeque<Waiter>>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     node: String,
-    /// How many leases it still needs.
-    missing: usize,
+    need: Need,
     /// It has been told to ask, when so often something had come free.
     called: Option<u64>,
     /// It has asked since, and went away with less than it needs.
     asked: Option<u64>,
 }
 
+impl Waiter {
+    fn is(&self, node: &str, need: Need) -> bool {
+        self.node == node && self.need.is_like(need)
+    }
+}
+
 impl Lines {
     /// Whether what is there now is for this node: nobody waits before it, or it has been called.
-    pub fn may_ask(&self, subnet: &str, node: &str) -> bool {
+    pub fn may_ask(&self, subnet: &str, node: &str, need: Need) -> bool {
         let Some(line) = self.by_subnet.get(subnet) else {
             return true;
         };
-        match line.iter().position(|waiter| waiter.node == node) {
-            Some(at) => at == 0 || line.get(at).is_some_and(|waiter| waiter.called.is_some()),
-            None => false,
-        }
+        let before = |waiter: &Waiter| waiter.node != node && !waiter.need.yields_to(need);
+        let called = line
+            .iter()
+            .any(|waiter| waiter.is(node, need) && waiter.called.is_some());
+        called || !line.iter().take_while(|waiter| !waiter.is(node, need)).any(before)
     }
 
-    /// It went away with less than it needs. It keeps its place, or gets the last one. Gives what it missed before.
-    pub fn join(&mut self, subnet: &str, node: &str, missing: usize) -> Option<usize> {
+    /// It went away with less than it needs. It keeps its place, or gets the last one among its equals. Gives what it needed before.
+    pub fn join(&mut self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let line = self.by_subnet.entry(subnet.to_owned()).or_default();
-        if let Some(waiter) = line.iter_mut().find(|waiter| waiter.node == node) {
+        if let Some(waiter) = line.iter_mut().find(|waiter| waiter.is(node, need)) {
             waiter.asked = waiter.called.take().or(waiter.asked);
-            return Some(std::mem::replace(&mut waiter.missing, missing));
+            return Some(std::mem::replace(&mut waiter.need, need));
         }
-        line.push_back(Waiter {
+        let at = line.iter().position(|waiter| waiter.node == node);
+        let before = at.and_then(|at| line.remove(at));
+        let place = line.partition_point(|waiter| !waiter.need.yields_to(need));
+        let waiter = Waiter {
             node: node.to_owned(),
-            missing,
+            need,
             called: None,
             asked: None,
-        });
-        None
+        };
+        line.insert(place, waiter);
+        before.map(|before| before.need)
     }
 
     /// It has what it needs, or does not need it any more. Whether it was there.
@@ -82,7 +123,7 @@ impl Lines {
             if left == 0 || waiter.asked == Some(freed) {
                 break;
             }
-            left = left.saturating_sub(u128::try_from(waiter.missing).unwrap_or(u128::MAX));
+            left = left.saturating_sub(u128::try_from(waiter.need.leases()).unwrap_or(u128::MAX));
             if waiter.called.is_none() {
                 waiter.called = Some(freed);
                 called.push(waiter.node.clone());
@@ -100,20 +141,20 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn line(waiters: &[(&str, usize)]) -> Lines {
+    fn line(waiters: &[(&str, Need)]) -> Lines {
         let mut lines = Lines::default();
-        for (node, missing) in waiters {
-            assert_eq!(lines.join("s", node, *missing), None);
+        for (node, need) in waiters {
+            assert_eq!(lines.join("s", node, *need), None);
         }
         lines
     }
 
     #[test]
     fn first_come_first_served() {
-        let mut lines = line(&[("a", 1), ("b", 1), ("c", 1)]);
+        let mut lines = line(&[("a", Need::Start), ("b", Need::Start), ("c", Need::Start)]);
         assert_eq!(lines.call("s", 2, 1), ["a", "b"]);
-        assert!(lines.may_ask("s", "b"));
-        assert!(!lines.may_ask("s", "c"));
+        assert!(lines.may_ask("s", "b", Need::Start));
+        assert!(!lines.may_ask("s", "c", Need::Start));
         // What was there is for those who were called.
         assert!(lines.call("s", 2, 1).is_empty());
         assert!(lines.leave("s", "a"));
@@ -122,18 +163,39 @@ mod tests {
 
     #[test]
     fn who_comes_later_does_not_ask_before_those_who_wait() {
-        let mut lines = line(&[("a", 16)]);
-        assert!(!lines.may_ask("s", "new"));
-        assert!(lines.may_ask("another", "new"));
+        let mut lines = line(&[("a", Need::More(16))]);
+        assert!(!lines.may_ask("s", "new", Need::More(1)));
+        assert!(lines.may_ask("another", "new", Need::More(1)));
         lines.leave("s", "a");
-        assert!(lines.may_ask("s", "new"));
+        assert!(lines.may_ask("s", "new", Need::More(1)));
+    }
+
+    #[test]
+    fn a_node_that_can_not_be_used_yet_comes_before_those_that_want_more() {
+        let mut lines = line(&[("a", Need::More(16)), ("b", Need::More(16))]);
+        assert!(lines.may_ask("s", "new", Need::Start));
+        lines.join("s", "new", Need::Start);
+        lines.join("s", "newer", Need::Start);
+        assert!(!lines.may_ask("s", "newest", Need::Start));
+        assert!(!lines.may_ask("s", "a", Need::More(16)));
+        assert_eq!(lines.call("s", 3, 1), ["new", "newer", "a"]);
+    }
+
+    #[test]
+    fn a_node_that_loses_its_container_takes_another_place() {
+        let mut lines = line(&[("a", Need::More(4)), ("b", Need::Start), ("c", Need::More(2))]);
+        assert_eq!(lines.join("s", "c", Need::Start), Some(Need::More(2)));
+        assert_eq!(
+            (lines.len("s"), lines.call("s", 2, 1)),
+            (3, vec!["b".to_owned(), "c".to_owned()])
+        );
     }
 
     #[test]
     fn who_gets_less_than_it_needs_keeps_its_place_and_asks_once_each_time_that_something_comes_free() {
-        let mut lines = line(&[("a", 16), ("b", 1)]);
+        let mut lines = line(&[("a", Need::More(16)), ("b", Need::More(1))]);
         assert_eq!(lines.call("s", 3, 1), ["a"]);
-        assert_eq!(lines.join("s", "a", 13), Some(16));
+        assert_eq!(lines.join("s", "a", Need::More(13)), Some(Need::More(16)));
         // Also when what was counted is not true any more.
         assert!(lines.call("s", 14, 1).is_empty());
         assert_eq!(lines.call("s", 14, 2), ["a", "b"]);
@@ -141,18 +203,18 @@ mod tests {
 
     #[test]
     fn a_count_that_is_behind_keeps_nobody_from_asking() {
-        let mut lines = line(&[("a", 1), ("b", 1)]);
+        let mut lines = line(&[("a", Need::Start), ("b", Need::Start)]);
         assert_eq!(lines.call("s", 0, 1), ["a"]);
         lines.leave("s", "a");
         assert_eq!(lines.call("s", 0, 1), ["b"]);
-        lines.join("s", "b", 1);
+        lines.join("s", "b", Need::Start);
         assert!(lines.call("s", 0, 1).is_empty());
         assert_eq!(lines.call("s", 0, 2), ["b"]);
     }
 
     #[test]
     fn an_empty_line_is_forgotten() {
-        let mut lines = line(&[("a", 1)]);
+        let mut lines = line(&[("a", Need::Start)]);
         assert_eq!((lines.len("s"), lines.of_node("a")), (1, vec!["s".to_owned()]));
         lines.leave("s", "a");
         assert_eq!((lines.len("s"), lines.by_subnet.len()), (0, 0));

@@ -38,6 +38,8 @@ pub(crate) struct Nodes {
     index: Arc<Mutex<Index>>,
     pub queue: Queue<String>,
     pub turnstile: Turnstile,
+    /// Held by whoever records podCIDRs for all.
+    pub recording: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What came of one try at a config.
@@ -70,6 +72,7 @@ impl Nodes {
             context,
             index,
             queue,
+            recording: Arc::default(),
         }
     }
 
@@ -137,6 +140,13 @@ impl Nodes {
     }
 
     async fn look_at(&self, name: &str, view: &View) -> Result<(), Failure> {
+        if self.context.runs(Controller::NodeIpam)
+            && let Some(node) = view.node.as_deref()
+            && view.node_cidrs.is_none()
+        {
+            let recorded = self.record_unselected(name, node).await;
+            self.counted(Controller::NodeIpam, recorded)?;
+        }
         // Read again, not taken from the watch: what follows decides about addresses, and may be far behind otherwise.
         let mut config = match view.has_config {
             true => self.context.configs().get_opt(name).await?,
@@ -206,13 +216,14 @@ impl Nodes {
             next = self.with_pods(name, view, node, config, next.status).await?;
         }
         if next.status == now {
-            self.complain(name, node, config, next.complaint.filter(|complaint| complaint.is_new));
+            next.complaints.retain(|complaint| complaint.is_new);
+            self.complain(name, node, config, next.complaints);
             return Ok(settled);
         }
         let Some(written) = self.write_status(name, config, next.status).await? else {
             return Ok(Outcome::Conflict);
         };
-        self.complain(name, node, config, next.complaint);
+        self.complain(name, node, config, next.complaints);
         let made = now.network_containers.is_empty() && has_container(&written);
         if made && let Some(since) = view.since {
             self.context.metrics.container_written(since.elapsed());
@@ -253,21 +264,20 @@ impl Nodes {
         }
     }
 
-    fn complain(&self, name: &str, node: &node::Facts, config: &NodeNetworkConfig, complaint: Option<Complaint>) {
-        let Some(complaint) = complaint else {
-            return;
-        };
-        let Complaint {
+    fn complain(&self, name: &str, node: &node::Facts, config: &NodeNetworkConfig, complaints: Vec<Complaint>) {
+        for Complaint {
             reason,
             note,
             about_node,
             ..
-        } = complaint;
-        if about_node {
-            self.context
-                .warn(&node::reference(name, &node.uid), reason, "Allocate", note.clone());
+        } in complaints
+        {
+            if about_node {
+                self.context
+                    .warn(&node::reference(name, &node.uid), reason, "Allocate", note.clone());
+            }
+            self.context.warn(&config.object_ref(&()), reason, "Allocate", note);
         }
-        self.context.warn(&config.object_ref(&()), reason, "Allocate", note);
     }
 }
 

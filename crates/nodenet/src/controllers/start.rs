@@ -116,6 +116,7 @@ impl Parts {
             let Self { synced, subnets, .. } = self.clone();
             run.spawn(async move {
                 synced.all().await;
+                subnets.recall().await;
                 // One at a time: which of two that overlap was first, is decided by the order.
                 work(subnets.queue.clone(), 1, move |name| subnets.clone().reconcile(name)).await;
             });

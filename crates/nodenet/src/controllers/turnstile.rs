@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tracing::warn;
 
 use super::Context;
-use super::line::Lines;
+use super::line::{Lines, Need};
 use crate::allocator::{AllocatorError, Utilization};
 
 /// After an allocator that does not answer.
@@ -49,14 +49,14 @@ impl Turnstile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn may_ask(&self, subnet: &str, node: &str) -> bool {
-        self.state().lines.may_ask(subnet, node)
+    pub fn may_ask(&self, subnet: &str, node: &str, need: Need) -> bool {
+        self.state().lines.may_ask(subnet, node, need)
     }
 
-    /// The node is called when there may be something for it. Gives what it missed before, if it waited already.
-    pub fn join(&self, subnet: &str, node: &str, missing: usize) -> Option<usize> {
+    /// The node is called when there may be something for it. Gives what it needed before, if it waited already.
+    pub fn join(&self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let mut state = self.state();
-        let before = state.lines.join(subnet, node, missing);
+        let before = state.lines.join(subnet, node, need);
         match state.attended.get(subnet) {
             // What is there may be for those who wait already, or more than they need.
             Some(changed) => changed.notify_one(),

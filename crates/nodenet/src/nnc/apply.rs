@@ -4,17 +4,17 @@ use berth_api::nnc::NetworkContainer;
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus};
 use uuid::Uuid;
 
-use super::decide::{Wish, is_explained};
+use super::decide::{Wish, first_version, is_explained};
 use super::status::{container_in, with_container, without_container, without_subnet};
 use crate::allocator::{AllocatorError, Container, ContainerRef};
-use crate::controllers::{Failure, Nodes, View};
+use crate::controllers::{Failure, Need, Nodes, View};
 use crate::node;
 
 /// What the status is to be, and what a person should know of it.
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub status: NodeNetworkConfigStatus,
-    pub complaint: Option<Complaint>,
+    pub complaints: Vec<Complaint>,
 }
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl From<NodeNetworkConfigStatus> for Proposal {
     fn from(status: NodeNetworkConfigStatus) -> Self {
         Self {
             status,
-            complaint: None,
+            complaints: Vec::new(),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Nodes {
         };
         match container_in(config.status.as_ref(), &id.to_string()) {
             Some(had) => self.update(name, &subnet, &container, node, config, had, now).await,
-            None => self.make(name, &subnet, &container, node, now).await,
+            None => self.make(name, &subnet, &container, node, config, now).await,
         }
     }
 
@@ -70,10 +70,11 @@ impl Nodes {
         subnet: &str,
         container: &ContainerRef,
         node: &node::Facts,
+        config: &NodeNetworkConfig,
         now: NodeNetworkConfigStatus,
     ) -> Result<Proposal, Failure> {
         let facts = self.index().subnet(subnet);
-        let made = if self.turnstile.may_ask(subnet, name) {
+        let made = if self.turnstile.may_ask(subnet, name, Need::Start) {
             self.context.allocator.create(subnet, container).await
         } else {
             let subnet = subnet.to_owned();
@@ -81,19 +82,19 @@ impl Nodes {
         };
         let mut made = match made {
             Err(AllocatorError::SubnetFull { .. }) => {
-                let before = self.turnstile.join(subnet, name, 1);
+                let before = self.turnstile.join(subnet, name, Need::Start);
                 let note = format!(
                     "subnet {subnet} has no address left for this node's network container: it gets one as soon as another node gives one \
                      back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
                 );
                 return Ok(Proposal {
                     status: without_container(&now, facts.as_deref()),
-                    complaint: Some(Complaint {
+                    complaints: vec![Complaint {
                         reason: "SubnetFull",
                         note,
                         about_node: true,
-                        is_new: before.is_some_and(|missing| missing != 1),
-                    }),
+                        is_new: before.is_some_and(|before| before != Need::Start),
+                    }],
                 });
             }
             made => made?,
@@ -106,7 +107,7 @@ impl Nodes {
                 object: format!("network container of node {name}"),
             })?;
         }
-        Ok(propose(now, &made, facts.as_deref(), node))
+        Ok(propose(now, &made, facts.as_deref(), node, first_version(config)))
     }
 
     #[expect(
@@ -129,7 +130,7 @@ impl Nodes {
         let wish = Wish::of(config, had, container.id(), most);
         let growth = wish.growth;
         // What is given back goes back at once; only for more must it wait for its turn.
-        let waits = growth > 0 && !self.turnstile.may_ask(subnet, name);
+        let waits = growth > 0 && !self.turnstile.may_ask(subnet, name, Need::More(growth));
         let wish = if waits { wish.without_growth() } else { wish };
         let mut answer = match self.context.allocator.update(subnet, container, wish.update()).await {
             Err(AllocatorError::NoSubnet { .. }) if facts.is_none() => return Ok(orphaned(subnet, had, &now)),
@@ -140,28 +141,41 @@ impl Nodes {
             answer = match self.context.allocator.get(subnet, container).await? {
                 Some(found) => found,
                 // Nothing of it is held any more: somebody has given all of it back. It begins anew, if there is an address.
-                None => return self.make(name, subnet, container, node, now).await,
+                None => return self.make(name, subnet, container, node, config, now).await,
             };
         }
         answer.short = short;
         let before = if short > 0 {
-            self.turnstile.join(subnet, name, short)
+            self.turnstile.join(subnet, name, Need::More(short))
         } else {
             self.turnstile.leave(subnet, name);
             None
         };
-        let mut proposal = propose(now, &answer, facts.as_deref(), node);
+        let mut proposal = propose(now, &answer, facts.as_deref(), node, had.version);
+        let asked = config.spec.requested_ip_count;
+        if let Some(most) = most.filter(|most| asked > *most) {
+            let note = format!(
+                "spec.requestedIPCount: {asked} is more than the {most} that a node may have, and counts as {most}: ask for at most that, or raise \
+                 scaler.maxIPCount of Subnet {subnet}"
+            );
+            proposal.complaints.push(Complaint {
+                reason: "TooManyRequested",
+                note,
+                about_node: false,
+                is_new: false,
+            });
+        }
         if short > 0 {
-            let asked = config.spec.requested_ip_count;
+            let asked = most.map_or(asked, |most| asked.min(most));
             let note = format!(
                 "subnet {subnet} is full: {short} of the {asked} addresses that the node asks for are missing; they come as soon as others are \
                  given back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
             );
-            proposal.complaint = Some(Complaint {
+            proposal.complaints.push(Complaint {
                 reason: "SubnetFull",
                 note,
                 about_node: false,
-                is_new: before.is_some_and(|before| before != short),
+                is_new: before.is_some_and(|before| before != Need::More(short)),
             });
         }
         Ok(proposal)
@@ -173,8 +187,9 @@ fn propose(
     container: &Container,
     subnet: Option<&crate::subnet::Facts>,
     node: &node::Facts,
+    first_version: i64,
 ) -> Proposal {
-    if let Some(status) = with_container(&now, container, subnet, node) {
+    if let Some(status) = with_container(&now, container, subnet, node, first_version) {
         return status.into();
     }
     let note = format!(
@@ -183,12 +198,12 @@ fn propose(
     );
     Proposal {
         status: now,
-        complaint: Some(Complaint {
+        complaints: vec![Complaint {
             reason: "SubnetChanged",
             note,
             about_node: true,
             is_new: true,
-        }),
+        }],
     }
 }
 
@@ -200,7 +215,10 @@ fn homeless(view: &View, now: NodeNetworkConfigStatus) -> Proposal {
         about_node: false,
         is_new: true,
     });
-    Proposal { status: now, complaint }
+    Proposal {
+        status: now,
+        complaints: complaint.into_iter().collect(),
+    }
 }
 
 fn orphaned(subnet: &str, had: &NetworkContainer, now: &NodeNetworkConfigStatus) -> Proposal {
@@ -209,11 +227,11 @@ fn orphaned(subnet: &str, had: &NetworkContainer, now: &NodeNetworkConfigStatus)
     );
     Proposal {
         status: without_subnet(now, &had.id),
-        complaint: Some(Complaint {
+        complaints: vec![Complaint {
             reason: "SubnetGone",
             note,
             about_node: false,
             is_new: false,
-        }),
+        }],
     }
 }

@@ -57,12 +57,35 @@ pub fn count(listed: &[IpAssignment]) -> usize {
     names.difference(&seconds).count()
 }
 
+/// What a request is made on.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    /// The config's UID.
+    pub config: &'a str,
+    /// Of its spec.
+    pub generation: i64,
+    pub container: Uuid,
+    /// The container's.
+    pub version: i64,
+}
+
 /// The id of a request follows from what is asked, and by whom. So a controller that was started again asks the same again; and as the version
-/// goes up with every change of the list, no two requests that lease have the same id, and no lease is named like an earlier one.
-pub fn request(config: &str, container: Uuid, version: i64, count: usize, not_in_use: &[String]) -> Uuid {
+/// goes up with every change of the list, no two requests that lease have the same id, and no lease is named like an earlier one. A container
+/// that is lost and made again may begin with a version that was there before, but not while the spec is the same: see
+/// [`super::decide::first_version`].
+pub fn request(basis: Basis<'_>, count: usize, not_in_use: &[String]) -> Uuid {
+    let Basis {
+        config,
+        generation,
+        container,
+        version,
+    } = basis;
     let not_in_use: BTreeSet<&str> = not_in_use.iter().map(String::as_str).collect();
     let not_in_use: Vec<&str> = not_in_use.into_iter().collect();
-    let text = format!("request/{config}/{version}/{count}/{}", not_in_use.join("/"));
+    let text = format!(
+        "request/{config}/{generation}/{version}/{count}/{}",
+        not_in_use.join("/")
+    );
     Uuid::new_v5(&container, text.as_bytes())
 }
 
@@ -118,19 +141,30 @@ mod tests {
 
     #[test]
     fn a_request_is_the_same_only_for_the_same_wish_on_the_same_list() {
-        let container = Uuid::from_u128(7);
         let names = ["b".to_owned(), "a".to_owned()];
-        let first = request("uid", container, 3, 16, &names);
-        assert_eq!(
-            first,
-            request("uid", container, 3, 16, &["a".to_owned(), "b".to_owned()])
-        );
+        let basis = Basis {
+            config: "uid",
+            generation: 2,
+            container: Uuid::from_u128(7),
+            version: 3,
+        };
+        let first = request(basis, 16, &names);
+        assert_eq!(first, request(basis, 16, &["a".to_owned(), "b".to_owned()]));
+        let another = Basis {
+            config: "another",
+            ..basis
+        };
+        let container = Basis {
+            container: Uuid::from_u128(8),
+            ..basis
+        };
         for other in [
-            request("another", container, 3, 16, &names),
-            request("uid", Uuid::from_u128(8), 3, 16, &names),
-            request("uid", container, 4, 16, &names),
-            request("uid", container, 3, 17, &names),
-            request("uid", container, 3, 16, &names[..1]),
+            request(another, 16, &names),
+            request(container, 16, &names),
+            request(Basis { generation: 3, ..basis }, 16, &names),
+            request(Basis { version: 4, ..basis }, 16, &names),
+            request(basis, 17, &names),
+            request(basis, 16, &names[..1]),
         ] {
             assert_ne!(first, other);
         }

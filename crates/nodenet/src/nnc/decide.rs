@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use berth_api::NodeNetworkConfig;
 use berth_api::nnc::NetworkContainer;
 use berth_ledger::LeaseId;
-use kube::ResourceExt;
 use uuid::Uuid;
 
-use super::assignments::{assignments, count, given_back, leases_of, names_of, request};
-use super::facts::Owner;
+use super::assignments::{Basis, assignments, count, given_back, leases_of, names_of, request};
+use super::facts::{Owner, version};
 use super::status::pairs;
 use crate::allocator::{Container, Update};
 use crate::node;
@@ -38,9 +37,14 @@ impl Wish {
             .filter(|one| !leaving.contains(&one.name))
             .cloned()
             .collect();
-        let config = config.uid().unwrap_or_default();
+        let basis = Basis {
+            config: config.metadata.uid.as_deref().unwrap_or_default(),
+            generation: config.metadata.generation.unwrap_or_default(),
+            container,
+            version: had.version,
+        };
         Self {
-            request: request(&config, container, had.version, wanted, &spec.ips_not_in_use),
+            request: request(basis, wanted, &spec.ips_not_in_use),
             count: wanted,
             give_back,
             growth: wanted.saturating_sub(count(&kept)),
@@ -62,6 +66,21 @@ impl Wish {
             count: self.count,
             give_back: self.give_back.iter().copied().collect(),
         }
+    }
+}
+
+/// The version that a container begins with where the status has none: 0. But the status of a config that asks for something may have had it before,
+/// and lost it; with the same versions, other addresses would come under the names of those that were there. So it begins with one that the
+/// container can't have had: the object's own version, which goes up with every write. A config whose spec has never changed since it was created
+/// is taken for new; and one that asks for nothing will change its spec before it gets anything.
+pub fn first_version(config: &NodeNetworkConfig) -> i64 {
+    let spec = &config.spec;
+    let asks = spec.requested_ip_count > 0 || !spec.ips_not_in_use.is_empty();
+    let is_new = config.metadata.generation.is_none_or(|generation| generation <= 1);
+    if asks && !is_new {
+        i64::try_from(version(config)).unwrap_or(0)
+    } else {
+        0
     }
 }
 
@@ -152,6 +171,24 @@ mod tests {
         assert_eq!(wish(500, &[], &had(&[]), Some(250)).count, 250);
         assert_eq!(wish(-1, &[], &had(&[]), Some(250)).count, 0);
         assert_eq!(wish(1, &[], &had(&[1, 2]), None).growth, 0);
+    }
+
+    #[test]
+    fn a_container_that_may_have_been_there_before_begins_with_a_version_that_it_can_not_have_had() {
+        let config = |generation, requested_ip_count| {
+            let spec = NodeNetworkConfigSpec {
+                requested_ip_count,
+                ..NodeNetworkConfigSpec::default()
+            };
+            let mut config = NodeNetworkConfig::new("n", spec);
+            config.metadata.generation = Some(generation);
+            config.metadata.resource_version = Some("4711".to_owned());
+            config
+        };
+        assert_eq!(first_version(&config(1, 0)), 0);
+        assert_eq!(first_version(&config(1, 16)), 0);
+        assert_eq!(first_version(&config(7, 0)), 0);
+        assert_eq!(first_version(&config(7, 16)), 4711);
     }
 
     #[test]

@@ -19,16 +19,21 @@ pub fn container_in<'a>(status: Option<&'a NodeNetworkConfigStatus>, id: &str) -
 /// The status with the container as the allocator has it. `None` when no CIDR of the subnet is known that holds the container's own address:
 /// without it an agent can't use the container.
 ///
-/// The version goes up when the addresses for pods change, and only then. A subnet that is gone leaves what it said.
+/// The version goes up when the addresses for pods change, and only then; `first_version` is that of a container that is new here, whatever it has.
+/// A subnet that is gone leaves what it said.
 pub fn with_container(
     now: &NodeNetworkConfigStatus,
     container: &Container,
     subnet: Option<&subnet::Facts>,
     node: &node::Facts,
+    first_version: i64,
 ) -> Option<NodeNetworkConfigStatus> {
     let id = container.id.to_string();
     let had = container_in(Some(now), &id);
-    let mut next = had.cloned().unwrap_or_default();
+    let mut next = had.cloned().unwrap_or(NetworkContainer {
+        version: first_version,
+        ..NetworkContainer::default()
+    });
     next.id = id;
     next.assignment_mode = AssignmentMode::Dynamic;
     next.container_type = VNET.to_owned();
@@ -40,7 +45,6 @@ pub fn with_container(
     let listed = assignments(&container.secondaries);
     if !same(&listed, &next.ip_assignments) {
         next.ip_assignments = listed;
-        // A container that is new here begins at 0, whatever it has.
         next.version += i64::from(had.is_some());
     }
     let full = container.short > 0;
@@ -149,6 +153,15 @@ mod tests {
             ..SubnetSpec::default()
         };
         subnet::Facts::of(&Subnet::new("pods", spec))
+    }
+
+    fn with_container(
+        now: &NodeNetworkConfigStatus,
+        container: &Container,
+        subnet: Option<&subnet::Facts>,
+        node: &node::Facts,
+    ) -> Option<NodeNetworkConfigStatus> {
+        super::with_container(now, container, subnet, node, 0)
     }
 
     fn node(address: &str) -> node::Facts {

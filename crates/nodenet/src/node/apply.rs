@@ -1,5 +1,7 @@
 //! Creates, adopts and removes configs.
 
+use std::time::Duration;
+
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigSpec, names};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -13,6 +15,9 @@ use super::decide::{Action, decide};
 use crate::controllers::{Controller, Failure, Nodes, View, is_conflict, is_gone};
 use crate::nnc;
 
+/// How long a node is there before it is said that no Subnet takes it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 impl Nodes {
     /// The node's config as it is to be, as far as that can be had now. `config` was read just now.
     pub(crate) async fn ensure_config(
@@ -25,6 +30,11 @@ impl Nodes {
         let for_cidr = self.context.runs(Controller::NodeIpam) && view.node_cidrs.is_some();
         let wanted = view.pods.is_some() || for_cidr;
         let action = decide(view.node.as_deref(), facts.as_ref(), wanted);
+        if let Some(node) = view.node.as_deref().filter(|node| !node.deleting)
+            && config.is_none()
+        {
+            self.say_if_left_out(name, node, view);
+        }
         match (action, config, view.node.as_deref()) {
             (Action::Create, _, Some(node)) => self.create_config(name, node).await.map(Some),
             (Action::Adopt, Some(config), Some(node)) => self.adopt_config(&config, name, node).await,
@@ -41,6 +51,34 @@ impl Nodes {
             }
             (_, config, _) => Ok(config),
         }
+    }
+
+    /// Once, and not at once: a Subnet that is created together with the nodes takes a moment to serve.
+    fn say_if_left_out(&self, name: &str, node: &Facts, view: &View) {
+        // One that has a podCIDR needs no other addresses.
+        if view.pods.is_some() || view.node_cidrs.is_some() {
+            self.index().take_in(name, true);
+            return;
+        }
+        let left = view.since.map(|since| PATIENCE.saturating_sub(since.elapsed()));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            self.index().look_at(name);
+            self.queue.add_after(name.to_owned(), left);
+            return;
+        }
+        if !self.index().take_in(name, false) {
+            return;
+        }
+        let note = match &view.unready {
+            Some(subnet) => format!(
+                "Subnet {subnet} would take this node, but hands out nothing: see its conditions. Until it does, the node has no NodeNetworkConfig"
+            ),
+            None => "no Subnet with use: pods takes this node, so it has no NodeNetworkConfig: create one, or label the node so that the \
+                     nodeSelector of one matches"
+                .to_owned(),
+        };
+        self.context
+            .warn(&reference(name, &node.uid), "NoSubnet", "Allocate", note);
     }
 
     async fn create_config(&self, name: &str, node: &Facts) -> Result<NodeNetworkConfig, Failure> {

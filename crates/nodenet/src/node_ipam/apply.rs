@@ -1,18 +1,15 @@
 //! Leases or records podCIDRs, and writes them to the Node.
 
-use std::collections::BTreeMap;
-
-use berth_addr::{ClaimError, Prefix};
+use berth_addr::Prefix;
 use berth_api::NodeNetworkConfigStatus;
-use berth_api::subnet::Use;
-use berth_ledger::{LeaseId, Ledger};
+use berth_ledger::Ledger;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use uuid::Uuid;
 
-use super::decide::{Placed, difference, placed, with_overlay};
+use super::decide::{placed, with_overlay};
+use super::record::named;
 use crate::allocator::{AllocatorError, ContainerRef};
-use crate::controllers::{Failure, Nodes, View, is_conflict, is_gone};
+use crate::controllers::{Failure, Need, Nodes, View, is_conflict, is_gone};
 use crate::node;
 
 /// Under which podCIDRs are written to Nodes.
@@ -37,9 +34,15 @@ impl Nodes {
             return Ok(now);
         }
         self.turnstile.leave(subnet, name);
-        let subnets = self.index().subnets_for(Use::NodeCidrs);
-        let placed = placed(node, &subnets);
-        match self.record(name, ledger, &container, &placed).await? {
+        let placed = placed(node, &self.serving_cidrs());
+        for stray in placed.iter().filter(|placed| placed.subnet.is_none()) {
+            let note = format!(
+                "podCIDR {} is in no Subnet with use: node-cidrs, so nothing keeps others from it: append a CIDR that holds it to one",
+                stray.cidr
+            );
+            self.complain_of_cidr(&container, note);
+        }
+        match self.record(ledger, &container, node).await? {
             true => Ok(with_overlay(&now, container.id(), &placed, node)),
             false => Ok(now),
         }
@@ -54,14 +57,15 @@ impl Nodes {
         node: &node::Facts,
     ) -> Result<(), Failure> {
         let owner = container.node_cidr().map_err(AllocatorError::from)?;
+        self.record_all(ledger).await?;
         let mut units = Vec::new();
-        if self.turnstile.may_ask(subnet, name) {
+        if self.turnstile.may_ask(subnet, name, Need::Start) {
             let lease = vec![named(container, "node-cidr")];
             let grant = ledger.lease(subnet, &owner, lease, None).await?;
             units.extend(grant.leases.into_iter().flat_map(|lease| lease.units));
         }
         if units.is_empty() {
-            if self.turnstile.join(subnet, name, 1).is_none() {
+            if self.turnstile.join(subnet, name, Need::Start).is_none() {
                 let note = format!(
                     "subnet {subnet} has no podCIDR left for this node: it gets one as soon as another node gives one back, or at once when a CIDR \
                      is appended to spec.cidrs of the Subnet"
@@ -92,56 +96,13 @@ impl Nodes {
         }
     }
 
-    /// Whether the node may use what it has. Not when it is another's: that is said, and nothing else happens until one of the two changes.
-    async fn record(
-        &self,
-        name: &str,
-        ledger: &Ledger,
-        container: &ContainerRef,
-        placed: &[Placed],
-    ) -> Result<bool, Failure> {
-        let owner = container.node_cidr().map_err(AllocatorError::from)?;
-        let complain = |note: String| {
-            let node = node::reference(name, &container.uid);
-            self.context.warn(&node, "PodCIDRNotRecorded", "AllocateCIDR", note);
-        };
-        let mut by_subnet: BTreeMap<&str, Vec<Prefix>> = BTreeMap::new();
-        for Placed { cidr, subnet } in placed {
-            match subnet {
-                Some((subnet, _)) => by_subnet.entry(subnet).or_default().push(*cidr),
-                None => complain(format!(
-                    "podCIDR {cidr} is in no Subnet with use: node-cidrs, so nothing keeps others from it: append a CIDR that holds it to one"
-                )),
-            }
-        }
-        let mut usable = true;
-        for (subnet, cidrs) in by_subnet {
-            let held = ledger.held(subnet, &owner).await?;
-            let difference = difference(&cidrs, &held);
-            for cidr in difference.claim {
-                let lease = named(container, &cidr.to_string());
-                if let Err(refusal) = ledger.claim(subnet, &owner, lease, vec![cidr]).await? {
-                    usable &= refusal.error != ClaimError::Owned;
-                    complain(format!(
-                        "podCIDR {refusal} in subnet {subnet}: delete this Node and let it join without spec.podCIDR, or change the Subnet"
-                    ));
-                }
-            }
-            if !difference.release.is_empty() {
-                ledger.release(subnet, &owner, Some(difference.release)).await?;
-            }
-        }
-        Ok(usable)
-    }
-
     /// All podCIDRs of a node that is gone. As long as it is there it has them: they can't be taken off a Node.
     pub(crate) async fn give_back_cidrs(&self, container: &ContainerRef) -> Result<(), Failure> {
         let Some(ledger) = &self.context.ledger else {
             return Ok(());
         };
         let owner = container.node_cidr().map_err(AllocatorError::from)?;
-        let subnets = self.index().subnets_for(Use::NodeCidrs);
-        for (subnet, _) in subnets.into_iter().filter(|(_, facts)| facts.serving) {
+        for (subnet, _) in self.serving_cidrs() {
             let held = ledger.held(&subnet, &owner).await?;
             if !held.is_empty() && !self.is_there(&container.node, &container.uid).await? {
                 ledger.release(&subnet, &owner, None).await?;
@@ -149,10 +110,6 @@ impl Nodes {
         }
         Ok(())
     }
-}
-
-fn named(container: &ContainerRef, name: &str) -> LeaseId {
-    Uuid::new_v5(&container.id(), name.as_bytes())
 }
 
 fn is_refused(error: &kube::Error) -> bool {

@@ -1,5 +1,7 @@
 //! Which podCIDRs a node has, where they lie, and what its config says of them. Pure.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use berth_addr::Prefix;
@@ -34,24 +36,55 @@ pub fn placed(node: &node::Facts, subnets: &[(String, Arc<subnet::Facts>)]) -> V
     placed
 }
 
-/// What is to be recorded of the podCIDRs in one subnet, and what is held there that the node does not have.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Difference {
-    pub claim: Vec<Prefix>,
-    pub release: Vec<LeaseId>,
+/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too large would fill the store.
+const MOST_UNITS: usize = 1 << 16;
+
+/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut the space in another way, and then each unit
+/// that has a part of it is taken. `None` when there are too many.
+pub fn touched(cidr: Prefix, subnet: &subnet::Facts) -> Option<Vec<Prefix>> {
+    let length = subnet.unit_length(cidr.family());
+    let spaces = subnet.cidrs.iter().filter(|space| space.overlaps(cidr));
+    let common = spaces.map(|space| if space.covers(cidr) { cidr } else { *space });
+    let units = common.flat_map(|common| units_around(common, length));
+    let units: Vec<Prefix> = units.take(MOST_UNITS + 1).collect();
+    (units.len() <= MOST_UNITS).then_some(units)
 }
 
-pub fn difference(cidrs: &[Prefix], held: &[Lease]) -> Difference {
-    let is_held = |cidr: &Prefix| held.iter().any(|lease| lease.units.contains(cidr));
-    let is_used = |lease: &Lease| lease.units.iter().any(|unit| cidrs.contains(unit));
-    Difference {
-        claim: cidrs.iter().copied().filter(|cidr| !is_held(cidr)).collect(),
-        release: held
-            .iter()
-            .filter(|lease| !is_used(lease))
-            .map(|lease| lease.id)
-            .collect(),
+fn units_around(space: Prefix, length: u8) -> impl Iterator<Item = Prefix> {
+    let first = Prefix::around(space.first(), length);
+    let units = std::iter::successors(first, move |unit| Prefix::around(after(unit.last())?, length));
+    units.take_while(move |unit| unit.overlaps(space))
+}
+
+fn after(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(address) => address
+            .to_bits()
+            .checked_add(1)
+            .map(|next| Ipv4Addr::from_bits(next).into()),
+        IpAddr::V6(address) => address
+            .to_bits()
+            .checked_add(1)
+            .map(|next| Ipv6Addr::from_bits(next).into()),
     }
+}
+
+/// Whether the node has nothing of this.
+pub fn is_elsewhere(node: &node::Facts, cidr: Prefix) -> bool {
+    let cidrs = node.pod_cidrs.iter();
+    !node.pod_cidrs.is_empty()
+        && cidrs
+            .filter_map(|own| own.parse::<Prefix>().ok())
+            .all(|own| !own.overlaps(cidr))
+}
+
+/// The leases in which nothing is that the node touches.
+pub fn unused(touched: &BTreeSet<Prefix>, held: &[Lease]) -> Vec<LeaseId> {
+    let is_used = |lease: &&Lease| lease.units.iter().any(|unit| touched.contains(unit));
+    held.iter()
+        .filter(|lease| !is_used(lease))
+        .map(|lease| lease.id)
+        .collect()
 }
 
 /// The status with the podCIDRs as a container of their own, beside that for pods if there is one.
@@ -129,15 +162,39 @@ mod tests {
     }
 
     #[test]
-    fn what_others_set_is_claimed_and_what_was_leased_in_vain_goes_back() {
+    fn a_pod_cidr_touches_every_unit_that_has_a_part_of_it() {
+        let facts = subnet(&["10.0.0.0/16", "255.255.255.0/24"]);
+        let of = |cidr| -> Vec<String> {
+            let units = touched(prefix(cidr), &facts).unwrap();
+            units.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(of("10.0.3.0/24"), ["10.0.3.0/24"]);
+        assert_eq!(of("10.0.3.128/25"), ["10.0.3.0/24"]);
+        assert_eq!(of("10.0.2.0/23"), ["10.0.2.0/24", "10.0.3.0/24"]);
+        assert_eq!(of("10.0.0.0/15").len(), 256);
+        assert_eq!(of("255.255.255.0/24"), ["255.255.255.0/24"]);
+        assert!(of("10.9.0.0/24").is_empty() && of("fd00::/64").is_empty());
+        assert_eq!(touched(prefix("fd00::/40"), &subnet(&["fd00::/32"])), None);
+    }
+
+    #[test]
+    fn what_was_leased_in_vain_goes_back() {
         let lease = |id, unit| Lease {
             id: Uuid::from_u128(id),
             units: vec![prefix(unit)],
         };
         let held = [lease(1, "10.0.0.0/24"), lease(2, "10.0.1.0/24")];
-        let found = difference(&[prefix("10.0.1.0/24"), prefix("10.0.9.0/24")], &held);
-        assert_eq!(found.claim, [prefix("10.0.9.0/24")]);
-        assert_eq!(found.release, [Uuid::from_u128(1)]);
+        let touched = [prefix("10.0.1.0/24"), prefix("10.0.9.0/24")].into();
+        assert_eq!(unused(&touched, &held), [Uuid::from_u128(1)]);
+    }
+
+    #[test]
+    fn halves_of_a_unit_do_not_get_in_each_others_way() {
+        let half = node(&["10.0.3.0/25"]);
+        assert!(is_elsewhere(&half, prefix("10.0.3.128/25")));
+        assert!(!is_elsewhere(&half, prefix("10.0.3.0/24")));
+        // It may be about to get all of it.
+        assert!(!is_elsewhere(&node(&[]), prefix("10.0.3.128/25")));
     }
 
     #[test]

@@ -44,25 +44,28 @@ impl Reclaim {
         }
     }
 
+    /// One that can't be asked or taken back does not keep the others: all are tried, and the first failure is told.
     async fn look(&mut self) -> Result<(), Failure> {
         let Context { allocator, cluster, .. } = &self.nodes.context;
         let mut gone = BTreeSet::new();
+        let mut looked = Ok(());
         for subnet in allocator.subnets().await? {
-            let owners = match allocator.owners(&subnet, cluster).await {
-                // It went just now, and with it all that was owned.
-                Err(AllocatorError::NoSubnet { .. }) => continue,
-                owners => owners?,
-            };
-            for owner in owners {
-                if is_of_node(&owner, cluster) && self.looks_gone(&owner) {
-                    gone.insert((subnet.clone(), owner));
+            match allocator.owners(&subnet, cluster).await {
+                Ok(owners) => {
+                    let theirs = owners.into_iter().filter(|owner| is_of_node(owner, cluster));
+                    let left = theirs.filter(|owner| self.looks_gone(owner));
+                    gone.extend(left.map(|owner| (subnet.clone(), owner)));
                 }
+                // It went just now, and with it all that was owned.
+                Err(AllocatorError::NoSubnet { .. }) => {}
+                Err(error) => looked = looked.and(Err(error.into())),
             }
         }
         for place in self.suspects.observe(gone, self.grace, Instant::now()) {
-            self.reclaim(place).await?;
+            let reclaimed = self.reclaim(place).await;
+            looked = looked.and(reclaimed);
         }
-        Ok(())
+        looked
     }
 
     fn container(&self, owner: &Owner) -> String {

@@ -4,13 +4,16 @@
 //! this side is the order: one request at a time for each container, and each to its end, also when the caller goes away meanwhile. Half of
 //! a request would let the next one count from a number that is about to change.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use berth_ledger::{LeaseId, Owner};
 use http::StatusCode;
 
+use super::plan::Settled;
 use super::refusal::Refusal;
 use super::target::ContainerOfCaller;
 use super::{Shared, body};
@@ -48,24 +51,26 @@ pub async fn get(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -
 async fn serve<T, F>(
     shared: Arc<Shared>,
     target: ContainerOfCaller,
-    operation: impl FnOnce(Request) -> F,
+    operation: impl FnOnce(Request) -> F + Send + 'static,
 ) -> Result<T, Refusal>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Refusal>> + Send + 'static,
 {
     let permit = shared.admit().await?;
-    let container = target.container.id();
-    let operation = operation(Request {
-        shared: Arc::clone(&shared),
-        target,
-    });
-    let (turns, plans) = (Arc::clone(&shared.turns), shared.plans.clone());
-    let served = tokio::spawn(async move {
-        let _permit = permit;
-        let _turn = turns.wait(container).await;
-        let _settled = plans.settled().await;
-        operation.await
+    let served = tokio::spawn({
+        let shared = Arc::clone(&shared);
+        async move {
+            let _permit = permit;
+            let _turn = shared.turns.wait(target.container.id()).await;
+            let settled = shared.plans.settled().await;
+            operation(Request {
+                shared,
+                target,
+                settled,
+            })
+            .await
+        }
     });
     shared.outcome(served).await
 }
@@ -74,25 +79,32 @@ where
 struct Request {
     shared: Arc<Shared>,
     target: ContainerOfCaller,
+    settled: Settled,
 }
 
 impl Request {
     async fn create(self) -> Result<Container, Refusal> {
         let ContainerOfCaller { subnet, container } = &self.target;
+        self.settled.check(subnet)?;
+        let had = self.leases().await.map_err(|error| self.refused(error))?;
         let made = self.shared.allocator.create(subnet.key(), container).await;
-        made.map(|made| self.named(made)).map_err(|error| self.refused(error))
+        let made = made.map_err(|error| self.refused(error))?;
+        self.confirm(&had).await?;
+        Ok(self.named(made))
     }
 
     async fn update(self, update: Update) -> Result<Container, Refusal> {
         let ContainerOfCaller { subnet, container } = &self.target;
+        self.settled.check(subnet)?;
         // An update that comes after the delete must not lease for a container that nobody will delete again.
         if !self.is_there().await.map_err(|error| self.refused(error))? {
             return Err(Refusal::no_container(subnet, container));
         }
+        let had = self.leases().await.map_err(|error| self.refused(error))?;
         let updated = self.shared.allocator.update(subnet.key(), container, update).await;
-        updated
-            .map(|updated| self.named(updated))
-            .map_err(|error| self.refused(error))
+        let updated = updated.map_err(|error| self.refused(error))?;
+        self.confirm(&had).await?;
+        Ok(self.named(updated))
     }
 
     async fn delete(self) -> Result<(), Refusal> {
@@ -118,6 +130,39 @@ impl Request {
         }
         ledger.refresh(key).await?;
         Ok(!ledger.held(key, &primary).await?.is_empty())
+    }
+
+    async fn leases(&self) -> Result<BTreeSet<LeaseId>, AllocatorError> {
+        let (key, ledger) = (self.target.subnet.key(), self.shared.allocator.ledger());
+        let mut leases = BTreeSet::new();
+        for owner in self.owners()? {
+            leases.extend(ledger.held(key, &owner).await?.into_iter().map(|lease| lease.id));
+        }
+        Ok(leases)
+    }
+
+    fn owners(&self) -> Result<[Owner; 2], AllocatorError> {
+        let container = &self.target.container;
+        Ok([container.primary()?, container.secondary()?])
+    }
+
+    /// What was leased by a plan that is not the document's any more is given back before anybody hears of it, and what the container `had`
+    /// stays.
+    async fn confirm(&self, had: &BTreeSet<LeaseId>) -> Result<(), Refusal> {
+        let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await else {
+            return Ok(());
+        };
+        self.give_back_all_but(had).await.map_err(|error| self.refused(error))?;
+        Err(changed.into())
+    }
+
+    async fn give_back_all_but(&self, had: &BTreeSet<LeaseId>) -> Result<(), AllocatorError> {
+        let (key, ledger) = (self.target.subnet.key(), self.shared.allocator.ledger());
+        let new: Vec<LeaseId> = self.leases().await?.difference(had).copied().collect();
+        for owner in self.owners()? {
+            ledger.release(key, &owner, Some(new.clone())).await?;
+        }
+        Ok(())
     }
 
     /// With the subnet by the name that the caller knows.

@@ -4,8 +4,10 @@
 //! known is down, and has to refuse an overlap with it. One document, not one for each subnet: whether two overlap is decided over all of them,
 //! so all of them are swapped as one.
 
+mod change;
 pub mod etcd;
 pub mod file;
+mod follow;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +45,9 @@ pub struct PlanStoreError {
 pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
     /// For messages.
     fn place(&self) -> String;
+
+    /// Whether other processes can write it, too: then what was read of it may be old.
+    fn is_shared(&self) -> bool;
 
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>>;
 
@@ -83,54 +88,14 @@ pub enum PlanRefusal {
         owner: String,
         others: usize,
     },
+    #[error("subnet {name}: it was changed by another process, and this one can't follow yet: {why}")]
+    Behind { name: SubnetName, why: String },
     #[error("there is no subnet {name}: make it known, or correct the name")]
     NoSubnet { name: SubnetName },
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Store(#[from] PlanStoreError),
-}
-
-/// What is to become of the plan: `None` when it is as it is wished already.
-fn planned(
-    plan: &AddressPlan,
-    name: &SubnetName,
-    caller: &str,
-    wish: &SubnetPlan,
-) -> Result<Option<AddressPlan>, PlanRefusal> {
-    match plan.subnets.get(name) {
-        // Clusters that share a subnet all make it known, and then agree.
-        Some(there) if there.plan == *wish => return Ok(None),
-        Some(there) if there.cluster != caller => return Err(made_by_another(name, there, caller)),
-        _ => {}
-    }
-    let mut next = plan.clone();
-    let entry = Planned {
-        cluster: caller.to_owned(),
-        plan: wish.clone(),
-    };
-    next.subnets.insert(name.clone(), entry);
-    Ok(Some(next))
-}
-
-/// The plan without the subnet.
-fn without(plan: &AddressPlan, name: &SubnetName, caller: &str) -> Result<AddressPlan, PlanRefusal> {
-    match plan.subnets.get(name) {
-        None => return Err(PlanRefusal::NoSubnet { name: name.clone() }),
-        Some(there) if there.cluster != caller => return Err(made_by_another(name, there, caller)),
-        Some(_) => {}
-    }
-    let mut next = plan.clone();
-    next.subnets.remove(name);
-    Ok(next)
-}
-
-fn made_by_another(name: &SubnetName, there: &Planned, caller: &str) -> PlanRefusal {
-    PlanRefusal::MadeByAnother {
-        name: name.clone(),
-        maker: there.cluster.clone(),
-        caller: caller.to_owned(),
-    }
 }
 
 /// The plan, the ledger that follows it, and the document that it comes from.
@@ -140,14 +105,36 @@ pub struct Plans {
     store: Arc<dyn PlanStore>,
     /// Read for as long as a request is served, written while the plan changes: so nothing is leased from a plan that is not kept
     /// yet, and one that can't be kept can be taken back.
-    known: Arc<RwLock<AddressPlan>>,
+    known: Arc<RwLock<Known>>,
+}
+
+/// What this process has of the plan. The two differ while another process is ahead of it.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// As it was read last.
+    document: AddressPlan,
+    /// What the ledger has.
+    followed: AddressPlan,
 }
 
 /// Between attempts to follow another process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// No plan changes for as long as this lives.
-pub type Settled = OwnedRwLockReadGuard<AddressPlan>;
+pub type Settled = OwnedRwLockReadGuard<Known>;
+
+impl Known {
+    /// Whether anything may be leased from the subnet. What the ledger has of it may be another's in the document.
+    pub fn check(&self, name: &SubnetName) -> Result<(), PlanRefusal> {
+        match self.document.subnets.get(name) == self.followed.subnets.get(name) {
+            true => Ok(()),
+            false => Err(PlanRefusal::Behind {
+                name: name.clone(),
+                why: "it is tried again".to_owned(),
+            }),
+        }
+    }
+}
 
 impl Plans {
     /// With all that is in the document.
@@ -165,68 +152,28 @@ impl Plans {
         Arc::clone(&self.known).read_owned().await
     }
 
+    /// Whether the document says of the subnet what it said when the request began. Asked after a lease is durable and before it is
+    /// answered: whoever changes the plan writes the document first and then looks into the store, so one of the two sees the other.
+    pub async fn confirm(&self, settled: &Settled, name: &SubnetName) -> Result<(), PlanRefusal> {
+        if !self.store.is_shared() {
+            return Ok(());
+        }
+        let (document, _) = self.read().await?;
+        match document.subnets.get(name) == settled.followed.subnets.get(name) {
+            true => Ok(()),
+            false => Err(PlanRefusal::Behind {
+                name: name.clone(),
+                why: "it was changed a moment ago".to_owned(),
+            }),
+        }
+    }
+
     pub async fn get(&self, name: &SubnetName) -> Option<Planned> {
-        self.known.read().await.subnets.get(name).cloned()
+        self.known.read().await.document.subnets.get(name).cloned()
     }
 
     pub async fn names(&self) -> Vec<SubnetName> {
-        self.known.read().await.subnets.keys().cloned().collect()
-    }
-
-    /// Makes a subnet known or changes it, by the rules of [`Ledger::set_subnet`].
-    pub async fn set(&self, name: &SubnetName, caller: &str, wish: &SubnetPlan) -> Result<(), PlanRefusal> {
-        // Controllers say it again at each start: that holds nobody up.
-        if self.get(name).await.is_some_and(|there| there.plan == *wish) {
-            return Ok(());
-        }
-        let mut known = self.known.write().await;
-        loop {
-            let version = self.catch_up(&mut known).await?;
-            let Some(next) = planned(&known, name, caller, wish)? else {
-                return Ok(());
-            };
-            let before = known.subnets.get(name).map(|planned| planned.plan.clone());
-            if before.is_some() {
-                // What others have leased is in use, too.
-                self.ledger.refresh(name.key()).await?;
-            }
-            self.apply(name, wish).await?;
-            match self.keep(&next, version).await {
-                Ok(true) => {
-                    *known = next;
-                    return Ok(());
-                }
-                // Another process has changed the plan: once more, from what it is now.
-                Ok(false) => self.restore(name, before.as_ref()).await,
-                Err(error) => {
-                    self.restore(name, before.as_ref()).await;
-                    return Err(error.into());
-                }
-            }
-        }
-    }
-
-    /// Forgets a subnet in which nobody has anything.
-    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), PlanRefusal> {
-        let mut known = self.known.write().await;
-        loop {
-            let version = self.catch_up(&mut known).await?;
-            let next = without(&known, name, caller)?;
-            self.ledger.refresh(name.key()).await?;
-            let owners = self.ledger.owners(name.key()).await?;
-            if let Some(owner) = owners.first() {
-                return Err(PlanRefusal::NotEmpty {
-                    name: name.clone(),
-                    owner: owner.to_string(),
-                    others: owners.len() - 1,
-                });
-            }
-            if self.keep(&next, version).await? {
-                self.ledger.remove_subnet(name.key()).await;
-                *known = next;
-                return Ok(());
-            }
-        }
+        self.known.read().await.document.subnets.keys().cloned().collect()
     }
 
     /// Until it is dropped: takes over what other processes change.
@@ -244,52 +191,14 @@ impl Plans {
         }
     }
 
-    /// Brings what is known, and the ledger, to where the document is. Gives the document's version.
-    async fn catch_up(&self, known: &mut AddressPlan) -> Result<u64, PlanRefusal> {
+    /// And its version.
+    async fn read(&self) -> Result<(AddressPlan, u64), PlanStoreError> {
         let kept = self.store.read().await?;
         let plan = match kept.version {
             0 => AddressPlan::default(),
             _ => serde_json::from_str(&kept.text).map_err(|error| self.unreadable(&error))?,
         };
-        if plan == *known {
-            return Ok(kept.version);
-        }
-        // Those that go make room for those that come.
-        let gone: Vec<SubnetName> = known
-            .subnets
-            .keys()
-            .filter(|name| !plan.subnets.contains_key(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.ledger.remove_subnet(name.key()).await;
-            known.subnets.remove(&name);
-        }
-        for (name, planned) in plan.subnets {
-            if known.subnets.get(&name) != Some(&planned) {
-                self.apply(&name, &planned.plan).await?;
-                known.subnets.insert(name, planned);
-            }
-        }
-        Ok(kept.version)
-    }
-
-    async fn apply(&self, name: &SubnetName, wish: &SubnetPlan) -> Result<(), LedgerError> {
-        self.ledger
-            .set_subnet(name.key(), &wish.plan(), wish.reuse_delay())
-            .await
-    }
-
-    /// Nothing was leased from the plan that is taken back: nobody was served meanwhile.
-    async fn restore(&self, name: &SubnetName, before: Option<&SubnetPlan>) {
-        match before {
-            Some(before) => {
-                if let Err(error) = self.apply(name, before).await {
-                    warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back either");
-                }
-            }
-            None => self.ledger.remove_subnet(name.key()).await,
-        }
+        Ok((plan, kept.version))
     }
 
     async fn keep(&self, plan: &AddressPlan, over: u64) -> Result<bool, PlanStoreError> {

@@ -106,9 +106,10 @@ impl Refusal {
                 let field = text.split_once(':').map(|(field, _)| field);
                 Self::new(StatusCode::BAD_REQUEST, field, Reason::Invalid, &text)
             }
-            LedgerError::Contended { .. } | LedgerError::Refused { .. } | LedgerError::Store(_) => {
-                Self::unavailable(error)
-            }
+            LedgerError::Contended { .. }
+            | LedgerError::Unsure { .. }
+            | LedgerError::Refused { .. }
+            | LedgerError::Store(_) => Self::unavailable(error),
         }
     }
 
@@ -159,6 +160,7 @@ impl From<PlanRefusal> for Refusal {
             }
             PlanRefusal::NoSubnet { ref name } => Self::no_subnet(name),
             PlanRefusal::Ledger(error) => Self::of_ledger(error),
+            PlanRefusal::Behind { .. } => Self::unavailable(refusal),
             PlanRefusal::Store(error) => Self::unavailable(error),
         }
     }

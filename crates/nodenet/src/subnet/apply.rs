@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::FINALIZER;
-use super::decide::{Verdict, has_served, precedence};
+use super::decide::{Verdict, accepted, precedence};
 use super::known::Known;
 use super::status::leaving;
 use crate::allocator::Removal;
@@ -174,12 +174,10 @@ impl Subnets {
         Ok(())
     }
 
-    /// Nothing is decided here: only those that are served are made known, as their status and their ledger's store are durable.
+    /// Nothing is decided here: it is made known as those who decide have accepted it.
     async fn mirror(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
-        if has_served(subnet)
-            && let Ok(valid) = subnet.validate()
-        {
-            self.make_known(name, subnet, valid).await?;
+        if let Some(accepted) = accepted(subnet) {
+            self.make_known(name, subnet, accepted).await?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Which Subnet comes first, what it falls back to, and what is wrong with it. Pure.
+//! Which Subnet comes first, what it was before, and what is wrong with it. Pure.
 
 use std::collections::BTreeMap;
 
-use berth_addr::{Counts, Family, Plan};
-use berth_api::Subnet;
-use berth_api::subnet::Invalid;
+use berth_addr::{Counts, Family, Prefix, Range};
+use berth_api::subnet::{Invalid, Use, ValidSubnet};
+use berth_api::{Subnet, SubnetSpec};
 use berth_ledger::{LedgerError, PlanError};
 use kube::ResourceExt;
 
@@ -69,44 +69,48 @@ impl Verdict {
             }),
             LedgerError::NoSubnet { .. }
             | LedgerError::Contended { .. }
+            | LedgerError::Unsure { .. }
             | LedgerError::Refused { .. }
             | LedgerError::Store(_) => None,
         }
     }
 }
 
-/// In which order Subnets are made known when a ledger starts: what was good before comes first, so that one which was refused because of
-/// another is refused again, and never takes over the addresses that the other has given out.
+/// Which of two that overlap comes first, when neither has been accepted yet.
 pub fn precedence(subnet: &Subnet) -> impl Ord + use<> {
-    let status = subnet.status.as_ref();
-    let conditions = status.into_iter().flat_map(|status| &status.conditions);
-    let ready = conditions
-        .into_iter()
-        .any(|condition| condition.type_ == super::status::READY && condition.status == "True");
     let created = subnet.creation_timestamp().map(|created| created.0);
-    (!ready, !has_served(subnet), created, subnet.name_any())
+    (created, subnet.name_any())
 }
 
-/// The ledger knew it once, in this form or with fewer cidrs.
-pub fn has_served(subnet: &Subnet) -> bool {
-    subnet.status.as_ref().is_some_and(|status| status.capacity.is_some())
+/// As it was last known, by its status: spec may have changed since, to something that was refused or that nobody has looked at yet.
+pub fn accepted(subnet: &Subnet) -> Option<ValidSubnet> {
+    let cidrs = &subnet.status.as_ref()?.cidrs;
+    with_cidrs(&subnet.spec, cidrs)
 }
 
-/// What a Subnet may have been before cidrs were appended, latest first.
-pub fn earlier_plans(plan: &Plan) -> impl Iterator<Item = Plan> {
-    (1..plan.cidrs.len()).rev().map(|count| {
-        let mut earlier = plan.clone();
-        earlier.cidrs.truncate(count);
-        let cidrs = earlier.cidrs.clone();
-        let inside = |range: &berth_addr::Range| {
-            cidrs
-                .iter()
-                .any(|cidr| cidr.contains(range.first()) && cidr.contains(range.last()))
-        };
-        earlier.ranges.retain(inside);
-        earlier.excludes.retain(inside);
-        earlier
-    })
+/// With the first of its cidrs, with the first two, and so on: as they are only ever appended, one of these is what it was.
+pub fn stages(subnet: &Subnet) -> impl Iterator<Item = ValidSubnet> {
+    let cidrs = &subnet.spec.cidrs;
+    (1..=cidrs.len()).filter_map(|count| with_cidrs(&subnet.spec, cidrs.get(..count)?))
+}
+
+/// Without what is not inside of these cidrs: it came with others.
+fn with_cidrs(spec: &SubnetSpec, cidrs: &[String]) -> Option<ValidSubnet> {
+    let spaces: Vec<Prefix> = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+    let hold = |first, last| spaces.iter().any(|space| space.contains(first) && space.contains(last));
+    let is_inside = |range: &String| {
+        let range = range.parse::<Range>();
+        range.is_ok_and(|range| hold(range.first(), range.last()))
+    };
+    let mut spec = spec.clone();
+    spec.cidrs = cidrs.to_vec();
+    spec.ranges.retain(is_inside);
+    spec.excludes.retain(is_inside);
+    if spec.usage != Use::Machines {
+        let is_inside = |gateway: &String| gateway.parse().is_ok_and(|gateway| hold(gateway, gateway));
+        spec.gateways.retain(is_inside);
+    }
+    spec.validate().ok()
 }
 
 /// The family that leases end with: each lease has one unit of every family.
@@ -117,43 +121,54 @@ pub fn scarcest(families: &BTreeMap<Family, Counts>) -> Option<Counts> {
 
 #[cfg(test)]
 mod tests {
-    use berth_api::{SubnetSpec, SubnetStatus};
+    use berth_api::SubnetStatus;
     use jiff::Timestamp;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
 
-    fn subnet(name: &str, created: i64, ready: Option<bool>) -> Subnet {
-        let mut subnet = Subnet::new(name, SubnetSpec::default());
-        let time = Time(Timestamp::from_second(created).unwrap());
-        subnet.metadata.creation_timestamp = Some(time.clone());
-        subnet.status = ready.map(|ready| SubnetStatus {
-            capacity: Some(1.into()),
-            conditions: vec![Condition {
-                type_: "Ready".to_owned(),
-                status: if ready { "True" } else { "False" }.to_owned(),
-                reason: String::new(),
-                message: String::new(),
-                observed_generation: None,
-                last_transition_time: time,
-            }],
+    fn subnet(spec: SubnetSpec, followed: &[&str]) -> Subnet {
+        let mut subnet = Subnet::new("pods", spec);
+        subnet.status = Some(SubnetStatus {
+            cidrs: owned(followed),
             ..SubnetStatus::default()
         });
         subnet
     }
 
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
-    fn what_was_good_comes_before_what_was_refused_and_the_older_before_the_newer() {
-        let mut subnets = [
-            subnet("a", 1, None),
-            subnet("b", 2, Some(false)),
-            subnet("c", 3, Some(true)),
-            subnet("e", 4, None),
-            subnet("d", 4, None),
-        ];
+    fn the_older_comes_before_the_newer() {
+        let at = |name: &str, second| {
+            let mut subnet = Subnet::new(name, SubnetSpec::default());
+            subnet.metadata.creation_timestamp = Some(Time(Timestamp::from_second(second).unwrap()));
+            subnet
+        };
+        let mut subnets = [at("c", 2), at("b", 2), at("d", 1)];
         subnets.sort_by_key(precedence);
         let names: Vec<String> = subnets.iter().map(ResourceExt::name_any).collect();
-        assert_eq!(names, ["c", "b", "a", "d", "e"]);
+        assert_eq!(names, ["d", "b", "c"]);
+    }
+
+    #[test]
+    fn what_was_accepted_has_the_cidrs_of_the_status_and_nothing_outside_of_them() {
+        let spec = SubnetSpec {
+            cidrs: owned(&["10.0.0.0/24", "10.1.0.0/24"]),
+            excludes: owned(&["10.1.0.7", "10.0.0.7"]),
+            gateways: owned(&["10.1.0.1", "10.0.0.1"]),
+            ..SubnetSpec::default()
+        };
+        let valid = accepted(&subnet(spec.clone(), &["10.0.0.0/24"])).unwrap();
+        assert_eq!(valid.plan.cidrs, ["10.0.0.0/24".parse().unwrap()]);
+        assert_eq!(valid.plan.excludes, ["10.0.0.7".parse().unwrap()]);
+        assert_eq!(valid.gateways, ["10.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
+        assert_eq!(accepted(&Subnet::new("pods", spec.clone())), None);
+        assert_eq!(accepted(&subnet(spec.clone(), &[])), None);
+        let stages: Vec<usize> = stages(&subnet(spec, &[])).map(|valid| valid.plan.cidrs.len()).collect();
+        assert_eq!(stages, [1, 2]);
     }
 
     #[test]
@@ -176,20 +191,6 @@ mod tests {
         );
         assert!(matches!(Verdict::of_error(&invalid), Some(Verdict::Invalid { .. })));
         assert_eq!(Verdict::of_error(&passing), None);
-    }
-
-    #[test]
-    fn an_earlier_plan_has_fewer_cidrs_and_nothing_outside_of_them() {
-        let plan = Plan {
-            cidrs: vec!["10.0.0.0/24".parse().unwrap(), "10.1.0.0/24".parse().unwrap()],
-            excludes: vec!["10.1.0.7".parse().unwrap(), "10.0.0.7".parse().unwrap()],
-            ..Plan::default()
-        };
-        let earlier: Vec<Plan> = earlier_plans(&plan).collect();
-        assert_eq!(earlier.len(), 1);
-        assert_eq!(earlier[0].cidrs, plan.cidrs[..1]);
-        assert_eq!(earlier[0].excludes, plan.excludes[1..]);
-        assert!(earlier[0].layouts().is_ok());
     }
 
     #[test]

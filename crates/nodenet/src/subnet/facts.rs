@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use berth_addr::Prefix;
+use berth_addr::{Family, Prefix, UnitLengths};
 use berth_api::subnet::Use;
 use berth_api::{Subnet, nnc};
 use kube::core::{Selector, SelectorExt};
@@ -13,6 +13,7 @@ use crate::node;
 pub struct Facts {
     pub usage: Use,
     pub cidrs: Vec<Prefix>,
+    unit_lengths: UnitLengths,
     pub gateways: Vec<IpAddr>,
     /// `None` when it can't be evaluated: it matches no node.
     selector: Option<Selector>,
@@ -30,6 +31,10 @@ impl Facts {
             usage: spec.usage,
             // Each by itself: what can't be read is the subnet controller's to complain about.
             cidrs: spec.cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect(),
+            unit_lengths: UnitLengths {
+                ipv4: spec.unit_length(Family::V4),
+                ipv6: spec.unit_length(Family::V6),
+            },
             gateways: spec
                 .gateways
                 .iter()
@@ -44,13 +49,23 @@ impl Facts {
 
     /// Whether a node that has nothing yet may draw on it.
     pub fn takes(&self, usage: Use, node: &node::Facts) -> bool {
-        self.usage == usage && self.serving && !self.deleting && self.selects(node)
+        self.serving && self.would_take(usage, node)
+    }
+
+    /// The same, were it known to the ledger.
+    pub fn would_take(&self, usage: Use, node: &node::Facts) -> bool {
+        self.usage == usage && !self.deleting && self.selects(node)
     }
 
     fn selects(&self, node: &node::Facts) -> bool {
         self.selector
             .as_ref()
             .is_some_and(|selector| selector.matches(&node.labels))
+    }
+
+    /// Of what is handed out.
+    pub fn unit_length(&self, family: Family) -> u8 {
+        self.unit_lengths.of(family)
     }
 
     pub fn cidr_around(&self, address: IpAddr) -> Option<Prefix> {

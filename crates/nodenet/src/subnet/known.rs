@@ -11,7 +11,7 @@ use kube::Resource;
 use tracing::{debug, info, warn};
 
 use super::apply::{State, Subnets};
-use super::decide::{Verdict, earlier_plans, has_served, scarcest};
+use super::decide::{Verdict, accepted, scarcest};
 use super::status::torn_away;
 use crate::allocator::{AllocatorError, Removal, Utilization};
 use crate::controllers::Failure;
@@ -62,19 +62,16 @@ impl Subnets {
         let Some(verdict) = Verdict::of_error(&refused) else {
             return Err(refused.into());
         };
-        if known.is_none() && has_served(subnet) {
-            // It was known before this process began, with fewer cidrs: nodes have addresses in those.
-            for earlier in earlier_plans(&plan) {
-                if registry.set_subnet(name, &earlier, reuse_delay).await.is_ok() {
-                    self.learn(name, subnet, earlier, reuse_delay);
-                    break;
-                }
-            }
+        if known.is_none()
+            && let Some(accepted) = accepted(subnet)
+        {
+            // It was known before this process began, with other cidrs: nodes have addresses in those.
+            self.restore(name, subnet, accepted).await?;
         }
         Ok(verdict)
     }
 
-    fn learn(&self, name: &str, subnet: &Subnet, plan: Plan, reuse_delay: Duration) {
+    pub(super) fn learn(&self, name: &str, subnet: &Subnet, plan: Plan, reuse_delay: Duration) {
         info!(subnet = name, "subnet known");
         let known = Known {
             plan,

@@ -1,6 +1,6 @@
 //! What a Subnet's status says. Pure.
 
-use berth_addr::Counts;
+use berth_addr::{Counts, Prefix};
 use berth_api::subnet::Exhaustion;
 use berth_api::{Count, Subnet, SubnetStatus};
 use jiff::Timestamp;
@@ -13,9 +13,20 @@ pub const READY: &str = "Ready";
 const OVERLAPPING: &str = "Overlapping";
 const EXHAUSTED: &str = "Exhausted";
 
-/// `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
-pub fn status(subnet: &Subnet, verdict: &Verdict, counts: Option<Counts>, now: Timestamp) -> SubnetStatus {
+/// `cidrs` and `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
+pub fn status(
+    subnet: &Subnet,
+    verdict: &Verdict,
+    cidrs: Option<&[Prefix]>,
+    counts: Option<Counts>,
+    now: Timestamp,
+) -> SubnetStatus {
     let before = subnet.status.as_ref();
+    // They stay when it could not be made known: nodes may have addresses in them, and with them it is tried again.
+    let cidrs = match cidrs {
+        Some(cidrs) => cidrs.iter().map(ToString::to_string).collect(),
+        None => before.map(|before| before.cidrs.clone()).unwrap_or_default(),
+    };
     let conditions = [
         ready(verdict, counts),
         overlapping(verdict),
@@ -24,6 +35,7 @@ pub fn status(subnet: &Subnet, verdict: &Verdict, counts: Option<Counts>, now: T
     let count = |pick: fn(Counts) -> u128| counts.map(|counts| Count(pick(counts)));
     SubnetStatus {
         observed_generation: subnet.metadata.generation,
+        cidrs,
         capacity: count(|counts| counts.capacity),
         reserved: count(|counts| counts.reserved),
         resting: count(|counts| counts.resting),
@@ -166,6 +178,10 @@ mod tests {
         subnet
     }
 
+    fn cidrs() -> Vec<Prefix> {
+        vec!["10.0.0.0/24".parse().unwrap()]
+    }
+
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
@@ -180,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_good_subnet_is_ready_and_counted() {
-        let status = status(&subnet(None), &Verdict::Ready, Some(counts(7)), at(1));
+        let status = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
         assert_eq!(status.observed_generation, Some(3));
         assert_eq!((status.capacity, status.reserved), (Some(Count(100)), Some(Count(7))));
         let states: Vec<(&str, &str)> = status
@@ -197,7 +213,7 @@ mod tests {
     #[test]
     fn a_refused_one_says_the_field_and_the_fix_and_has_no_counts() {
         let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a: delete one of the two".to_owned();
-        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, at(1));
+        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, None, at(1));
         assert_eq!(status.capacity, None);
         assert_eq!(said(&status, "Overlapping").status, "True");
         let ready = said(&status, "Ready");
@@ -210,11 +226,35 @@ mod tests {
     }
 
     #[test]
+    fn the_cidrs_that_were_followed_last_stay_written_while_it_is_not_known() {
+        let good = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
+        assert_eq!(good.cidrs, ["10.0.0.0/24"]);
+        let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a".to_owned();
+        let refused = status(&subnet(Some(good)), &Verdict::Overlapping { why }, None, None, at(2));
+        assert_eq!(
+            (refused.cidrs, refused.capacity),
+            (vec!["10.0.0.0/24".to_owned()], None)
+        );
+    }
+
+    #[test]
     fn a_condition_changes_its_time_with_its_status_only() {
-        let first = status(&subnet(None), &Verdict::Ready, Some(counts(7)), at(1));
-        let same = status(&subnet(Some(first.clone())), &Verdict::Ready, Some(counts(7)), at(9));
+        let first = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
+        let same = status(
+            &subnet(Some(first.clone())),
+            &Verdict::Ready,
+            Some(&cidrs()),
+            Some(counts(7)),
+            at(9),
+        );
         assert_eq!(same, first);
-        let full = status(&subnet(Some(first)), &Verdict::Ready, Some(counts(96)), at(9));
+        let full = status(
+            &subnet(Some(first)),
+            &Verdict::Ready,
+            Some(&cidrs()),
+            Some(counts(96)),
+            at(9),
+        );
         assert_eq!(said(&full, "Exhausted").last_transition_time.0, at(9));
         assert_eq!(said(&full, "Ready").last_transition_time.0, at(1));
     }

@@ -53,12 +53,14 @@ impl Subnets {
         verdict: &Verdict,
         counts: Option<Counts>,
     ) -> Result<(), Failure> {
-        let next = status(subnet, verdict, counts, self.context.now());
+        let known = self.state().known.get(name).cloned();
+        let cidrs = known.as_ref().map(|known| known.plan.cidrs.as_slice());
+        let next = status(subnet, verdict, cidrs, counts, self.context.now());
         if let Some(counts) = counts
             && counts.resting > 0
         {
             // Then some of it has rested.
-            let delay = self.state().known.get(name).map(|known| known.reuse_delay);
+            let delay = known.map(|known| known.reuse_delay);
             self.queue
                 .add_after(name.to_owned(), delay.unwrap_or_default().max(BETWEEN_WRITES));
         }
@@ -109,6 +111,8 @@ impl Subnets {
 
 fn only_counts_differ(before: Option<&SubnetStatus>, next: &SubnetStatus) -> bool {
     before.is_some_and(|before| {
-        before.conditions == next.conditions && before.observed_generation == next.observed_generation
+        before.conditions == next.conditions
+            && before.observed_generation == next.observed_generation
+            && before.cidrs == next.cidrs
     })
 }

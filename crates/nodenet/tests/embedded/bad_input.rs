@@ -1,7 +1,9 @@
 //! What can't be is refused at the door or said in a condition, with the field and the fix. Nothing changes, and others do not notice.
 
-use berth_api::{NodeNetworkConfig, Subnet};
-use kube::api::{Patch, PatchParams, PostParams};
+use berth_api::{NodeNetworkConfig, Subnet, names};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::play;
@@ -196,6 +198,73 @@ fn an_agent_that_asks_for_what_can_not_be_is_refused_and_the_last_good_count_sta
 }
 
 #[test]
+fn a_config_that_is_created_with_more_than_a_node_may_have_is_told_so_and_gets_the_most() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        scene
+            .subnet("pods", json!({"cidrs": ["10.64.0.0/24"], "scaler": {"maxIPCount": 8}}))
+            .await;
+        scene.ready("pods").await;
+        // There is no status yet that a rule could hold it to.
+        let metadata = json!({"name": "n1", "namespace": names::NAMESPACE});
+        let config = json!({"metadata": metadata, "spec": {"requestedIPCount": 40}});
+        scene.create(&scene.configs(), config).await;
+        scene.node("n1").await;
+        scene.with_addresses("n1", 8).await;
+        let note = scene.event("NodeNetworkConfig", "n1", "TooManyRequested").await;
+        for part in [
+            "spec.requestedIPCount: 40 is more than the 8",
+            "ask for at most that",
+            "scaler.maxIPCount of Subnet pods",
+        ] {
+            assert!(note.contains(part), "{note}");
+        }
+    });
+}
+
+#[test]
+fn a_node_that_no_subnet_takes_is_told_why_once() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        let zone = |zone: &str| json!({"matchLabels": {"zone": zone}});
+        scene
+            .subnet("east", json!({"cidrs": ["10.64.0.0/24"], "nodeSelector": zone("east")}))
+            .await;
+        scene.ready("east").await;
+        scene
+            .subnet("west", json!({"cidrs": ["10.64.0.0/25"], "nodeSelector": zone("west")}))
+            .await;
+        let move_to = async |zone: &str| {
+            let labels = json!({"metadata": {"labels": {"zone": zone}}});
+            scene.patch(&scene.nodes(), "n1", labels).await;
+        };
+        scene.node("n1").await;
+        let note = scene.event("Node", "n1", "NoSubnet").await;
+        assert!(note.contains("label the node so that the nodeSelector"), "{note}");
+        move_to("north").await;
+        settle().await;
+        let about_node = async || {
+            let events = Api::<Event>::all(scene.client.clone());
+            let events = events.list(&ListParams::default()).await.unwrap().items;
+            let ours = events
+                .into_iter()
+                .filter(|event| event.reason.as_deref() == Some("NoSubnet"));
+            let times = |event: Event| event.series.map_or(1, |series| series.count);
+            ours.map(times).sum::<i32>()
+        };
+        assert_eq!(about_node().await, 1);
+        move_to("east").await;
+        scene.container("n1").await;
+
+        scene.node("n2").await;
+        let labels = json!({"metadata": {"labels": {"zone": "west"}}});
+        scene.patch(&scene.nodes(), "n2", labels).await;
+        let note = scene.event("Node", "n2", "NoSubnet").await;
+        assert!(note.contains("Subnet west would take this node"), "{note}");
+    });
+}
+
+#[test]
 fn a_node_whose_most_is_lowered_keeps_what_it_has_and_gets_no_more() {
     play(async |scene: Scene| {
         let _controller = scene.start();
@@ -212,6 +281,8 @@ fn a_node_whose_most_is_lowered_keeps_what_it_has_and_gets_no_more() {
             scaler.is_some_and(|scaler| scaler.max_ip_count == 8)
         };
         scene.config("n1", "has the lower maximum", lowered).await;
+        let note = scene.event("NodeNetworkConfig", "n1", "TooManyRequested").await;
+        assert!(note.contains("spec.requestedIPCount: 16 is more than the 8"), "{note}");
         assert_eq!(scene.container("n1").await, before);
         let names: Vec<String> = before.ip_assignments[..10]
             .iter()

@@ -1,12 +1,13 @@
 //! A podCIDR of its own for every node.
 
 use berth_api::nnc::AssignmentMode;
+use berth_api::{NodeNetworkConfig, Subnet};
 use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 use crate::play;
-use crate::scene::{Running, Scene, containers, settle, until};
+use crate::scene::{Running, Scene, condition, containers, settle, until};
 
 fn start(scene: &Scene) -> Running {
     scene.start_with(Controller::ALL.into(), DEFAULT_GRACE)
@@ -97,6 +98,99 @@ fn cidrs_that_others_have_set_are_recorded_as_they_are() {
 }
 
 #[test]
+fn cidrs_that_nodes_have_already_are_recorded_before_any_are_given() {
+    play(async |scene: Scene| {
+        // Nothing has recorded them yet, and the node without one comes first.
+        scene.node("a-new").await;
+        for (name, cidr) in [("n0", "10.128.0.0/24"), ("n1", "10.128.1.0/24")] {
+            node_with(&scene, name, cidr).await;
+        }
+        let elsewhere = json!({"zone": "elsewhere"});
+        scene
+            .patch(&scene.nodes(), "n1", json!({"metadata": {"labels": elsewhere}}))
+            .await;
+        let _controller = start(&scene);
+        let selector = json!({"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]});
+        let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": selector});
+        scene.subnet("cidrs", spec).await;
+        assert_eq!(cidrs_of(&scene, "a-new").await, ["10.128.2.0/24"]);
+        settle().await;
+        assert_eq!(scene.owned("cidrs").await, 3);
+        assert!(
+            scene.configs().get_opt("n1").await.unwrap().is_none(),
+            "a node that is not selected gets nothing"
+        );
+
+        // One that comes later is recorded, too, and so is one that came while nobody looked.
+        node_with(&scene, "n3", "10.128.3.0/24").await;
+        scene
+            .patch(&scene.nodes(), "n3", json!({"metadata": {"labels": elsewhere}}))
+            .await;
+        until("it is recorded", async || {
+            (scene.owned("cidrs").await == 4).then_some(())
+        })
+        .await;
+        scene.node("b-new").await;
+        assert_eq!(cidrs_of(&scene, "b-new").await, ["10.128.4.0/24"]);
+    });
+}
+
+#[test]
+fn cidrs_that_are_no_units_take_all_that_they_touch() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"]}))
+            .await;
+        scene.ready("cidrs").await;
+        for (name, cidr) in [("longer", "10.128.0.0/25"), ("shorter", "10.128.2.0/23")] {
+            node_with(&scene, name, cidr).await;
+            assert_eq!(scene.container(name).await.primary_ip, cidr);
+        }
+        assert_eq!(scene.owned("cidrs").await, 3);
+        for (name, cidr) in [("n1", "10.128.1.0/24"), ("n2", "10.128.4.0/24")] {
+            scene.node(name).await;
+            assert_eq!(cidrs_of(&scene, name).await, [cidr]);
+        }
+        // The other half is nobody else's, and the unit is the first one's; when that goes, it is not given away.
+        node_with(&scene, "half", "10.128.0.128/25").await;
+        assert_eq!(scene.container("half").await.primary_ip, "10.128.0.128/25");
+        let note = scene.event("Node", "half", "PodCIDRNotRecorded").await;
+        assert!(note.contains("10.128.0.0/24: it has an owner"), "{note}");
+        scene.delete(&scene.nodes(), "longer").await;
+        until("it is back", async || (scene.owned("cidrs").await == 4).then_some(())).await;
+        scene.node("n3").await;
+        assert_eq!(cidrs_of(&scene, "n3").await, ["10.128.5.0/24"]);
+        assert_eq!(scene.owned("cidrs").await, 6);
+    });
+}
+
+#[test]
+fn a_subnet_for_them_that_is_refused_keeps_nobody_from_what_it_gets_elsewhere() {
+    play(async |scene: Scene| {
+        let _controller = start(&scene);
+        let nowhere = json!({"matchLabels": {"zone": "nowhere"}});
+        let machines = json!({"use": "machines", "cidrs": ["10.128.0.0/16"]});
+        scene.subnet("machines", machines).await;
+        scene.ready("machines").await;
+        scene
+            .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.129.0.0/16"]}))
+            .await;
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": nowhere});
+        scene.subnet("a-refused", spec).await;
+        for name in ["cidrs", "pods"] {
+            scene.ready(name).await;
+        }
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        scene.subnet_once("a-refused", "is refused", refused).await;
+        node_with(&scene, "n1", "10.128.0.0/24").await;
+        let both = |config: &NodeNetworkConfig| containers(config).len() == 2;
+        scene.config("n1", "has two containers", both).await;
+    });
+}
+
+#[test]
 fn a_node_without_one_waits_until_there_is_one() {
     play(async |scene: Scene| {
         let _controller = start(&scene);
@@ -124,7 +218,7 @@ fn a_node_can_have_both_kinds_of_container() {
         scene.ready("cidrs").await;
         scene.ready("pods").await;
         scene.node("n1").await;
-        let both = |config: &berth_api::NodeNetworkConfig| containers(config).len() == 2;
+        let both = |config: &NodeNetworkConfig| containers(config).len() == 2;
         let config = scene.config("n1", "has two containers", both).await;
         let types: Vec<String> = containers(&config)
             .into_iter()
@@ -132,7 +226,7 @@ fn a_node_can_have_both_kinds_of_container() {
             .collect();
         assert_eq!(types, ["vnet", "overlay"]);
         scene.ask("n1", 2, &[]).await;
-        let served = |config: &berth_api::NodeNetworkConfig| containers(config)[0].ip_assignments.len() == 2;
+        let served = |config: &NodeNetworkConfig| containers(config)[0].ip_assignments.len() == 2;
         let config = scene.config("n1", "has two addresses", served).await;
         assert_eq!((containers(&config)[0].version, containers(&config)[1].version), (1, 0));
         scene.delete(&scene.nodes(), "n1").await;

@@ -1,9 +1,12 @@
 //! What is left behind is taken back, but not too soon.
 
+use std::io;
 use std::time::Duration;
 
 use berth_ledger::{Kind, Owner};
 use berth_nodenet::controllers::Controller;
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
 
 use crate::play;
@@ -40,6 +43,41 @@ fn what_a_torn_away_config_and_node_leave_behind_is_taken_back_after_the_grace_p
         let note = scene.event("Subnet", "pods", "Reclaimed").await;
         assert!(note.contains("/scene/n1/"), "{note}");
         scene.with_addresses("n2", 4).await;
+    });
+}
+
+/// A way to the API server on which this Node can't be asked for.
+fn without_node(client: Client, name: &str) -> Client {
+    let path = format!("/api/v1/nodes/{name}");
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, lost) = (client.clone(), request.uri().path() == path);
+        async move {
+            if lost {
+                return Err(io::Error::other("it never arrived"));
+            }
+            client.send(request).await.map_err(io::Error::other)
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[test]
+fn one_that_can_not_be_asked_for_does_not_keep_the_others() {
+    play(async |scene: Scene| {
+        let client = without_node(scene.client.clone(), "gone-1");
+        let controller = scene.start_on(client, Controller::on_by_default(), GRACE);
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.ready("pods").await;
+        let ledger = controller.ledger.as_ref().unwrap();
+        for name in ["gone-1", "gone-2"] {
+            let owner = Owner::new(Kind::Secondary, "scene", name, "uid").unwrap();
+            let lease = uuid::Uuid::from_u128(1);
+            ledger.lease("pods", &owner, vec![lease], None).await.unwrap();
+        }
+        until("the other is taken back", async || {
+            (scene.owned("pods").await == 1).then_some(())
+        })
+        .await;
     });
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use berth_api::{NodeNetworkConfig, names};
 use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -209,6 +210,36 @@ fn a_config_torn_away_past_its_finalizer_comes_back_with_all_that_the_node_has()
         let after = scene.configs().get("n1").await.unwrap();
         assert_eq!(addresses(&after), addresses(&before));
         assert_eq!(scene.owned("pods").await, 9);
+    });
+}
+
+#[test]
+fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
+    play(async |scene: Scene| {
+        let controller = scene.start();
+        with_one_node(&scene).await;
+        let before = scene.container("n1").await;
+        assert_eq!(before.version, 1);
+        controller.stop().await;
+        // All that the node had is given back behind its back, and its status is lost.
+        let other = scene.start_with([Controller::Subnet].into(), DEFAULT_GRACE);
+        scene.ready("pods").await;
+        let uid = scene.nodes().get("n1").await.unwrap().uid().unwrap();
+        let container = scene.container_ref("n1", &uid);
+        until("the subnet is known", async || {
+            other.allocator.delete("pods", &container).await.ok()
+        })
+        .await;
+        other.stop().await;
+        let lost = Patch::Merge(json!({"status": null}));
+        let params = PatchParams::default();
+        scene.configs().patch_status("n1", &params, &lost).await.unwrap();
+
+        let _last = scene.start();
+        let after = scene.with_addresses("n1", 8).await;
+        let names: BTreeSet<String> = names_of(&before).into_iter().collect();
+        assert!(names.is_disjoint(&names_of(&after).into_iter().collect()));
+        assert!(after.version > before.version);
     });
 }
 

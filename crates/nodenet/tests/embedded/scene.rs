@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use berth_api::nnc::NetworkContainer;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, NodeNetworkConfigStatus, Subnet, names};
+use berth_kit::events::EventMetrics;
+use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_nodenet::allocator::Allocator;
 use berth_nodenet::allocator::local::LocalAllocator;
+use berth_nodenet::allocator::{Allocator, ContainerRef};
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
@@ -19,6 +21,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, Resource, ResourceExt};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -61,6 +65,7 @@ pub enum Pace {
 pub struct Running {
     pub allocator: Arc<dyn Allocator>,
     pub ledger: Option<Ledger>,
+    metrics: Registry,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -69,6 +74,16 @@ impl Running {
     pub async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap();
+    }
+
+    /// As it is scraped: each name with its labels, and its value.
+    pub fn metric(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.metrics).unwrap();
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        lines
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value.to_owned())
     }
 
     /// Wherever it is.
@@ -149,6 +164,9 @@ impl Scene {
             }
         };
         let stop = CancellationToken::new();
+        let mut metrics = Registry::default();
+        let queues = QueueMetrics::register(&mut metrics);
+        let events = EventMetrics::register(&mut metrics);
         let options = controllers::Options {
             client,
             allocator: Arc::clone(&allocator),
@@ -156,7 +174,7 @@ impl Scene {
             cluster,
             controllers,
             clock: self.clock,
-            metrics: ControllerMetrics::unregistered(),
+            metrics: ControllerMetrics::register(&mut metrics, queues, events),
             instance: None,
             seed: Some(7),
             grace,
@@ -166,8 +184,19 @@ impl Scene {
         Running {
             allocator,
             ledger,
+            metrics,
             stop,
             task,
+        }
+    }
+
+    /// As the controllers call a node's container.
+    pub fn container_ref(&self, node: &str, uid: &str) -> ContainerRef {
+        let cluster = self.service.as_ref().map_or("scene", |service| &service.cluster);
+        ContainerRef {
+            cluster: cluster.to_owned(),
+            node: node.to_owned(),
+            uid: uid.to_owned(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use berth_api::Subnet;
 use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
 use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -202,6 +203,102 @@ fn one_that_is_deleted_stays_until_nobody_owns_anything_in_it() {
         .await;
         scene.ready("again").await;
         assert_eq!(scene.container("n2").await.subnet_name, "again");
+    });
+}
+
+/// Older than any other, and of no use to nodes.
+async fn older(scene: &Scene) {
+    let selector = json!({"matchLabels": {"zone": "nowhere"}});
+    scene
+        .subnet("older", json!({"cidrs": ["10.5.0.0/16"], "nodeSelector": selector}))
+        .await;
+    scene.ready("older").await;
+    // Creation times are in seconds.
+    settle().await;
+}
+
+async fn append(scene: &Scene, name: &str, cidrs: [&str; 2]) -> Subnet {
+    scene
+        .patch(&scene.subnets(), name, json!({"spec": {"cidrs": cidrs}}))
+        .await;
+    let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+    scene.subnet_once(name, "is refused", refused).await
+}
+
+#[test]
+fn one_that_is_being_deleted_does_not_lose_its_addresses_to_one_that_was_refused() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        older(&scene).await;
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.delete(&scene.subnets(), "pods").await;
+        let leaving = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
+        scene.subnet_once("pods", "says why it stays", leaving).await;
+        let refused = append(&scene, "older", ["10.5.0.0/16", "10.64.0.0/24"]).await;
+        assert_eq!(refused.status.unwrap().cidrs, ["10.5.0.0/16"]);
+
+        first.stop().await;
+        let second = scene.start();
+        settle().await;
+        assert_eq!(second.allocator.subnets().await.unwrap(), ["older", "pods"]);
+        assert!(leaving(&scene.subnets().get("pods").await.unwrap()));
+        let older = scene.subnets().get("older").await.unwrap();
+        assert_eq!(condition(&older, "Overlapping").0, "True");
+        // When nobody has anything in it any more, the other may have it.
+        scene.delete(&scene.nodes(), "n1").await;
+        let older = scene.ready("older").await;
+        assert_eq!(older.status.unwrap().cidrs, ["10.5.0.0/16", "10.64.0.0/24"]);
+    });
+}
+
+#[test]
+fn of_two_that_were_refused_an_extension_neither_takes_what_the_other_has() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        older(&scene).await;
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        append(&scene, "older", ["10.5.0.0/16", "10.64.0.0/24"]).await;
+        append(&scene, "pods", ["10.64.0.0/24", "10.5.0.0/24"]).await;
+        first.stop().await;
+        let _second = scene.start();
+        settle().await;
+        for name in ["older", "pods"] {
+            let subnet = scene.subnets().get(name).await.unwrap();
+            assert_eq!(condition(&subnet, "Overlapping").0, "True", "{name}");
+        }
+        scene.ask("n1", 2, &[]).await;
+        scene.with_addresses("n1", 2).await;
+    });
+}
+
+#[test]
+fn what_is_owned_is_kept_from_others_also_when_the_status_that_says_so_is_lost() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        older(&scene).await;
+        scene
+            .subnet("pods", json!({"cidrs": ["10.64.0.0/30", "10.65.0.0/24"]}))
+            .await;
+        scene.node("n1").await;
+        scene.container("n1").await;
+        scene.ask("n1", 4, &[]).await;
+        scene.with_addresses("n1", 4).await;
+        first.stop().await;
+        let lost = Patch::Merge(json!({"status": null}));
+        let params = PatchParams::default();
+        scene.subnets().patch_status("pods", &params, &lost).await.unwrap();
+        let both = json!({"spec": {"cidrs": ["10.5.0.0/16", "10.65.0.0/24"]}});
+        scene.patch(&scene.subnets(), "older", both).await;
+        let _second = scene.start();
+        let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
+        scene.subnet_once("older", "is refused", refused).await;
+        scene.ready("pods").await;
+        scene.ask("n1", 6, &[]).await;
+        scene.with_addresses("n1", 6).await;
     });
 }
 

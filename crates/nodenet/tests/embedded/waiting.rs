@@ -21,7 +21,7 @@ async fn nodes_with_container(scene: &Scene) -> Vec<String> {
 #[test]
 fn an_exhausted_subnet_blocks_nobody_for_ever() {
     play(async |scene: Scene| {
-        let _controller = scene.start();
+        let controller = scene.start();
         scene.subnet("pods", json!({"cidrs": [SIX]})).await;
         // Three are left.
         scene.node("full").await;
@@ -49,6 +49,8 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         }
         settle().await;
         assert_eq!(nodes_with_container(&scene).await.len(), 4);
+        let waiters = || controller.metric(r#"berth_subnet_waiters{subnet="pods"}"#);
+        assert_eq!(waiters().as_deref(), Some("2"));
 
         let left = Instant::now();
         scene.delete(&scene.nodes(), "n2").await;
@@ -57,6 +59,7 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         scene.check_at_once(left);
         settle().await;
         assert!(containers(&scene.configs().get("n5").await.unwrap()).is_empty());
+        assert_eq!(waiters().as_deref(), Some("1"));
         scene.check_no_address_is_given_twice().await;
         assert_eq!(scene.owned("pods").await, 6);
     });
@@ -123,6 +126,36 @@ fn who_comes_later_is_served_later() {
         scene.with_addresses("n2", 2).await;
         settle().await;
         assert!(addresses(&scene.configs().get("n3").await.unwrap()).is_empty());
+    });
+}
+
+#[test]
+fn a_node_without_a_container_does_not_wait_for_those_that_only_want_more() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        scene.subnet("pods", json!({"cidrs": [SIX]})).await;
+        let first = ["n1", "n2", "n3"];
+        for name in first {
+            scene.node(name).await;
+            scene.container(name).await;
+        }
+        for name in first {
+            scene.ask(name, 16, &[]).await;
+            scene.event("NodeNetworkConfig", name, "SubnetFull").await;
+        }
+        let joined = ["n4", "n5"];
+        for name in joined {
+            scene.node(name).await;
+            scene.event("Node", name, "SubnetFull").await;
+        }
+        // Each time one address comes free, and 40 are asked for by those who have waited for longer.
+        for (leaving, joined) in ["n3", "n2"].into_iter().zip(joined) {
+            let left = Instant::now();
+            scene.delete(&scene.nodes(), leaving).await;
+            scene.container(joined).await;
+            scene.check_at_once(left);
+        }
+        scene.check_no_address_is_given_twice().await;
     });
 }
 

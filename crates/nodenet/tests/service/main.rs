@@ -9,6 +9,7 @@
 
 mod certificates;
 mod gate;
+mod processes;
 mod promises;
 mod raw;
 mod refusals;

@@ -12,7 +12,7 @@ use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::allocator::{Allocator, ContainerRef, Registry, Update};
 use berth_nodenet::client::RemoteAllocator;
-use berth_nodenet::service::{self, Limits, PlanFile, Service};
+use berth_nodenet::service::{self, Limits, PlanFile, PlanStore, Service};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -92,6 +92,7 @@ pub struct World {
     pub authority: Authority,
     pub directory: TempDir,
     store: Arc<dyn Store>,
+    plan: Arc<dyn PlanStore>,
     limits: Limits,
     running: Option<Running>,
 }
@@ -112,6 +113,17 @@ impl World {
 
     pub async fn over(store: Arc<dyn Store>, limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let plan = PlanFile::beside(&directory.path().join("ledger"));
+        Self::of(store, Arc::new(plan), limits, directory).await
+    }
+
+    /// One of several processes, on what they share.
+    pub async fn beside(store: Arc<dyn Store>, plan: Arc<dyn PlanStore>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::of(store, plan, Limits::default(), directory).await
+    }
+
+    async fn of(store: Arc<dyn Store>, plan: Arc<dyn PlanStore>, limits: Limits, directory: TempDir) -> Self {
         let authority = Authority::make(directory.path(), "clusters");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut world = Self {
@@ -119,6 +131,7 @@ impl World {
             authority,
             directory,
             store,
+            plan,
             limits,
             running: None,
         };
@@ -130,21 +143,16 @@ impl World {
         let server = self.authority.server();
         let tls = service::tls(&server.certificate, &server.key, &self.authority.file()).unwrap();
         let stop = CancellationToken::new();
-        let plan = Arc::new(PlanFile::beside(&self.store_path()));
         let metrics = Metrics::new("0.0.0");
         let service = Service::open(
             ledger(Arc::clone(&self.store)),
-            plan,
+            Arc::clone(&self.plan),
             &metrics,
             self.limits.clone(),
             stop.clone(),
         );
         let serving = tokio::spawn(service.await.unwrap().serve(listener, tls));
         self.running = Some(Running { stop, serving });
-    }
-
-    pub fn store_path(&self) -> std::path::PathBuf {
-        self.directory.path().join("ledger")
     }
 
     /// Returns when all that was under way is done.

@@ -11,6 +11,7 @@
 mod certificates;
 #[path = "../embedded/containers.rs"]
 mod containers;
+mod lost;
 #[path = "../embedded/restarts.rs"]
 mod restarts;
 #[allow(dead_code, reason = "some of its words are for scenarios that are not played here")]

@@ -61,6 +61,16 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// And not of what is on it.
+    pub fn is_of_disk(&self) -> bool {
+        let Self::Redb(error) = self else {
+            return false;
+        };
+        matches!(**error, redb::Error::Io(_) | redb::Error::PreviousIo)
+    }
+}
+
 impl<E: Into<redb::Error>> From<E> for Fault {
     fn from(error: E) -> Self {
         Self::Redb(Box::new(error.into()))

@@ -6,7 +6,8 @@ use redb::{Database, ReadableTable, Table};
 use tokio::sync::oneshot;
 use tracing::error;
 
-use super::file::{self, BLOCKS, NUMBERS, Place, VERSION};
+use super::file::{self, BLOCKS, NUMBERS, OpenError, Place, VERSION};
+use super::slot::Slot;
 use crate::store::changes::Changes;
 use crate::store::{Change, Stored, Version, Write, Written, codec};
 
@@ -21,7 +22,7 @@ pub struct Job {
 const MOST_JOBS: usize = 1024;
 
 pub struct Writer {
-    database: Arc<Database>,
+    slot: Arc<Slot>,
     changes: Changes,
     /// Kept for its capacity.
     value: Vec<u8>,
@@ -35,9 +36,9 @@ struct Outcome {
 }
 
 impl Writer {
-    pub fn new(database: Arc<Database>, changes: Changes) -> Self {
+    pub fn new(slot: Arc<Slot>, changes: Changes) -> Self {
         Self {
-            database,
+            slot,
             changes,
             value: Vec::new(),
         }
@@ -74,8 +75,17 @@ impl Writer {
     }
 
     /// All or, on an error, nothing: a transaction that is dropped has changed nothing.
-    fn transact(&mut self, calls: Vec<Vec<Write>>) -> Result<Outcome, redb::Error> {
-        let transaction = self.database.begin_write()?;
+    fn transact(&mut self, calls: Vec<Vec<Write>>) -> Result<Outcome, OpenError> {
+        let database = self.slot.database()?;
+        let done = self.transact_in(&database, calls);
+        if done.is_err() {
+            self.slot.discard(&database);
+        }
+        done.map_err(OpenError::Damaged)
+    }
+
+    fn transact_in(&mut self, database: &Database, calls: Vec<Vec<Write>>) -> Result<Outcome, redb::Error> {
+        let transaction = database.begin_write()?;
         let mut outcome = Outcome::default();
         {
             let mut blocks = transaction.open_table(BLOCKS)?;

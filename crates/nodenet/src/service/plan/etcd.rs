@@ -43,6 +43,10 @@ impl PlanStore for PlanDocument {
         format!("etcd's key {}", self.document.key())
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>> {
         self.find().boxed()
     }

@@ -51,6 +51,10 @@ impl PlanStore for PlanFile {
         self.path.display().to_string()
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>> {
         let read = |path: &Path| match std::fs::read_to_string(path) {
             Ok(text) => Ok(Kept { text, version: THERE }),

@@ -1,16 +1,19 @@
 use std::sync::Mutex;
 
 use berth_ledger::store::MemoryStore;
-use berth_ledger::{Clock, LedgerMetrics};
+use berth_ledger::{Clock, Kind, LedgerMetrics, Owner, PlanError};
 use futures::FutureExt;
+use uuid::Uuid;
 
 use super::*;
 
-/// A document that others write, too: what is in `faster` is written just before our next write. With `broken` no write comes through.
+/// A document that others write, too: what is in `faster` is written just before our next write, and from `lessor` something is leased. With
+/// `broken` no write comes through.
 #[derive(Debug, Default)]
 struct Document {
     kept: Mutex<(u64, String)>,
     faster: Mutex<Option<String>>,
+    lessor: Mutex<Option<Ledger>>,
     broken: Mutex<bool>,
 }
 
@@ -26,6 +29,10 @@ impl PlanStore for Document {
         "a test".to_owned()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>> {
         let (version, text) = self.kept.lock().unwrap().clone();
         async move { Ok(Kept { text, version }) }.boxed()
@@ -39,11 +46,18 @@ impl PlanStore for Document {
         if let Some(faster) = self.faster.lock().unwrap().take() {
             self.set(&faster);
         }
-        let fits = self.kept.lock().unwrap().0 == over;
-        if fits {
-            self.set(text);
+        let lessor = self.lessor.lock().unwrap().take();
+        async move {
+            if let Some(lessor) = lessor {
+                lease(&lessor).await;
+            }
+            let fits = self.kept.lock().unwrap().0 == over;
+            if fits {
+                self.set(text);
+            }
+            Ok(fits)
         }
-        async move { Ok(fits) }.boxed()
+        .boxed()
     }
 
     fn changed(&self, _seen: u64) -> BoxFuture<'_, ()> {
@@ -55,19 +69,37 @@ fn name(text: &str) -> SubnetName {
     text.parse().unwrap()
 }
 
-fn plan(cidr: &str) -> SubnetPlan {
-    let wire = serde_json::json!({"cidrs": [cidr], "reuseDelayMilliseconds": 0});
+/// Several CIDRs have spaces between them.
+fn plan(cidrs: &str) -> SubnetPlan {
+    let cidrs: Vec<&str> = cidrs.split(' ').collect();
+    let wire = serde_json::json!({"cidrs": cidrs, "reuseDelayMilliseconds": 0});
     serde_json::from_value(wire).unwrap()
 }
 
-fn ledger() -> Ledger {
-    let store = Arc::new(MemoryStore::default());
+fn ledger(blocks: &MemoryStore) -> Ledger {
+    let store = Arc::new(blocks.clone());
     Ledger::new(store, Clock::system(), LedgerMetrics::unregistered())
 }
 
+/// One unit of `n.pods`, the first that is free.
+async fn lease(ledger: &Ledger) {
+    let owner = Owner::new(Kind::Primary, "b", "node", "uid").unwrap();
+    let granted = ledger.lease("n.pods", &owner, vec![Uuid::nil()], None).await;
+    assert_eq!(granted.unwrap().short, 0);
+}
+
 async fn plans(document: &Arc<Document>) -> Plans {
+    on(document, &MemoryStore::default()).await
+}
+
+/// A process that shares its blocks with others.
+async fn on(document: &Arc<Document>, blocks: &MemoryStore) -> Plans {
     let store: Arc<dyn PlanStore> = Arc::clone(document) as _;
-    Plans::open(ledger(), store).await.unwrap()
+    Plans::open(ledger(blocks), store).await.unwrap()
+}
+
+async fn catch_up(plans: &Plans) -> Result<(), PlanRefusal> {
+    plans.catch_up(&mut *plans.known.write().await).await.map(drop)
 }
 
 /// As a cluster writes it.
@@ -170,6 +202,100 @@ async fn a_document_that_cannot_be_read_is_no_empty_one() {
     let document = Arc::new(Document::default());
     document.set("{\"subnets\": {\"n.pods\": {");
     let store: Arc<dyn PlanStore> = document;
-    let refused = Plans::open(ledger(), store).await.unwrap_err();
+    let refused = Plans::open(ledger(&MemoryStore::default()), store).await.unwrap_err();
     assert!(matches!(refused, PlanRefusal::Store(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_cidr_that_went_from_one_subnet_to_another_is_followed_whatever_their_names() {
+    let document = Arc::new(Document::default());
+    document.set(&text(&[("n.a", "c", "10.0.0.0/24"), ("n.b", "c", "10.1.0.0/24")]));
+    let plans = plans(&document).await;
+    // Two changes, seen as one: b took another, then a took what b had.
+    let now = [("n.a", "c", "10.0.0.0/24 10.1.0.0/24"), ("n.b", "c", "10.2.0.0/24")];
+    document.set(&text(&now));
+    catch_up(&plans).await.unwrap();
+    let settled = plans.settled().await;
+    assert_eq!(settled.followed, settled.document);
+}
+
+#[tokio::test]
+async fn subnets_that_exchanged_their_cidrs_are_followed_and_what_is_owned_stays() {
+    let document = Arc::new(Document::default());
+    document.set(&text(&[
+        ("n.other", "c", "10.1.0.0/24"),
+        ("n.pods", "c", "10.9.0.0/24 10.0.0.0/24"),
+    ]));
+    let plans = plans(&document).await;
+    lease(&plans.ledger).await;
+    document.set(&text(&[
+        ("n.other", "c", "10.0.0.0/24"),
+        ("n.pods", "c", "10.9.0.0/24 10.1.0.0/24"),
+    ]));
+    catch_up(&plans).await.unwrap();
+    let settled = plans.settled().await;
+    assert_eq!(settled.followed, settled.document);
+    assert_eq!(plans.ledger.owners("n.pods").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_subnet_that_cannot_be_followed_gives_nothing_and_others_do() {
+    let document = Arc::new(Document::default());
+    let before = text(&[("n.other", "c", "10.1.0.0/24"), ("n.pods", "c", "10.0.0.0/24")]);
+    document.set(&before);
+    let plans = plans(&document).await;
+    lease(&plans.ledger).await;
+    // Not as any of us writes it: somebody has something in what goes.
+    document.set(&text(&[
+        ("n.another", "c", "10.2.0.0/24"),
+        ("n.other", "c", "10.1.0.0/24"),
+        ("n.pods", "c", "10.3.0.0/24"),
+    ]));
+    let behind = catch_up(&plans).await.unwrap_err();
+    assert!(
+        matches!(&behind, PlanRefusal::Behind { name, .. } if name.key() == "n.pods"),
+        "{behind}"
+    );
+    {
+        let settled = plans.settled().await;
+        assert!(settled.check(&name("n.pods")).is_err());
+        assert!(settled.check(&name("n.other")).is_ok());
+        assert!(settled.check(&name("n.another")).is_ok());
+    }
+    document.set(&before);
+    catch_up(&plans).await.unwrap();
+    assert!(plans.settled().await.check(&name("n.pods")).is_ok());
+}
+
+#[tokio::test]
+async fn a_subnet_in_which_another_process_leased_meanwhile_is_not_removed() {
+    let (document, blocks) = (Arc::new(Document::default()), MemoryStore::default());
+    document.set(&text(&[("n.pods", "a", "10.0.0.0/24")]));
+    let (plans, other) = (on(&document, &blocks).await, on(&document, &blocks).await);
+    *document.lessor.lock().unwrap() = Some(other.ledger.clone());
+    let refused = plans.remove(&name("n.pods"), "a").await.unwrap_err();
+    assert!(matches!(refused, PlanRefusal::NotEmpty { .. }), "{refused}");
+    for process in [&plans, &other] {
+        catch_up(process).await.unwrap();
+        assert_eq!(process.ledger.subnets().await, ["n.pods"]);
+    }
+}
+
+#[tokio::test]
+async fn a_cidr_in_which_another_process_leased_meanwhile_is_not_taken_out() {
+    let (document, blocks) = (Arc::new(Document::default()), MemoryStore::default());
+    document.set(&text(&[("n.pods", "a", "10.0.0.0/24 10.1.0.0/24")]));
+    let (plans, other) = (on(&document, &blocks).await, on(&document, &blocks).await);
+    *document.lessor.lock().unwrap() = Some(other.ledger.clone());
+    let refused = plans.set(&name("n.pods"), "a", &plan("10.1.0.0/24")).await.unwrap_err();
+    assert!(
+        matches!(refused, PlanRefusal::Ledger(LedgerError::Plan(PlanError::InUse(_)))),
+        "{refused}"
+    );
+    for process in [&plans, &other] {
+        catch_up(process).await.unwrap();
+        let there = process.get(&name("n.pods")).await.unwrap();
+        assert_eq!(there.plan, plan("10.0.0.0/24 10.1.0.0/24"));
+        assert_eq!(process.ledger.owners("n.pods").await.unwrap().len(), 1);
+    }
 }

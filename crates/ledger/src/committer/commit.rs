@@ -1,0 +1,114 @@
+//! From decisions to durable blocks.
+
+use tracing::warn;
+
+use super::writing::Writing;
+use super::{Committer, PAUSE};
+use crate::ledger::LedgerError;
+use crate::record::BlockKey;
+use crate::store::{StoreError, Write, Written};
+
+/// How a write went. The book is as the store is.
+pub(super) enum Outcome {
+    Durable,
+    /// Somebody else was there first.
+    Conflict,
+    /// The store did not say. What was written of it has been read since.
+    Unsure,
+    Refused(String),
+}
+
+/// Attempts in a row at which somebody else was faster, before those who wait are told.
+const ATTEMPTS: u32 = 64;
+
+/// Attempts in a row at which the store did not say whether it wrote: each may have taken all the time that a store is given.
+const UNSURE_ATTEMPTS: u32 = 4;
+
+impl Committer {
+    /// Decides, writes, and decides again what the store did not take.
+    pub(super) async fn commit(&mut self, mut writing: Vec<Writing>) {
+        if writing.is_empty() {
+            return;
+        }
+        let (mut conflicts, mut unsure) = (0, 0);
+        let error = loop {
+            let now = self.clock.now();
+            for request in &mut writing {
+                request.decide(&mut self.book, now);
+            }
+            let writes = self.book.changed(now, self.reuse_delay);
+            match self.write(writes).await {
+                Ok(Outcome::Durable) => {
+                    writing.into_iter().for_each(Writing::answer);
+                    return;
+                }
+                Ok(Outcome::Conflict) if conflicts < ATTEMPTS => {
+                    conflicts += 1;
+                    self.metrics.conflict(&self.subnet);
+                }
+                Ok(Outcome::Unsure) if unsure < UNSURE_ATTEMPTS => {
+                    unsure += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                ended => break self.suffer(ended),
+            }
+        };
+        writing.into_iter().for_each(|request| request.fail(&error));
+    }
+
+    /// Why it is not tried again.
+    pub(super) fn suffer(&mut self, ended: Result<Outcome, StoreError>) -> LedgerError {
+        let subnet = self.subnet.clone();
+        match ended {
+            Ok(Outcome::Durable | Outcome::Conflict) => LedgerError::Contended { subnet },
+            Ok(Outcome::Unsure) => LedgerError::Unsure { subnet },
+            Ok(Outcome::Refused(why)) => LedgerError::Refused { subnet, why },
+            Err(error) => {
+                self.stale = true;
+                warn!(subnet, %error, "the store does not say what it has");
+                error.into()
+            }
+        }
+    }
+
+    /// Blocks that were not swapped are read again, so that the book is as the store is; an error means that it may not be.
+    pub(super) async fn write(&mut self, writes: Vec<Write>) -> Result<Outcome, StoreError> {
+        if writes.is_empty() {
+            return Ok(Outcome::Durable);
+        }
+        self.sweep_later();
+        let keys: Vec<BlockKey> = writes.iter().map(|write| write.key.clone()).collect();
+        let mut written = self.store.write(writes).await;
+        written.resize(keys.len(), Written::Unknown);
+        let mut outcome = Outcome::Durable;
+        let mut differ = Vec::new();
+        for (key, written) in keys.into_iter().zip(written) {
+            if !self.book.settle(&key, &written) {
+                differ.push(key);
+            }
+            // The worst of them.
+            outcome = match (outcome, written) {
+                (_, Written::Refused(why)) => Outcome::Refused(why),
+                (refused @ Outcome::Refused(_), _) => refused,
+                (_, Written::Unknown) | (Outcome::Unsure, _) => Outcome::Unsure,
+                (_, Written::Conflict) => Outcome::Conflict,
+                (other, Written::Done(_)) => other,
+            };
+        }
+        for key in differ {
+            match self.store.read(&key).await? {
+                Some(stored) => {
+                    if self.book.load(&stored, self.clock.now()).is_err() {
+                        self.stale = true;
+                        return Err(StoreError::new(
+                            "ledger",
+                            format!("{}: it does not fit the plan", key.first),
+                        ));
+                    }
+                }
+                None => self.book.forget(&key),
+            }
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,91 @@
+//! From the store to the book: at the beginning, when others write, and when it is not known what was missed.
+
+use tokio::time::Instant;
+
+use super::{Committer, PAUSE};
+use crate::book::Misfit;
+use crate::store::{Change, StoreError, Stored};
+
+impl Committer {
+    /// Everything from the store. Watched first and loaded then, so that no change falls between. Gives what is owned and not in the plan.
+    pub(super) async fn load(&mut self) -> Result<Vec<Misfit>, StoreError> {
+        self.stale = true;
+        self.changes = if self.store.is_shared() {
+            Some(self.store.watch(&self.subnet).await?)
+        } else {
+            None
+        };
+        let blocks = self.store.load(&self.subnet).await?;
+        self.book.clear();
+        let now = self.clock.now();
+        let misfits = blocks.iter().filter_map(|stored| self.book.load(stored, now).err());
+        let misfits: Vec<Misfit> = misfits.filter(Misfit::has_owners).collect();
+        self.stale = false;
+        self.again = None;
+        Ok(misfits)
+    }
+
+    /// The same while the subnet is in use. Another process may be ahead with a plan that has more: what is owned there is not ours to give. But
+    /// a block that lies across ours says that units of ours are owned, and not which block of ours they would be in.
+    pub(super) async fn reload(&mut self) -> Result<(), StoreError> {
+        let misfits = self.load().await?;
+        match misfits.into_iter().find(|misfit| self.book.crosses(misfit)) {
+            None => {
+                self.failures = 0;
+                Ok(())
+            }
+            Some(misfit) => {
+                self.stale = true;
+                let unit = misfit.in_use().unit;
+                let why = format!(
+                    "subnet {}: {unit} is owned in a block that the cidrs do not have: nothing is given until they are as they were then",
+                    self.subnet
+                );
+                Err(StoreError::new("ledger", why))
+            }
+        }
+    }
+
+    pub(super) fn follow(&mut self, change: Option<Change>) {
+        match change {
+            Some(Change::Written(stored)) => self.take_over(&stored),
+            Some(Change::Removed(key, version)) => self.book.follow_removal(&key, version),
+            Some(Change::Lost) | None => {
+                self.changes = None;
+                self.stale = true;
+            }
+        }
+    }
+
+    fn take_over(&mut self, stored: &Stored) {
+        if let Err(misfit) = self.book.follow(stored, self.clock.now()) {
+            self.stale |= self.book.crosses(&misfit);
+        }
+    }
+
+    /// At once for the first time, and then less and less often: what keeps it from being loaded may need a person.
+    pub(super) async fn recovers(&mut self) -> bool {
+        if self.again.is_some_and(|again| again > Instant::now()) {
+            return false;
+        }
+        if self.reload().await.is_ok() {
+            return true;
+        }
+        let pause = PAUSE.saturating_mul(1 << self.failures.min(7));
+        self.failures = self.failures.saturating_add(1);
+        self.again = Instant::now().checked_add(pause);
+        false
+    }
+
+    pub(super) async fn reload_with_patience(&mut self) -> Result<(), StoreError> {
+        let mut last = self.reload().await;
+        for _ in 0..3 {
+            if last.is_ok() {
+                return last;
+            }
+            tokio::time::sleep(PAUSE).await;
+            last = self.reload().await;
+        }
+        last
+    }
+}

@@ -1,0 +1,84 @@
+//! A request that writes, from its decision to its answer.
+
+use berth_addr::{Family, Prefix};
+
+use super::request::Answer;
+use crate::book::{Book, Grant, Lease, Refusal};
+use crate::ledger::LedgerError;
+use crate::owner::Owner;
+use crate::record::LeaseId;
+
+/// A request that writes, and what came of it. Kept until its writes are durable.
+pub enum Writing {
+    Lease {
+        owner: Owner,
+        leases: Vec<LeaseId>,
+        families: Vec<Family>,
+        grant: Grant,
+        answer: Answer<Grant>,
+    },
+    Claim {
+        owner: Owner,
+        lease: LeaseId,
+        units: Vec<Prefix>,
+        claimed: Result<(), Refusal>,
+        answer: Answer<Result<(), Refusal>>,
+    },
+    Release {
+        owner: Owner,
+        leases: Option<Vec<LeaseId>>,
+        released: Vec<Lease>,
+        answer: Answer<Vec<Lease>>,
+    },
+}
+
+impl Writing {
+    /// Can be done again after the store refused some of it: what is there already stays, and is part of the outcome.
+    pub fn decide(&mut self, book: &mut Book, now: u64) {
+        match self {
+            Self::Lease {
+                owner,
+                leases,
+                families,
+                grant,
+                ..
+            } => *grant = book.lease(owner, leases, families, now),
+            Self::Claim {
+                owner,
+                lease,
+                units,
+                claimed,
+                ..
+            } => *claimed = book.claim(owner, *lease, units),
+            Self::Release {
+                owner,
+                leases,
+                released,
+                ..
+            } => {
+                let back = book.release(owner, leases.as_deref(), now);
+                // What came back at an earlier attempt does not come back again, unless that attempt was refused.
+                released.retain(|lease| back.iter().all(|other| other.id != lease.id));
+                released.extend(back);
+            }
+        }
+    }
+
+    /// Who asked may have gone away: whatever it was is durable, and found when it is asked for again.
+    pub fn answer(self) {
+        match self {
+            Self::Lease { grant, answer, .. } => drop(answer.send(Ok(grant))),
+            Self::Claim { claimed, answer, .. } => drop(answer.send(Ok(claimed))),
+            Self::Release { released, answer, .. } => drop(answer.send(Ok(released))),
+        }
+    }
+
+    pub fn fail(self, error: &LedgerError) {
+        let error = error.clone();
+        match self {
+            Self::Lease { answer, .. } => drop(answer.send(Err(error))),
+            Self::Claim { answer, .. } => drop(answer.send(Err(error))),
+            Self::Release { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The open file. After an error of the disk redb refuses everything until the file is opened anew: a disk that was full, and is not any more,
+//! must not need a person.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::Database;
+use tracing::{info, warn};
+
+use super::file::{self, OpenError};
+
+#[derive(Debug)]
+pub struct Slot {
+    path: PathBuf,
+    /// `None` from an error on until the file could be opened again.
+    database: Mutex<Option<Arc<Database>>>,
+}
+
+impl Slot {
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let database = file::open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            database: Mutex::new(Some(Arc::new(database))),
+        })
+    }
+
+    /// There is no half of a change in it, so a panic elsewhere does not matter.
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
+        self.database.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens it again if need be. While somebody still reads from the one that failed, that is refused: whoever asked asks again.
+    pub fn database(&self) -> Result<Arc<Database>, OpenError> {
+        let mut current = self.current();
+        if let Some(database) = current.as_ref() {
+            return Ok(Arc::clone(database));
+        }
+        let database = Arc::new(file::open(&self.path)?);
+        info!(path = %self.path.display(), "the ledger's file is open again");
+        *current = Some(Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// This one is of no use any more.
+    pub fn discard(&self, failed: &Arc<Database>) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|database| Arc::ptr_eq(database, failed)) {
+            warn!(path = %self.path.display(), "the ledger's file is closed after an error, and opened again");
+            *current = None;
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Changes of the plan that are asked for here.
+//!
+//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before the document is written, and again after it.
+//! Before, so that a change that can't be is refused before others hear of it; after, as another process may have leased meanwhile. From the
+//! write on others lease nothing more by the old plan, see [`Plans::confirm`].
+
+use berth_addr::Prefix;
+use berth_api::allocator::SubnetPlan;
+use berth_ledger::LedgerError;
+use tracing::warn;
+
+use super::{AddressPlan, Known, PlanRefusal, Planned, Plans};
+use crate::service::target::SubnetName;
+
+/// What is to become of the plan: `None` when it is as it is wished already.
+fn planned(
+    plan: &AddressPlan,
+    name: &SubnetName,
+    caller: &str,
+    wish: &SubnetPlan,
+) -> Result<Option<AddressPlan>, PlanRefusal> {
+    match plan.subnets.get(name) {
+        // Clusters that share a subnet all make it known, and then agree.
+        Some(there) if there.plan == *wish => return Ok(None),
+        Some(there) if there.cluster != caller => return Err(made_by_another(name, there, caller)),
+        _ => {}
+    }
+    let mut next = plan.clone();
+    let entry = Planned {
+        cluster: caller.to_owned(),
+        plan: wish.clone(),
+    };
+    next.subnets.insert(name.clone(), entry);
+    Ok(Some(next))
+}
+
+/// The plan without the subnet, and what it says of it now.
+fn without(plan: &AddressPlan, name: &SubnetName, caller: &str) -> Result<(AddressPlan, Planned), PlanRefusal> {
+    let mut next = plan.clone();
+    match next.subnets.remove(name) {
+        None => Err(PlanRefusal::NoSubnet { name: name.clone() }),
+        Some(there) if there.cluster != caller => Err(made_by_another(name, &there, caller)),
+        Some(there) => Ok((next, there)),
+    }
+}
+
+fn made_by_another(name: &SubnetName, there: &Planned, caller: &str) -> PlanRefusal {
+    PlanRefusal::MadeByAnother {
+        name: name.clone(),
+        maker: there.cluster.clone(),
+        caller: caller.to_owned(),
+    }
+}
+
+/// Whether something of the subnet may fall out of it on the way from one plan to the other. More CIDRs alone take nothing away.
+fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
+    let with_all_cidrs = SubnetPlan {
+        cidrs: to.cidrs.clone(),
+        reuse_delay_milliseconds: to.reuse_delay_milliseconds,
+        ..from.clone()
+    };
+    with_all_cidrs != *to || from.cidrs.iter().any(|cidr| !to.cidrs.contains(cidr))
+}
+
+/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the other.
+fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
+    let all = || one.cidrs.iter().chain(&other.cidrs);
+    let mut cidrs: Vec<Prefix> = Vec::new();
+    for cidr in all() {
+        let in_wider = all().any(|wider| wider != cidr && wider.overlaps(*cidr) && wider.length() < cidr.length());
+        if !in_wider && !cidrs.contains(cidr) {
+            cidrs.push(*cidr);
+        }
+    }
+    SubnetPlan {
+        cidrs,
+        ranges: Vec::new(),
+        excludes: Vec::new(),
+        reservations: Vec::new(),
+        ..one.clone()
+    }
+}
+
+impl Plans {
+    /// Makes a subnet known or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
+    pub async fn set(&self, name: &SubnetName, caller: &str, wish: &SubnetPlan) -> Result<(), PlanRefusal> {
+        // Controllers say it again at each start: that holds nobody up.
+        if self.settled().await.has(name, wish) {
+            return Ok(());
+        }
+        let mut known = self.known.write().await;
+        loop {
+            let version = self.catch_up(&mut known).await?;
+            let Some(next) = planned(&known.document, name, caller, wish)? else {
+                return Ok(());
+            };
+            let before = known.followed.subnets.get(name).cloned();
+            if before.is_some() {
+                // What others have leased is in use, too.
+                self.ledger.refresh(name.key()).await?;
+            }
+            let planned = Planned {
+                cluster: caller.to_owned(),
+                plan: wish.clone(),
+            };
+            self.apply(&mut known, name, planned).await?;
+            match self.keep(&next, version).await {
+                Ok(true) => {
+                    known.document = next;
+                    return match before {
+                        Some(before) => self.look_again(&mut known, name, before).await,
+                        None => Ok(()),
+                    };
+                }
+                // Another process has changed the plan: once more, from what it is now.
+                Ok(false) => self.restore(&mut known, name, before).await,
+                Err(error) => {
+                    self.restore(&mut known, name, before).await;
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Forgets a subnet in which nobody has anything.
+    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), PlanRefusal> {
+        let mut known = self.known.write().await;
+        loop {
+            let version = self.catch_up(&mut known).await?;
+            let (next, before) = without(&known.document, name, caller)?;
+            self.check_empty(name).await?;
+            if self.keep(&next, version).await? {
+                known.document = next;
+                let forgotten = self.forget(&mut known, name).await;
+                if forgotten.is_err() {
+                    self.put_back(&mut known, name, before).await?;
+                }
+                return forgotten;
+            }
+        }
+    }
+
+    /// After the document has another plan for the subnet: whether somebody has got something, just before it had, that is not in that plan.
+    async fn look_again(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+        let Some(now) = known.followed.subnets.get(name).cloned() else {
+            return Ok(());
+        };
+        if !leaves_out(&before.plan, &now.plan) {
+            return Ok(());
+        }
+        let either = Planned {
+            plan: both(&before.plan, &now.plan),
+            ..now.clone()
+        };
+        let looked = async {
+            self.apply(known, name, either).await?;
+            self.ledger.refresh(name.key()).await?;
+            self.apply(known, name, now).await
+        };
+        let looked = looked.await;
+        if looked.is_err() {
+            self.put_back(known, name, before).await?;
+            self.catch_up(known).await?;
+        }
+        Ok(looked?)
+    }
+
+    /// Into the document, unless somebody has changed the subnet since.
+    async fn put_back(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+        let ours = known.document.subnets.get(name).cloned();
+        loop {
+            let (mut document, version) = self.read().await?;
+            if document.subnets.get(name) != ours.as_ref() {
+                return Ok(());
+            }
+            document.check_room(name, &before.plan)?;
+            document.subnets.insert(name.clone(), before.clone());
+            if self.keep(&document, version).await? {
+                warn!(subnet = %name, "somebody got an address while it was to be changed: it stays as it was");
+                known.document = document;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Nothing was leased from the plan that is taken back: nobody was served meanwhile.
+    async fn restore(&self, known: &mut Known, name: &SubnetName, before: Option<Planned>) {
+        let Some(before) = before else {
+            self.ledger.forget_subnet(name.key()).await;
+            known.followed.subnets.remove(name);
+            return;
+        };
+        if let Err(error) = self.apply(known, name, before).await {
+            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back either");
+        }
+    }
+}
+
+impl Known {
+    /// Whether it is known as it is wished.
+    fn has(&self, name: &SubnetName, wish: &SubnetPlan) -> bool {
+        let there = self.document.subnets.get(name);
+        there.is_some_and(|there| there.plan == *wish) && self.check(name).is_ok()
+    }
+}
+
+impl AddressPlan {
+    /// Whether a subnet can have this plan beside all others.
+    fn check_room(&self, name: &SubnetName, plan: &SubnetPlan) -> Result<(), PlanRefusal> {
+        for (other, planned) in self.subnets.iter().filter(|(other, _)| *other != name) {
+            let theirs = &planned.plan.cidrs;
+            if let Some(cidr) = plan
+                .cidrs
+                .iter()
+                .find(|cidr| theirs.iter().any(|one| one.overlaps(**cidr)))
+            {
+                return Err(PlanRefusal::Ledger(LedgerError::Overlap {
+                    subnet: name.to_string(),
+                    other: other.to_string(),
+                    range: cidr.to_string(),
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(cidrs: &[&str]) -> SubnetPlan {
+        let wire = serde_json::json!({"cidrs": cidrs, "reuseDelayMilliseconds": 0});
+        serde_json::from_value(wire).unwrap()
+    }
+
+    #[test]
+    fn more_cidrs_leave_nothing_out_and_anything_else_may() {
+        let narrow = plan(&["10.0.0.0/24"]);
+        let wide = plan(&["10.0.0.0/24", "10.1.0.0/24"]);
+        let mut without_one = wide.clone();
+        without_one.excludes = vec!["10.0.0.7".parse().unwrap()];
+        assert!(!leaves_out(&narrow, &wide));
+        assert!(leaves_out(&wide, &narrow));
+        assert!(leaves_out(&narrow, &plan(&["10.0.0.0/23"])));
+        assert!(leaves_out(&wide, &without_one));
+    }
+
+    #[test]
+    fn all_of_two_plans_is_laid_out_without_overlap() {
+        let one = plan(&["10.0.0.0/24", "10.2.0.0/16"]);
+        let other = plan(&["10.0.0.0/16", "10.1.0.0/24", "10.2.3.0/24"]);
+        let all = both(&one, &other);
+        assert_eq!(all, plan(&["10.2.0.0/16", "10.0.0.0/16", "10.1.0.0/24"]));
+        all.plan().layouts().unwrap();
+    }
+}
