@@ -105,7 +105,17 @@ impl Block {
 
     /// How many have not rested for `delay` yet.
     pub fn resting(&self, now: u64, delay: u64) -> usize {
-        self.queue.len() - self.queue.partition_point(|&(at, _)| rested(at, now, delay))
+        self.queue.len() - self.rested(now, delay)
+    }
+
+    /// How many have.
+    pub fn rested(&self, now: u64, delay: u64) -> usize {
+        self.queue.partition_point(|&(at, _)| rested(at, now, delay))
+    }
+
+    /// Rested or not.
+    pub fn released_count(&self) -> u32 {
+        self.released.count()
     }
 
     /// When the longest rested unit was released.

@@ -44,6 +44,8 @@ pub struct Pool {
     /// One for each CIDR of the layout.
     indexes: Vec<Index>,
     owned: u128,
+    /// Rested or not.
+    released: u128,
     owned_set_aside: u128,
 }
 
@@ -79,6 +81,7 @@ impl Pool {
             reuse_delay,
             blocks: BTreeMap::new(),
             owned: 0,
+            released: 0,
             owned_set_aside: 0,
         }
     }
@@ -182,14 +185,16 @@ impl Pool {
     }
 
     pub fn counts(&self, now: u64) -> Counts {
-        let resting: usize = self
+        // Only where a rest is over is it looked how many are: most blocks rest as a whole.
+        let rested: u128 = self
             .indexes
             .iter()
-            .flat_map(Index::with_released)
+            .flat_map(|index| index.with_rested(now, self.reuse_delay))
             .filter_map(|block| self.blocks.get(&block))
-            .map(|block| block.resting(now, self.reuse_delay))
+            .map(|block| block.rested(now, self.reuse_delay))
+            .map(|count| u128::try_from(count).unwrap_or(u128::MAX))
             .sum();
-        let resting = u128::try_from(resting).unwrap_or(u128::MAX);
+        let resting = self.released.saturating_sub(rested);
         let capacity = self.layout.capacity().saturating_add(self.owned_set_aside);
         Counts {
             capacity,
@@ -290,6 +295,7 @@ impl Pool {
         let after = Standing::of(block);
 
         self.owned = self.owned + u128::from(after.owned) - u128::from(before.owned);
+        self.released = self.released + u128::from(after.released) - u128::from(before.released);
         self.owned_set_aside =
             self.owned_set_aside + u128::from(after.owned_set_aside) - u128::from(before.owned_set_aside);
         if let Some(index) = self.index_mut(number) {

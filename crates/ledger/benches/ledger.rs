@@ -100,19 +100,29 @@ async fn cycles(ledger: &Ledger, owner: &Owner, cycles: usize) -> f64 {
     (cycles * BATCH) as f64 / start.elapsed().as_secs_f64()
 }
 
+/// Other guests of a machine come and go: how fast it is by itself, the best of some rounds shows.
+const ROUNDS: usize = 7;
+
 async fn in_memory(figures: &mut Figures) {
-    let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
-    let rate = cycles(&ledger, &owner(0), 50_000).await;
-    figures.rate("memory, one thread: units leased and released, 1 caller", rate);
-    let start = Instant::now();
-    let mut callers = tokio::task::JoinSet::new();
-    for n in 0..CALLERS {
-        let ledger = ledger.clone();
-        callers.spawn(async move { cycles(&ledger, &owner(n), 1_000).await });
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let ledger = ledger(MemoryStore::default(), "10.0.0.0/8").await;
+        alone.push(cycles(&ledger, &owner(0), 20_000).await);
+        let start = Instant::now();
+        let mut callers = tokio::task::JoinSet::new();
+        for n in 0..CALLERS {
+            let ledger = ledger.clone();
+            callers.spawn(async move { cycles(&ledger, &owner(n), 500).await });
+        }
+        callers.join_all().await;
+        together.push((CALLERS * 500 * BATCH) as f64 / start.elapsed().as_secs_f64());
     }
-    callers.join_all().await;
-    let rate = (CALLERS * 1_000 * BATCH) as f64 / start.elapsed().as_secs_f64();
-    figures.rate("memory, one thread: units leased and released, 64 callers", rate);
+    for (callers, mut rates) in [("1 caller", alone), ("64 callers", together)] {
+        rates.sort_by(f64::total_cmp);
+        let name = format!("memory, one thread: units leased and released, {callers}");
+        figures.rate(&format!("{name}, median of {ROUNDS} rounds"), rates[ROUNDS / 2]);
+        figures.rate(&format!("{name}, best"), rates[ROUNDS - 1]);
+    }
 }
 
 fn record(owned: usize) -> Arc<Record> {

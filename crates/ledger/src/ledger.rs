@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::book::{Grant, Lease, PlanError, Refusal};
 use crate::clock::Clock;
 use crate::committer::{Committer, Outlook, Request};
-use crate::metrics::LedgerMetrics;
+use crate::metrics::{Latency, LedgerMetrics, Operation};
 use crate::owner::Owner;
 use crate::record::{LeaseId, Tenure};
 use crate::store::{Store, StoreError};
@@ -53,7 +53,8 @@ pub struct Ledger {
 
 #[derive(Clone, Debug)]
 struct Subnet {
-    space: AddressSet,
+    space: Arc<AddressSet>,
+    latency: Latency,
     requests: mpsc::Sender<Request>,
     outlook: watch::Receiver<Outlook>,
 }
@@ -84,7 +85,7 @@ impl Ledger {
     /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one, or when an owned unit would fall out; then
     /// nothing has changed.
     pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), LedgerError> {
-        let space = plan.space().map_err(PlanError::from)?;
+        let space = Arc::new(plan.space().map_err(PlanError::from)?);
         let _planning = self.planning.lock().await;
         for (other, subnet) in self.known().iter().filter(|(other, _)| *other != name) {
             if let Some(range) = space.intersect(&subnet.space).ranges().next() {
@@ -114,6 +115,7 @@ impl Ledger {
         tokio::spawn(committer.run(receiver));
         let subnet = Subnet {
             space,
+            latency: self.metrics.latency(name),
             requests,
             outlook,
         };
@@ -164,7 +166,7 @@ impl Ledger {
             families,
             answer,
         };
-        self.ask("lease", subnet, request).await
+        self.ask(Operation::Lease, subnet, request).await
     }
 
     /// These very units, all or none.
@@ -182,7 +184,7 @@ impl Ledger {
             units,
             answer,
         };
-        self.ask("claim", subnet, request).await
+        self.ask(Operation::Claim, subnet, request).await
     }
 
     /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has in this subnet. Gives what came back.
@@ -194,27 +196,30 @@ impl Ledger {
     ) -> Result<Vec<Lease>, LedgerError> {
         let owner = owner.clone();
         let request = |answer| Request::Release { owner, leases, answer };
-        self.ask("release", subnet, request).await
+        self.ask(Operation::Release, subnet, request).await
     }
 
     pub async fn held(&self, subnet: &str, owner: &Owner) -> Result<Vec<Lease>, LedgerError> {
         let owner = owner.clone();
-        self.ask("read", subnet, |answer| Request::Held { owner, answer }).await
+        self.ask(Operation::Read, subnet, |answer| Request::Held { owner, answer })
+            .await
     }
 
     /// All who own something in the subnet.
     pub async fn owners(&self, subnet: &str) -> Result<Vec<Owner>, LedgerError> {
-        self.ask("read", subnet, |answer| Request::Owners { answer }).await
+        self.ask(Operation::Read, subnet, |answer| Request::Owners { answer })
+            .await
     }
 
     pub async fn owner_of(&self, subnet: &str, unit: Prefix) -> Result<Option<Tenure>, LedgerError> {
-        self.ask("read", subnet, |answer| Request::OwnerOf { unit, answer })
+        self.ask(Operation::Read, subnet, |answer| Request::OwnerOf { unit, answer })
             .await
     }
 
     /// Looks into the store again: after this, answers hold all that was written before it was called, by whomever.
     pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
-        self.ask("read", subnet, |answer| Request::Refresh { answer }).await
+        self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
+            .await
     }
 
     /// How full a subnet is, and whether there is more than before: for those who wait. `None` when there is no such subnet.
@@ -224,14 +229,14 @@ impl Ledger {
 
     async fn ask<T>(
         &self,
-        operation: &'static str,
+        operation: Operation,
         subnet: &str,
         request: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Request,
     ) -> Result<T, LedgerError> {
         let found = self.find(subnet).ok_or_else(|| gone(subnet))?;
         let start = Instant::now();
         let answer = found.ask(subnet, request).await;
-        self.metrics.answered(subnet, operation, start.elapsed().as_secs_f64());
+        found.latency.observe(operation, start.elapsed().as_secs_f64());
         answer
     }
 }

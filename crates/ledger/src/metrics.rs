@@ -28,8 +28,48 @@ struct RequestLabels {
     operation: &'static str,
 }
 
-/// All there are.
-const OPERATIONS: [&str; 4] = ["lease", "claim", "release", "read"];
+/// What a ledger can be asked for, as far as a person wants to tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Lease,
+    Claim,
+    Release,
+    Read,
+}
+
+impl Operation {
+    const ALL: [Self; 4] = [Self::Lease, Self::Claim, Self::Release, Self::Read];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::Claim => "claim",
+            Self::Release => "release",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// Of one subnet: looked up once, and not at every request.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    lease: Histogram,
+    claim: Histogram,
+    release: Histogram,
+    read: Histogram,
+}
+
+impl Latency {
+    pub fn observe(&self, operation: Operation, seconds: f64) {
+        let histogram = match operation {
+            Operation::Lease => &self.lease,
+            Operation::Claim => &self.claim,
+            Operation::Release => &self.release,
+            Operation::Read => &self.read,
+        };
+        histogram.observe(seconds);
+    }
+}
 
 /// A gauge that can hold what a /64 has.
 type Amount = Gauge<f64, AtomicU64>;
@@ -90,11 +130,14 @@ impl LedgerMetrics {
         self.conflicts.get_or_create(&label(subnet)).inc();
     }
 
-    /// `operation` is one of [`OPERATIONS`].
-    pub fn answered(&self, subnet: &str, operation: &'static str, seconds: f64) {
-        let subnet = subnet.to_owned();
-        let labels = RequestLabels { subnet, operation };
-        self.latency.get_or_create(&labels).observe(seconds);
+    pub fn latency(&self, subnet: &str) -> Latency {
+        let of = |operation| self.latency.get_or_create_owned(&request(subnet, operation));
+        Latency {
+            lease: of(Operation::Lease),
+            claim: of(Operation::Claim),
+            release: of(Operation::Release),
+            read: of(Operation::Read),
+        }
     }
 
     pub fn counts(&self, subnet: &str, counts: &BTreeMap<Family, Counts>) {
@@ -129,9 +172,8 @@ impl LedgerMetrics {
             }
         }
         self.conflicts.remove(&label(subnet));
-        for operation in OPERATIONS {
-            let subnet = subnet.to_owned();
-            self.latency.remove(&RequestLabels { subnet, operation });
+        for operation in Operation::ALL {
+            self.latency.remove(&request(subnet, operation));
         }
     }
 }
@@ -139,5 +181,12 @@ impl LedgerMetrics {
 fn label(subnet: &str) -> SubnetLabel {
     SubnetLabel {
         subnet: subnet.to_owned(),
+    }
+}
+
+fn request(subnet: &str, operation: Operation) -> RequestLabels {
+    RequestLabels {
+        subnet: subnet.to_owned(),
+        operation: operation.word(),
     }
 }

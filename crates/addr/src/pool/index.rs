@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::block::Block;
+use crate::block::{Block, rested};
 use crate::spans::Spans;
 use crate::unit::BlockNumber;
 
@@ -23,6 +23,7 @@ pub(super) struct Standing {
     fresh: bool,
     longest_rested: Option<u64>,
     pub owned: u32,
+    pub released: u32,
     pub owned_set_aside: u32,
 }
 
@@ -32,6 +33,7 @@ impl Standing {
             fresh: !block.fresh().is_empty(),
             longest_rested: block.longest_rested(),
             owned: block.owned().count(),
+            released: block.released_count(),
             owned_set_aside: (block.owned() & block.set_aside()).count(),
         }
     }
@@ -58,8 +60,10 @@ impl Index {
         self.by_longest_rested.first().copied()
     }
 
-    pub fn with_released(&self) -> impl Iterator<Item = BlockNumber> {
-        self.by_longest_rested.iter().map(|&(_, block)| block)
+    /// Those that have a unit whose rest is over.
+    pub fn with_rested(&self, now: u64, delay: u64) -> impl Iterator<Item = BlockNumber> {
+        let over = move |(at, _): &&(u64, BlockNumber)| rested(*at, now, delay);
+        self.by_longest_rested.iter().take_while(over).map(|&(_, block)| block)
     }
 
     pub fn make(&mut self, block: BlockNumber) {
