@@ -9,7 +9,7 @@ mod registry;
 
 use std::collections::BTreeMap;
 
-use berth_addr::{Family, Prefix};
+use berth_addr::{Counts, Family, Prefix};
 use berth_ledger::{Kind, Lease, LeaseId, LedgerError, NotAnOwner, Owner};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl From<Lease> for Secondary {
 /// How full a subnet is, by family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Utilization {
-    pub families: BTreeMap<Family, berth_addr::Counts>,
+    pub families: BTreeMap<Family, Counts>,
     /// Goes up whenever there is more to lease than before.
     pub freed: u64,
 }
@@ -164,4 +164,27 @@ pub trait Allocator: Registry {
 
     /// Returns when there is more to lease in the subnet than at `seen`, which is [`Utilization::freed`] of an earlier answer.
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64>;
+}
+
+/// The family that leases end with: each lease has one unit of every family.
+pub fn scarcest(families: &BTreeMap<Family, Counts>) -> Option<Counts> {
+    let left = |counts: &&Counts| (counts.free.saturating_add(counts.resting), counts.capacity);
+    families.values().min_by_key(left).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subnet_is_as_full_as_its_scarcer_family() {
+        let counts = |capacity, free| Counts {
+            capacity,
+            reserved: capacity - free,
+            resting: 0,
+            free,
+        };
+        let families = [(Family::V4, counts(254, 3)), (Family::V6, counts(1 << 64, 1 << 63))].into();
+        assert_eq!(scarcest(&families), Some(counts(254, 3)));
+    }
 }

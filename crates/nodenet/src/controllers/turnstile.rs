@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::Context;
 use super::line::{Lines, Need};
-use crate::allocator::{AllocatorError, Utilization};
+use crate::allocator::{AllocatorError, Utilization, scarcest};
 
 /// After an allocator that does not answer.
 const AGAIN: Exponential = Exponential {
@@ -147,9 +147,6 @@ impl Turnstile {
 
 /// How many leases there are: one of each family. The rest of those that were released is cut short when there are no others.
 fn available(utilization: &Utilization) -> u128 {
-    let families = utilization.families.values();
-    families
-        .map(|counts| counts.free.saturating_add(counts.resting))
-        .min()
-        .unwrap_or(0)
+    let scarcest = scarcest(&utilization.families);
+    scarcest.map_or(0, |counts| counts.free.saturating_add(counts.resting))
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::refusal::Refusal;
 use super::target::{Caller, Network, SubnetName};
 use super::{Shared, body};
-use crate::allocator::{Allocator, Registry};
+use crate::allocator::{Allocator, Registry, scarcest};
 
 pub async fn set(
     State(shared): State<Arc<Shared>>,
@@ -101,11 +101,7 @@ pub async fn utilization(
 ) -> Result<Json<[Utilization; 1]>, Refusal> {
     let _permit = shared.admit().await?;
     let outlook = outlook(&shared, &name).await?.borrow().clone();
-    let fullest = outlook
-        .counts
-        .into_values()
-        .min_by_key(|counts| counts.capacity.saturating_sub(counts.reserved));
-    let fullest = fullest.unwrap_or_default();
+    let fullest = scarcest(&outlook.counts).unwrap_or_default();
     Ok(Json([Utilization {
         timestamp: Time(Timestamp::now()),
         capacity: fullest.capacity.into(),

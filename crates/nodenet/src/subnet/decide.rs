@@ -1,8 +1,6 @@
 //! Which Subnet comes first, what it was before, and what is wrong with it. Pure.
 
-use std::collections::BTreeMap;
-
-use berth_addr::{Counts, Family, Prefix, Range};
+use berth_addr::{Prefix, Range};
 use berth_api::subnet::{Invalid, Use, ValidSubnet};
 use berth_api::{Subnet, SubnetSpec};
 use berth_ledger::{LedgerError, PlanError};
@@ -113,12 +111,6 @@ fn with_cidrs(spec: &SubnetSpec, cidrs: &[String]) -> Option<ValidSubnet> {
     spec.validate().ok()
 }
 
-/// The family that leases end with: each lease has one unit of every family.
-pub fn scarcest(families: &BTreeMap<Family, Counts>) -> Option<Counts> {
-    let left = |counts: &&Counts| (counts.free.saturating_add(counts.resting), counts.capacity);
-    families.values().min_by_key(left).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use berth_api::SubnetStatus;
@@ -191,17 +183,5 @@ mod tests {
         );
         assert!(matches!(Verdict::of_error(&invalid), Some(Verdict::Invalid { .. })));
         assert_eq!(Verdict::of_error(&passing), None);
-    }
-
-    #[test]
-    fn a_subnet_is_as_full_as_its_scarcer_family() {
-        let counts = |capacity, free| Counts {
-            capacity,
-            reserved: capacity - free,
-            resting: 0,
-            free,
-        };
-        let families = [(Family::V4, counts(254, 3)), (Family::V6, counts(1 << 64, 1 << 63))].into();
-        assert_eq!(scarcest(&families), Some(counts(254, 3)));
     }
 }

@@ -11,9 +11,9 @@ use kube::Resource;
 use tracing::{debug, info, warn};
 
 use super::apply::{State, Subnets};
-use super::decide::{Verdict, accepted, scarcest};
+use super::decide::{Verdict, accepted};
 use super::status::torn_away;
-use crate::allocator::{AllocatorError, Removal, Utilization};
+use crate::allocator::{AllocatorError, Removal, Utilization, scarcest};
 use crate::controllers::Failure;
 
 /// After an allocator that does not answer.
