@@ -1,4 +1,5 @@
-//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry, and the allocator's API.
+//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry, the APIs of
+//! allocator and agent, and the documents of the CNI. The feature `resources` is all that has to do with Kubernetes.
 //!
 //! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic of addresses is in
 //! `berth-addr`. [`crds`] turns the types into the documents under `deploy/crds`.
@@ -10,17 +11,30 @@
 // kube's `printcolumn`s repeat their type, and clippy takes that for a mistake.
 #![allow(clippy::duplicated_attributes)]
 
+#[cfg(feature = "resources")]
 pub mod address_block;
+pub mod agent;
+#[cfg(feature = "resources")]
 pub mod allocator;
+pub mod cni;
+pub mod cns;
+#[cfg(feature = "resources")]
 mod count;
+#[cfg(feature = "resources")]
 pub mod crds;
 pub mod names;
+#[cfg(feature = "resources")]
 pub mod nnc;
+#[cfg(feature = "resources")]
 pub mod subnet;
+#[cfg(feature = "resources")]
 pub mod subnet_state;
 
-pub use address_block::{AddressBlock, AddressBlockSpec};
-pub use count::Count;
-pub use nnc::{NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus};
-pub use subnet::{Subnet, SubnetSpec, SubnetStatus};
-pub use subnet_state::{ClusterSubnetState, ClusterSubnetStateStatus};
+#[cfg(feature = "resources")]
+pub use {
+    address_block::{AddressBlock, AddressBlockSpec},
+    count::Count,
+    nnc::{NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus},
+    subnet::{Subnet, SubnetSpec, SubnetStatus},
+    subnet_state::{ClusterSubnetState, ClusterSubnetStateStatus},
+};

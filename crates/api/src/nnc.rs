@@ -13,6 +13,13 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Both addresses of a dual-stack lease belong together. The first, which is IPv4 where there is one, goes by the lease's id, and the name of the
+/// IPv6 one follows from that.
+pub fn name_of_second(lease: Uuid) -> Uuid {
+    Uuid::new_v5(&lease, b"ipv6")
+}
 
 /// What the agent wants. Only the agent writes it once the object exists.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,8 @@ pub use validate::{Invalid, ValidSubnet};
 
 use crate::{Count, nnc};
 
+pub use duration::parse as parse_duration;
+
 /// A Subnet's name is also the value of a label, and no longer than one may be.
 pub const MAX_NAME_LENGTH: u8 = 63;
 

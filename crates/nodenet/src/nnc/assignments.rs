@@ -1,19 +1,14 @@
 //! Leases as a NodeNetworkConfig lists them: one assignment for each address, under names that are never used again.
 //!
-//! Both addresses of a dual-stack lease belong together. The first, which is IPv4 where there is one, goes by the lease's id; the name of the
-//! IPv6 one follows from that. An agent that gives back either gives back the lease.
+//! Both addresses of a dual-stack lease belong together, see [`name_of_second`]. An agent that gives back either gives back the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::nnc::IpAssignment;
+use berth_api::nnc::{IpAssignment, name_of_second};
 use berth_ledger::LeaseId;
 use uuid::Uuid;
 
 use crate::allocator::Secondary;
-
-fn name_of_second(lease: LeaseId) -> Uuid {
-    Uuid::new_v5(&lease, b"ipv6")
-}
 
 pub fn assignments(secondaries: &[Secondary]) -> Vec<IpAssignment> {
     let of_lease = |secondary: &Secondary| {

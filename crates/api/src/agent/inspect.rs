@@ -1,0 +1,65 @@
+//! What people see of a node.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cni::{Attachment, PodRef};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub node: String,
+    /// Whether an ADD can be served now.
+    pub ready: bool,
+    /// Why not, and what is done about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    pub pool: PoolCounts,
+    /// Pods that need an address, or attachments if those are more.
+    pub demand: u64,
+    /// What the agent last asked for.
+    pub requested: u64,
+    /// Whether the node's subnet is exhausted.
+    pub exhausted: bool,
+}
+
+/// In leases: an address, or one of each family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolCounts {
+    pub free: u64,
+    /// Free, and not to be used again for a while unless nothing else is left.
+    pub resting: u64,
+    pub assigned: u64,
+    /// On their way back to the subnet.
+    pub leaving: u64,
+    /// Not given out until it is known whether somebody has them.
+    pub uncertain: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AddressState {
+    Free,
+    Resting,
+    Assigned,
+    Leaving,
+    Uncertain,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressLine {
+    pub address: IpAddr,
+    pub state: AddressState,
+    /// By which the NodeNetworkConfig knows it; empty in a container of which every address is the node's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The network container it is of; empty when the node does not have it any more, and only its pod still does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub container: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachment: Option<Attachment>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+}

@@ -1,0 +1,50 @@
+//! The Container Network Interface: what a runtime tells a plugin, and what a plugin answers. Versions 0.3.1 to 1.1.0.
+
+mod call;
+mod conf;
+mod failure;
+mod outcome;
+
+use std::fmt;
+
+pub use call::{Attachment, Call, InvalidAttachment, PodRef, is_name};
+pub use conf::{Conf, Document, MOST_CONF_BYTES, Place, Settings};
+pub use failure::{Code, Failure};
+pub use outcome::{Address, Interface, Outcome, Route};
+
+/// A version of the specification. An answer has the shape of the one that was asked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    V0_3_1,
+    V0_4_0,
+    V1_0_0,
+    V1_1_0,
+}
+
+impl Version {
+    pub const ALL: [Self; 4] = [Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+
+    /// For answers to what can't be read.
+    pub const LATEST: Self = Self::V1_1_0;
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V0_3_1 => "0.3.1",
+            Self::V0_4_0 => "0.4.0",
+            Self::V1_0_0 => "1.0.0",
+            Self::V1_1_0 => "1.1.0",
+        }
+    }
+
+    /// 0.3.0 had a mistake in its text, and is 0.3.1 otherwise.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = if text == "0.3.0" { "0.3.1" } else { text };
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

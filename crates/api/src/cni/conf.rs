@@ -1,0 +1,288 @@
+//! What a network is configured with: the plugin's stdin.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::call::is_name;
+use super::outcome::{Route, cidr};
+use super::{Attachment, Code, Failure, Version};
+use crate::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
+
+/// A conf of a megabyte is none.
+pub const MOST_CONF_BYTES: usize = 1 << 20;
+
+/// A conf that is JSON at least. What version it is in can be known even if nothing else of it is right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document(Map<String, Value>);
+
+impl Document {
+    pub fn read(stdin: &[u8]) -> Result<Self, Failure> {
+        if stdin.len() > MOST_CONF_BYTES {
+            return Err(undecodable(format!("the conf is longer than {MOST_CONF_BYTES} bytes")));
+        }
+        let whole: Value =
+            serde_json::from_slice(stdin).map_err(|error| undecodable(format!("the conf is no JSON: {error}")))?;
+        match whole {
+            Value::Object(whole) => Ok(Self(whole)),
+            _ => Err(undecodable("the conf is no JSON object".to_owned())),
+        }
+    }
+
+    pub fn version(&self) -> Result<Version, Failure> {
+        // Without one it is 0.2.0, whose answers had another shape.
+        let asked = text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
+        Version::parse(&asked).ok_or_else(|| {
+            let known = Version::ALL.map(Version::as_str).join(", ");
+            let msg = format!("cniVersion {asked} is not supported: use one of {known}");
+            Failure::new(Code::IncompatibleVersion, msg)
+        })
+    }
+}
+
+/// Where a plugin's own settings are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Under `ipam`, for one that another plugin delegates to.
+    Ipam,
+    /// Beside `name` and `type`, for a main plugin, which takes `mtu` there too.
+    Top,
+}
+
+/// As far as our plugins use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conf {
+    pub version: Version,
+    pub name: String,
+    pub settings: Settings,
+    pub mtu: Option<u32>,
+    /// Exactly these addresses, or none: `ips` of the runtime's `runtimeConfig` or `args.cni`.
+    pub desired: Vec<IpAddr>,
+    /// For the result of one that only gives addresses.
+    pub routes: Vec<Route>,
+    /// Of an earlier plugin of the chain, or of the ADD that a CHECK or a DEL is about.
+    pub previous: Option<Value>,
+    /// Of a GC: all that is still attached. `None` where the runtime says nothing of it.
+    pub valid: Option<Vec<Attachment>>,
+}
+
+/// How the agent is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub socket: String,
+    pub queue_dir: String,
+    /// For one call as a whole.
+    pub timeout: Duration,
+    /// How much longer an ADD may take, for an address to come free.
+    pub wait: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            socket: DEFAULT_SOCKET.to_owned(),
+            queue_dir: DEFAULT_QUEUE_DIR.to_owned(),
+            timeout: Duration::from_secs(5),
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+impl Conf {
+    pub fn read(document: &Document, place: Place) -> Result<Self, Failure> {
+        let whole = &document.0;
+        let version = document.version()?;
+        let name = text(whole, "name", "name")?.unwrap_or_default();
+        if !is_name(&name) {
+            return Err(invalid(format!(
+                "name is {name:?}: give the network one of letters, digits, '_', '.' and '-' that begins with a letter or a digit"
+            )));
+        }
+        let none = Map::new();
+        let ipam = match whole.get("ipam") {
+            None | Some(Value::Null) => &none,
+            Some(Value::Object(ipam)) => ipam,
+            Some(_) => return Err(invalid("ipam is no object".to_owned())),
+        };
+        let (settings, mtu, routes) = match place {
+            Place::Ipam => (Settings::read(ipam, "ipam.")?, None, routes(ipam)?),
+            Place::Top if ipam.is_empty() => (Settings::read(whole, "")?, mtu(whole)?, Vec::new()),
+            // It would be believed to be obeyed.
+            Place::Top => {
+                let msg = format!(
+                    "ipam is {}: this plugin gets its addresses from Berth's agent, leave it out",
+                    Value::Object(ipam.clone())
+                );
+                return Err(Failure::new(Code::UnsupportedField, msg));
+            }
+        };
+        Ok(Self {
+            version,
+            name,
+            settings,
+            mtu,
+            desired: desired(whole)?,
+            routes,
+            previous: whole.get("prevResult").filter(|previous| !previous.is_null()).cloned(),
+            valid: valid_attachments(whole)?,
+        })
+    }
+}
+
+impl Settings {
+    /// `at` is what comes before a field's name in a message.
+    fn read(map: &Map<String, Value>, at: &str) -> Result<Self, Failure> {
+        /// Where the kernel ends a socket's path.
+        const SOCKET_LENGTH: usize = 107;
+        let default = Self::default();
+        let socket = path(map, "socket", at)?.unwrap_or(default.socket);
+        if socket.len() > SOCKET_LENGTH {
+            return Err(invalid(format!(
+                "{at}socket is {socket:?}: a socket's path has at most {SOCKET_LENGTH} bytes"
+            )));
+        }
+        let timeout = duration(map, "timeout", at)?.unwrap_or(default.timeout);
+        if timeout.is_zero() {
+            return Err(invalid(format!(
+                "{at}timeout is 0: no call can be that quick, write it like 5s or 500ms"
+            )));
+        }
+        Ok(Self {
+            socket,
+            queue_dir: path(map, "queueDir", at)?.unwrap_or(default.queue_dir),
+            timeout,
+            wait: duration(map, "wait", at)?.unwrap_or(default.wait),
+        })
+    }
+}
+
+/// A plugin is started in any folder.
+fn path(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<String>, Failure> {
+    let found = text(map, field, &format!("{at}{field}"))?;
+    match found {
+        Some(path) if !path.starts_with('/') || path.contains('\0') => {
+            Err(invalid(format!("{at}{field} is {path:?}: use an absolute path")))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Seconds or milliseconds: `2s`, `500ms`.
+fn duration(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<Duration>, Failure> {
+    const MOST: Duration = Duration::from_secs(60);
+    let Some(asked) = text(map, field, &format!("{at}{field}"))? else {
+        return Ok(None);
+    };
+    let parsed = match (asked.strip_suffix("ms"), asked.strip_suffix('s')) {
+        (Some(number), _) => number.parse().ok().map(Duration::from_millis),
+        (None, Some(number)) => number.parse().ok().map(Duration::from_secs),
+        (None, None) => None,
+    };
+    parsed.filter(|wait| *wait <= MOST).map(Some).ok_or_else(|| {
+        invalid(format!(
+            "{at}{field} is {asked:?}: write it like 2s or 500ms, at most {} s",
+            MOST.as_secs()
+        ))
+    })
+}
+
+fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, Failure> {
+    match whole.get("mtu") {
+        None | Some(Value::Null) => Ok(None),
+        Some(mtu) => {
+            let number = mtu.as_u64().and_then(|mtu| u32::try_from(mtu).ok());
+            let number = number.filter(|mtu| (68..=65_535).contains(mtu));
+            let wrong = || invalid(format!("mtu is {mtu}: use a number from 68 to 65535, or leave it out"));
+            number.map(Some).ok_or_else(wrong)
+        }
+    }
+}
+
+fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, Failure> {
+    let wrong = |value: &Value| {
+        invalid(format!(
+            "ipam.routes has {value}: write each as {{\"dst\": \"10.0.0.0/8\", \"gw\": \"10.64.0.1\"}}, gw may be left out"
+        ))
+    };
+    let list = match ipam.get("routes") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(wrong(other)),
+    };
+    let route = |value: &Value| Route::read_strictly(value).ok_or_else(|| wrong(value));
+    list.iter().map(route).collect()
+}
+
+/// With a prefix length or without: runtimes write both.
+fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, Failure> {
+    let places = [
+        (
+            "runtimeConfig.ips",
+            whole.get("runtimeConfig").map(|config| &config["ips"]),
+        ),
+        ("args.cni.ips", whole.get("args").map(|args| &args["cni"]["ips"])),
+    ];
+    let mut desired = Vec::new();
+    for (field, found) in places {
+        let list = match found {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err(invalid(format!("{field} is no list"))),
+        };
+        for value in list {
+            let text = value.as_str().unwrap_or_default();
+            let address = text.parse().ok().or_else(|| cidr(text).map(|(address, _)| address));
+            let address = address.ok_or_else(|| invalid(format!("{field} has {value}, which is no address")))?;
+            if !desired.contains(&address) {
+                desired.push(address);
+            }
+        }
+    }
+    Ok(desired)
+}
+
+fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, Failure> {
+    // The first is the specification's, the second what libcni sent before it was settled, and still sends.
+    let fields = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+    let found = fields
+        .into_iter()
+        .find_map(|field| Some((field, whole.get(field).filter(|list| !list.is_null())?)));
+    let Some((field, found)) = found else {
+        return Ok(None);
+    };
+    let list = found.as_array().ok_or_else(|| invalid(format!("{field} is no list")))?;
+    let attachment = |(at, one): (usize, &Value)| {
+        let text = |field: &str| one[field].as_str().unwrap_or_default();
+        // Left out, it would be taken for gone.
+        Attachment::new(text("containerID"), text("ifname")).map_err(|error| {
+            invalid(format!(
+                "{field}[{at}] names no container and interface: {one}: one of them {error}"
+            ))
+        })
+    };
+    list.iter()
+        .enumerate()
+        .map(attachment)
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+fn text(map: &Map<String, Value>, field: &str, path: &str) -> Result<Option<String>, Failure> {
+    match map.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(invalid(format!("{path} is {other}: it must be a text"))),
+    }
+}
+
+fn invalid(msg: String) -> Failure {
+    Failure::new(Code::InvalidConf, msg)
+}
+
+fn undecodable(msg: String) -> Failure {
+    Failure::new(Code::Undecodable, msg)
+}
+
+#[cfg(test)]
+mod tests;
