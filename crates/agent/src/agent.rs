@@ -1,0 +1,228 @@
+//! The agent itself: the pool and the journal behind one lock, and who is to be woken.
+//!
+//! Why an answer can be relied on: what changes is planned, written to the journal and applied under the lock, in this order, and answered after. So
+//! all calls have one order, the journal has the same one, and a call whose line could not be written has changed nothing.
+
+mod calls;
+mod scaling;
+mod settle;
+
+pub use settle::Witnessed;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::agent::{AddressLine, Reason, Refusal, Status};
+use berth_api::cni::Attachment;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
+use tracing::{error, warn};
+
+use crate::clock::{Clock, nanoseconds};
+use crate::cluster::Cluster;
+use crate::journal::{Entry, Found, Journal, JournalError};
+use crate::metrics::NodeMetrics;
+use crate::pool::{Holding, Pool};
+
+/// So many ADDs may wait for an address at a time; the next is told at once that there is none.
+const MOST_WAITING: usize = 128;
+/// A journal of fewer lines is left as it is.
+const FEW_LINES: usize = 4096;
+/// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
+const WANTED: Duration = Duration::from_secs(60);
+const MOST_WANTING: usize = 1024;
+
+/// Where an agent keeps what it knows, and how.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    pub node: String,
+    pub state_dir: PathBuf,
+    /// Says how far the journal has come; better not on the same disk.
+    pub mark: PathBuf,
+    pub boot: String,
+    pub clock: Clock,
+    /// How long an address rests before somebody else gets it, as long as others are free.
+    pub rest: Duration,
+}
+
+/// Shared by all that serve and follow.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    node: String,
+    clock: Clock,
+    rest: u64,
+    metrics: NodeMetrics,
+    inside: Mutex<Inside>,
+    /// Something that the next write to the cluster may depend on.
+    changed: Notify,
+    /// An address may be free now.
+    came_free: Notify,
+    waiting: Semaphore,
+}
+
+#[derive(Debug)]
+struct Inside {
+    pool: Pool,
+    journal: Journal,
+    cluster: Cluster,
+    /// Refused for want of an address, and when.
+    wanting: BTreeMap<Attachment, u64>,
+    /// Since when no ADD can be served.
+    starved: Option<u64>,
+    demand: u64,
+}
+
+impl Agent {
+    /// With what the journal says. `Found` tells whether that can be trusted: where not, the pool gives out nothing that it had before, until
+    /// [`Agent::believe`] says otherwise.
+    pub fn open(storage: &Storage, metrics: NodeMetrics) -> Result<(Self, Found), JournalError> {
+        let (journal, found) = Journal::open(&storage.state_dir, &storage.mark, &storage.boot)?;
+        let mut pool = Pool::default();
+        if let Found::Entries { entries, .. } | Found::Untrusted { entries, .. } = &found {
+            for entry in entries {
+                pool.apply(entry);
+            }
+        }
+        let inside = Inside {
+            pool,
+            journal,
+            cluster: Cluster::default(),
+            wanting: BTreeMap::new(),
+            starved: None,
+            demand: 0,
+        };
+        let shared = Shared {
+            node: storage.node.clone(),
+            clock: storage.clock,
+            rest: nanoseconds(storage.rest),
+            metrics,
+            inside: Mutex::new(inside),
+            changed: Notify::new(),
+            came_free: Notify::new(),
+            waiting: Semaphore::new(MOST_WAITING),
+        };
+        let shared = Arc::new(shared);
+        Ok((Self { shared }, found))
+    }
+
+    pub fn node(&self) -> &str {
+        &self.shared.node
+    }
+
+    pub fn metrics(&self) -> &NodeMetrics {
+        &self.shared.metrics
+    }
+
+    pub fn now(&self) -> u64 {
+        self.shared.clock.now()
+    }
+
+    pub fn addresses(&self) -> Vec<AddressLine> {
+        let now = self.now();
+        self.shared.inside.lock().pool.lines(now, self.shared.rest)
+    }
+
+    pub fn holdings(&self) -> BTreeMap<Attachment, Holding> {
+        self.shared.inside.lock().pool.holdings().clone()
+    }
+
+    /// Whether an ADD can be served now, and if not, why.
+    pub fn status(&self) -> Status {
+        let now = self.now();
+        let mut inside = self.shared.inside.lock();
+        let served = inside.pool.can_serve();
+        let requested = inside.cluster.config.as_ref().map_or(0, |seen| seen.requested);
+        let message = match (&served, &inside.cluster.config) {
+            (Ok(()), _) => String::new(),
+            (Err(_), None) => format!(
+                "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
+                self.node()
+            ),
+            (Err(refusal), Some(_)) => refusal.message.clone(),
+        };
+        Status {
+            node: self.shared.node.clone(),
+            ready: served.is_ok(),
+            message,
+            pool: inside.pool.counts(now, self.shared.rest),
+            demand: inside.demand,
+            requested: u64::try_from(requested).unwrap_or(0),
+            exhausted: inside.cluster.is_exhausted(inside.pool.subnets()),
+        }
+    }
+
+    /// After any change: who waits is woken, and what is measured is set.
+    fn changed(&self, inside: &mut Inside) {
+        let now = self.now();
+        inside.prune_wanting(now);
+        if let Some(since) = inside.starved.filter(|_| inside.pool.can_serve().is_ok()) {
+            inside.starved = None;
+            let starved = Duration::from_nanos(now.saturating_sub(since));
+            self.shared.metrics.starved(starved);
+        }
+        self.shared.metrics.pool(inside.pool.counts(now, self.shared.rest));
+        self.shared.metrics.journal(inside.journal.length());
+        self.shared.came_free.notify_waiters();
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Inside {
+    /// Written, then done: the only way in which anything changes. How many addresses came free.
+    fn commit(&mut self, entries: &[Entry], now: u64) -> Result<u64, Refusal> {
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        if let Err(problem) = self.journal.append(entries) {
+            error!(%problem, "the journal can't be written");
+            return Err(storage(&problem));
+        }
+        let freed = entries.iter().map(|entry| self.pool.apply(entry)).sum();
+        self.compact(now);
+        Ok(freed)
+    }
+
+    /// When most of its lines say nothing that still matters. One that can't be compacted goes on growing.
+    fn compact(&mut self, now: u64) {
+        if self.journal.lines() < FEW_LINES {
+            return;
+        }
+        self.pool.forget(now);
+        let entries = self.pool.entries(now);
+        if self.journal.lines() / 2 < entries.len() {
+            return;
+        }
+        if let Err(problem) = self.journal.compact(&entries) {
+            warn!(%problem, "the journal can't be compacted");
+        }
+    }
+
+    fn prune_wanting(&mut self, now: u64) {
+        self.wanting
+            .retain(|_, at| now.saturating_sub(*at) < nanoseconds(WANTED));
+    }
+
+    fn wanting(&self) -> u64 {
+        u64::try_from(self.wanting.len()).unwrap_or(u64::MAX)
+    }
+}
+
+fn storage(problem: &io::Error) -> Refusal {
+    let message =
+        format!("the agent's journal can't be written, so nothing was done: {problem}; make room on its disk");
+    Refusal::new(Reason::Storage, message)
+}
+
+/// What the kernel calls this boot.
+pub fn boot_id() -> io::Result<String> {
+    let id = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    Ok(id.trim().to_owned())
+}

@@ -1,0 +1,142 @@
+//! What comes from the cluster, and what goes to it.
+
+use berth_api::{ClusterSubnetState, NodeNetworkConfig};
+use k8s_openapi::api::core::v1::Pod;
+use tracing::{info, warn};
+
+use super::Agent;
+use crate::cluster::{PodKey, SeenPod, Wish, key_of};
+use crate::pool::Delivered;
+use crate::scale::{step, wish};
+
+impl Agent {
+    pub fn see_config(&self, config: &NodeNetworkConfig) {
+        let mut inside = self.shared.inside.lock();
+        if !inside.cluster.see_config(config) {
+            return;
+        }
+        let Some(seen) = &inside.cluster.config else {
+            return;
+        };
+        let delivered = seen.delivered.clone();
+        if !delivered.left_out.is_empty() {
+            warn!(left_out = ?delivered.left_out, "the NodeNetworkConfig lists what can't be used");
+        }
+        inside.pool.deliver(&delivered);
+        self.changed(&mut inside);
+    }
+
+    /// It is deleted: what it listed goes back to the subnet, and only pods that have an address keep it.
+    pub fn lose_config(&self) {
+        let mut inside = self.shared.inside.lock();
+        if inside.cluster.config.is_some() {
+            warn!(node = self.node(), "the NodeNetworkConfig is gone");
+            inside.cluster.lose_config();
+            inside.pool.deliver(&Delivered::nothing());
+            self.changed(&mut inside);
+        }
+    }
+
+    pub fn see_pod(&self, pod: &Pod) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.pods.insert(key_of(pod), SeenPod::of(pod));
+        self.changed(&mut inside);
+    }
+
+    pub fn lose_pod(&self, pod: &PodKey) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.pods.remove(pod);
+        self.changed(&mut inside);
+    }
+
+    /// All that there are: from now on their number can be relied on.
+    pub fn set_pods(&self, pods: &[Pod]) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.pods = pods.iter().map(|pod| (key_of(pod), SeenPod::of(pod))).collect();
+        inside.cluster.pods_known = true;
+        self.changed(&mut inside);
+    }
+
+    pub fn pods(&self) -> Option<std::collections::BTreeMap<PodKey, SeenPod>> {
+        let inside = self.shared.inside.lock();
+        inside.cluster.pods_known.then(|| inside.cluster.pods.clone())
+    }
+
+    pub fn see_state(&self, state: &ClusterSubnetState) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.see_state(state);
+        self.changed(&mut inside);
+    }
+
+    pub fn lose_state(&self, subnet: &str) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.lose_state(subnet);
+        self.changed(&mut inside);
+    }
+
+    pub fn set_states(&self, states: &[ClusterSubnetState]) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.set_states(states);
+        self.changed(&mut inside);
+    }
+
+    /// Returns once the node's container and its pods have been seen. The container may be empty.
+    pub async fn is_supplied(&self) {
+        loop {
+            let changed = self.shared.came_free.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let inside = self.shared.inside.lock();
+                let has_container = inside
+                    .cluster
+                    .config
+                    .as_ref()
+                    .is_some_and(|seen| !seen.delivered.containers.is_empty());
+                if has_container && inside.cluster.pods_known {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Returns when something has changed that the next write may depend on.
+    pub async fn has_changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    /// What is to be written to the spec now, if anything is.
+    ///
+    /// What is given back is marked before it is named in a write, and the mark is in the journal: whatever becomes of the write, nobody on the node gets
+    /// it any more, and the next try names the same ones.
+    pub fn next_wish(&self) -> Option<Wish> {
+        let now = self.now();
+        let mut inside = self.shared.inside.lock();
+        inside.prune_wanting(now);
+        let step = step(&inside.pool, &inside.cluster, inside.wanting())?;
+        inside.demand = step.demand;
+        self.shared.metrics.scaled(step.demand, step.requested);
+        if let Some(entry) = inside.pool.plan_leaving(step.release, now) {
+            // A disk that is full: later. What is free stays free.
+            inside.commit(&[entry], now).ok()?;
+            self.shared.metrics.pool(inside.pool.counts(now, self.shared.rest));
+        }
+        let seen = inside.cluster.config.as_ref()?;
+        let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();
+        let wish = wish(seen, step.requested, inside.pool.leaving(), is_misnamed)?;
+        let released = wish.not_in_use.len();
+        info!(
+            node = self.node(),
+            demand = step.demand,
+            requested = wish.requested,
+            released,
+            "asking for addresses"
+        );
+        Some(wish)
+    }
+
+    pub fn wrote(&self, wish: &Wish, answer: &NodeNetworkConfig) {
+        self.shared.inside.lock().cluster.wrote(wish, answer);
+    }
+}

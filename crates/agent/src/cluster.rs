@@ -1,0 +1,158 @@
+//! What the agent has seen of the cluster: its NodeNetworkConfig, its node's pods, the states of subnets. Plain data, fed by watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use berth_addr::scaling::{self, Phase, PodOnNode};
+use berth_api::{ClusterSubnetState, NodeNetworkConfig};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::pool::Delivered;
+
+/// Namespace and name.
+pub type PodKey = (String, String);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPod {
+    pub uid: String,
+    pub needs_address: bool,
+    pub is_finished: bool,
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+#[derive(Debug, Default)]
+pub struct Cluster {
+    pub config: Option<Seen>,
+    pub pods: BTreeMap<PodKey, SeenPod>,
+    /// Until all pods are known their number says nothing.
+    pub pods_known: bool,
+    exhausted: BTreeSet<String>,
+}
+
+/// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come back yet.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub delivered: Delivered,
+    pub requested: i64,
+    pub not_in_use: BTreeSet<String>,
+    /// The version of the object that the containers are of, and the one that the spec is of.
+    version: u64,
+    written: u64,
+}
+
+/// What the next write says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub uid: String,
+    pub requested: i64,
+    pub not_in_use: BTreeSet<String>,
+}
+
+impl SeenPod {
+    pub fn of(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let phase = Phase::from_name(status.and_then(|status| status.phase.as_deref()).unwrap_or_default());
+        let on_node = PodOnNode {
+            phase,
+            host_network: spec.and_then(|spec| spec.host_network).unwrap_or(false),
+        };
+        let listed = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten();
+        Self {
+            uid: pod.uid().unwrap_or_default(),
+            needs_address: scaling::demand([on_node]) > 0,
+            is_finished: phase.is_finished(),
+            addresses: listed.filter_map(|listed| listed.ip.parse().ok()).collect(),
+        }
+    }
+}
+
+pub fn key_of(pod: &Pod) -> PodKey {
+    (pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+impl Cluster {
+    /// Whether it is newer than what is known, and so is taken over. Watches that start over may bring an older one.
+    pub fn see_config(&mut self, config: &NodeNetworkConfig) -> bool {
+        let version = version_of(config);
+        let uid = config.uid().unwrap_or_default();
+        let known = self.config.as_ref().filter(|known| known.delivered.uid == uid);
+        if known.is_some_and(|known| known.version > version) {
+            return false;
+        }
+        let spec = &config.spec;
+        // What we wrote last stands until the object comes back that has it.
+        let written = known.filter(|known| known.written > version);
+        let (requested, not_in_use, written) = match written {
+            Some(known) => (known.requested, known.not_in_use.clone(), known.written),
+            None => (
+                spec.requested_ip_count,
+                spec.ips_not_in_use.iter().cloned().collect(),
+                version,
+            ),
+        };
+        self.config = Some(Seen {
+            delivered: Delivered::read(config),
+            requested,
+            not_in_use,
+            version,
+            written,
+        });
+        true
+    }
+
+    /// Our write has been answered with this.
+    pub fn wrote(&mut self, wish: &Wish, answer: &NodeNetworkConfig) {
+        if let Some(seen) = self.config.as_mut().filter(|seen| seen.delivered.uid == wish.uid) {
+            seen.requested = wish.requested;
+            seen.not_in_use.clone_from(&wish.not_in_use);
+            seen.written = seen.written.max(version_of(answer));
+        }
+    }
+
+    pub fn lose_config(&mut self) {
+        self.config = None;
+    }
+
+    pub fn see_state(&mut self, state: &ClusterSubnetState) {
+        let exhausted = state.status.as_ref().is_some_and(|status| status.exhausted);
+        if exhausted {
+            self.exhausted.insert(state.name_any());
+        } else {
+            self.lose_state(&state.name_any());
+        }
+    }
+
+    pub fn lose_state(&mut self, subnet: &str) {
+        self.exhausted.remove(subnet);
+    }
+
+    /// All that there are.
+    pub fn set_states(&mut self, states: &[ClusterSubnetState]) {
+        self.exhausted.clear();
+        states.iter().for_each(|state| self.see_state(state));
+    }
+
+    /// Of the node's own subnets, and of no other.
+    pub fn is_exhausted<'a>(&self, mut subnets: impl Iterator<Item = &'a str>) -> bool {
+        subnets.any(|subnet| self.exhausted.contains(subnet))
+    }
+
+    pub fn demand(&self) -> u64 {
+        let needing = self.pods.values().filter(|pod| pod.needs_address).count();
+        u64::try_from(needing).unwrap_or(u64::MAX)
+    }
+
+    /// The addresses that living pods show.
+    pub fn shown(&self) -> BTreeSet<IpAddr> {
+        let living = self.pods.values().filter(|pod| !pod.is_finished);
+        living.flat_map(|pod| pod.addresses.iter().copied()).collect()
+    }
+}
+
+/// API servers count up, one number for all objects of a kind. What is no number is newer than all.
+fn version_of(config: &NodeNetworkConfig) -> u64 {
+    let version = config.resource_version();
+    version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+}

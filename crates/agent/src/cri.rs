@@ -1,0 +1,235 @@
+//! What the container runtime says of the node's sandboxes: one of the two witnesses that an owner is gone, and who has which address when the
+//! journal can't say it. `runtime.v1` of the CRI, over the runtime's Unix socket.
+
+mod wire;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use berth_api::cni::PodRef;
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use wire::{
+    ListPodSandboxRequest, ListPodSandboxResponse, NetworkStatus, PodSandbox, PodSandboxStatusRequest,
+    PodSandboxStatusResponse,
+};
+
+/// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up nobody.
+const PATIENCE: Duration = Duration::from_secs(20);
+const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+/// What a kubelet allows: a sandbox is listed with all its annotations.
+const MOST_BYTES: usize = 16 << 20;
+
+/// A pod's sandbox, by whose id plugins are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sandbox {
+    pub id: String,
+    /// Not once it was stopped. It keeps its place in the list until it is removed.
+    pub ready: bool,
+    pub pod: PodRef,
+    pub created: SystemTime,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CriError {
+    #[error("the container runtime at {socket} can't be asked: {why}; check --cri-socket, and that the runtime runs")]
+    Unreachable { socket: String, why: String },
+    #[error("the container runtime at {socket} does not answer within {PATIENCE:?}")]
+    Late { socket: String },
+    #[error("the container runtime at {socket} refuses {method}: {why}; it must speak runtime.v1 of the CRI")]
+    Refused {
+        socket: String,
+        method: &'static str,
+        why: String,
+    },
+    /// Left out, it could be given to another pod.
+    #[error("the container runtime at {socket} says that sandbox {sandbox} has the address {address:?}, which is none")]
+    Address {
+        socket: String,
+        sandbox: String,
+        address: String,
+    },
+}
+
+/// Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Cri {
+    socket: Arc<Path>,
+    grpc: Grpc<Channel>,
+}
+
+impl Cri {
+    /// Connects when it is first used, and again when the runtime was started anew. Needs a runtime of tokio around it.
+    pub fn connect(socket: impl Into<PathBuf>) -> Self {
+        let socket: Arc<Path> = socket.into().into();
+        let path = Arc::clone(&socket);
+        // gRPC wants the name of a host, and this is the one that goes with a Unix socket.
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_PATIENCE);
+        let channel = endpoint.connect_with_connector_lazy(service_fn(move |_| {
+            let path = Arc::clone(&path);
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        }));
+        Self {
+            socket,
+            grpc: Grpc::new(channel).max_decoding_message_size(MOST_BYTES),
+        }
+    }
+
+    /// All of them, also those that are stopped and not removed yet.
+    pub async fn sandboxes(&self) -> Result<Vec<Sandbox>, CriError> {
+        let method = "ListPodSandbox";
+        let answer: ListPodSandboxResponse = self.ask(method, ListPodSandboxRequest {}).await?;
+        Ok(answer.items.into_iter().map(Sandbox::from).collect())
+    }
+
+    /// Of a sandbox with a network of its own. None for one of the host's network, one that is stopped, and one that is not there any more.
+    pub async fn addresses(&self, sandbox: &str) -> Result<Vec<IpAddr>, CriError> {
+        let request = PodSandboxStatusRequest {
+            pod_sandbox_id: sandbox.to_owned(),
+        };
+        let method = "PodSandboxStatus";
+        let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
+            Err(Failed::Status(status)) if status.code() == Code::NotFound => return Ok(Vec::new()),
+            answer => answer.map_err(|failed| self.error(method, failed))?,
+        };
+        let network = answer.status.and_then(|status| status.network).unwrap_or_default();
+        let parse = |text: String| {
+            text.parse().map_err(|_| CriError::Address {
+                socket: self.socket(),
+                sandbox: sandbox.to_owned(),
+                address: text,
+            })
+        };
+        every_address(network).map(parse).collect()
+    }
+
+    async fn ask<Q, A>(&self, method: &'static str, request: Q) -> Result<A, CriError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let asked = self.ask_plainly(method, request).await;
+        asked.map_err(|failed| self.error(method, failed))
+    }
+
+    async fn ask_plainly<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Failed>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc.clone();
+        let asking = async {
+            grpc.ready().await.map_err(|error| Failed::Away(reasons(&error)))?;
+            let path = PathAndQuery::try_from(format!("/runtime.v1.RuntimeService/{method}"));
+            let path = path.map_err(|error| Failed::Away(error.to_string()))?;
+            let answer = grpc.unary(Request::new(request), path, ProstCodec::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(Failed::Status)
+        };
+        tokio::time::timeout(PATIENCE, asking)
+            .await
+            .unwrap_or(Err(Failed::Late))
+    }
+
+    fn error(&self, method: &'static str, failed: Failed) -> CriError {
+        let socket = self.socket();
+        match failed {
+            Failed::Late => CriError::Late { socket },
+            Failed::Away(why) => CriError::Unreachable { socket, why },
+            Failed::Status(status) if status.code() == Code::Unavailable => {
+                let why = reasons(&status);
+                CriError::Unreachable { socket, why }
+            }
+            Failed::Status(status) => {
+                let why = format!("{}: {}", status.code(), status.message());
+                CriError::Refused { socket, method, why }
+            }
+        }
+    }
+
+    fn socket(&self) -> String {
+        self.socket.display().to_string()
+    }
+}
+
+enum Failed {
+    Late,
+    Away(String),
+    Status(Status),
+}
+
+/// The innermost one says it: those around it say that there was no connection.
+fn reasons(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// The first is said apart from the others, and empty when there is none.
+fn every_address(network: NetworkStatus) -> impl Iterator<Item = String> {
+    let others = network.additional_ips.into_iter().map(|additional| additional.ip);
+    std::iter::once(network.ip).chain(others).filter(|ip| !ip.is_empty())
+}
+
+impl From<PodSandbox> for Sandbox {
+    fn from(sandbox: PodSandbox) -> Self {
+        let metadata = sandbox.metadata.unwrap_or_default();
+        let since_epoch = Duration::from_nanos(u64::try_from(sandbox.created_at).unwrap_or_default());
+        Self {
+            id: sandbox.id,
+            ready: sandbox.state == wire::READY,
+            pod: PodRef {
+                namespace: metadata.namespace,
+                name: metadata.name,
+                uid: metadata.uid,
+            },
+            created: SystemTime::UNIX_EPOCH + since_epoch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runtime_that_is_away_is_named_with_its_socket_and_the_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("none.sock");
+        let cri = Cri::connect(&socket);
+        for error in [
+            cri.sandboxes().await.unwrap_err(),
+            cri.addresses("a").await.unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(
+                error.contains(&socket.display().to_string()) && error.contains("--cri-socket"),
+                "{error}"
+            );
+            assert!(error.contains("No such file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_first_address_and_the_others_are_one_list() {
+        let ip = |ip: &str| wire::PodIp { ip: ip.to_owned() };
+        let network = NetworkStatus {
+            ip: "10.64.0.5".to_owned(),
+            additional_ips: vec![ip("fd64::5"), ip("")],
+        };
+        let all: Vec<String> = every_address(network).collect();
+        assert_eq!(all, ["10.64.0.5", "fd64::5"]);
+        assert_eq!(every_address(NetworkStatus::default()).count(), 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! The shell around the agent's decisions: watches that feed it, and the one write that it makes.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+
+use berth_api::names::{NAMESPACE, field_manager};
+use berth_api::{ClusterSubnetState, NodeNetworkConfig};
+use berth_kit::backoff::{Backoff, Exponential};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use rand::rngs::StdRng;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tracing::{debug, warn};
+
+use crate::agent::Agent;
+use crate::cluster::{Wish, key_of};
+
+const BACKOFF: Exponential = Exponential {
+    base: Duration::from_millis(100),
+    max: Duration::from_secs(30),
+};
+
+/// A change of what is watched.
+enum Change<K> {
+    /// All that there is.
+    All(Vec<K>),
+    Apply(K),
+    Delete(K),
+}
+
+/// The node's NodeNetworkConfig.
+pub async fn configs(client: Client, agent: Agent) {
+    let config = watcher::Config::default().fields(&format!("metadata.name={}", agent.node()));
+    let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
+    watch(api, config, |change| match change {
+        Change::All(configs) => match configs.first() {
+            Some(config) => agent.see_config(config),
+            None => agent.lose_config(),
+        },
+        Change::Apply(config) => agent.see_config(&config),
+        Change::Delete(_) => agent.lose_config(),
+    })
+    .await;
+}
+
+/// The pods of the node.
+pub async fn pods(client: Client, agent: Agent) {
+    let config = watcher::Config::default().fields(&format!("spec.nodeName={}", agent.node()));
+    watch(Api::<Pod>::all(client), config, |change| match change {
+        Change::All(pods) => agent.set_pods(&pods),
+        Change::Apply(pod) => agent.see_pod(&pod),
+        Change::Delete(pod) => agent.lose_pod(&key_of(&pod)),
+    })
+    .await;
+}
+
+/// Whether subnets are exhausted.
+pub async fn states(client: Client, agent: Agent) {
+    let api: Api<ClusterSubnetState> = Api::namespaced(client, NAMESPACE);
+    watch(api, watcher::Config::default(), |change| match change {
+        Change::All(states) => agent.set_states(&states),
+        Change::Apply(state) => agent.see_state(&state),
+        Change::Delete(state) => agent.lose_state(&state.name_any()),
+    })
+    .await;
+}
+
+/// For as long as the process lasts: a watch that fails is begun again.
+async fn watch<K>(api: Api<K>, config: watcher::Config, mut tell: impl FnMut(Change<K>))
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let resource = api.resource_url().to_owned();
+    let events = watcher(api, config).default_backoff();
+    let events = events.modify(|object| object.managed_fields_mut().clear());
+    let mut events = pin!(events.boxed());
+    let mut listed = Vec::new();
+    loop {
+        match events.try_next().await {
+            Ok(Some(watcher::Event::Init)) => listed.clear(),
+            Ok(Some(watcher::Event::InitApply(object))) => listed.push(object),
+            Ok(Some(watcher::Event::InitDone)) => tell(Change::All(std::mem::take(&mut listed))),
+            Ok(Some(watcher::Event::Apply(object))) => tell(Change::Apply(object)),
+            Ok(Some(watcher::Event::Delete(object))) => tell(Change::Delete(object)),
+            Ok(None) => return,
+            Err(error) => warn!(%error, resource, "watch failed, it is tried again"),
+        }
+    }
+}
+
+/// Brings the spec in line with what the node needs, whenever that changes.
+pub async fn write(client: Client, agent: Agent, random: StdRng) {
+    let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
+    let mut backoff = Backoff::new(BACKOFF, random);
+    loop {
+        let Some(wish) = agent.next_wish() else {
+            agent.has_changed().await;
+            continue;
+        };
+        match apply(&api, agent.node(), &wish).await {
+            Ok(answer) => {
+                backoff.succeed();
+                agent.wrote(&wish, &answer);
+            }
+            Err(error) if is_gone(&error) => {
+                debug!(%error, "the NodeNetworkConfig is another one by now");
+                agent.has_changed().await;
+            }
+            Err(error) => {
+                warn!(%error, "can't ask for addresses, it is tried again");
+                tokio::time::sleep(backoff.fail()).await;
+            }
+        }
+    }
+}
+
+/// Count and names in one write. With the UID: an apply to an object that is gone would make one without owner.
+async fn apply(api: &Api<NodeNetworkConfig>, node: &str, wish: &Wish) -> kube::Result<NodeNetworkConfig> {
+    let names: &BTreeSet<String> = &wish.not_in_use;
+    let object = json!({
+        "apiVersion": NodeNetworkConfig::api_version(&()),
+        "kind": NodeNetworkConfig::kind(&()),
+        "metadata": {"name": node, "namespace": NAMESPACE, "uid": wish.uid},
+        "spec": {"requestedIPCount": wish.requested, "ipsNotInUse": names},
+    });
+    let params = PatchParams::apply(field_manager::AGENT).force();
+    api.patch(node, &params, &Patch::Apply(object)).await
+}
+
+/// Of another UID, or not there: the watch brings what there is.
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 || status.code == 409)
+}

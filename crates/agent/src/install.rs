@@ -1,0 +1,96 @@
+//! Putting the plugins and their conf where the container runtime looks for them, and taking them out again.
+//!
+//! The plugins come first, and the conf only when the agent can serve: a kubelet takes its node for ready once there is a conf. Each file is
+//! written whole beside its place and renamed, so that a runtime that reads meanwhile sees the old one or the new one, and a failure leaves
+//! the old one where it is.
+
+mod conf;
+mod place;
+mod plugins;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use conf::{CONF_NAME, Conf};
+pub use plugins::Source;
+
+use place::Place;
+
+/// Where they are put unless the flags say otherwise.
+pub const DEFAULT_BIN_DIR: &str = "/opt/cni/bin";
+pub const DEFAULT_CONF_DIR: &str = "/etc/cni/net.d";
+
+/// By these names a runtime calls the plugins.
+pub const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error("{flag} {folder}: {name} can't be put there: {error}; what was there before still is")]
+    Write {
+        flag: &'static str,
+        folder: String,
+        name: String,
+        error: io::Error,
+    },
+    #[error("{flag} {folder}: {name} can't be removed: {error}")]
+    Remove {
+        flag: &'static str,
+        folder: String,
+        name: String,
+        error: io::Error,
+    },
+    #[error("{path}: the plugin can't be read: {error}; build it, or name the folder that has it")]
+    Source { path: String, error: io::Error },
+    #[error("--cni-conf-dir {folder}: {CONF_NAME} is there and has no plugin of ours in it; remove or rename it")]
+    Foreign { folder: String },
+}
+
+/// The two folders of a node.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    bin: PathBuf,
+    conf: PathBuf,
+}
+
+impl Folders {
+    pub fn new(bin: impl Into<PathBuf>, conf: impl Into<PathBuf>) -> Self {
+        Self {
+            bin: bin.into(),
+            conf: conf.into(),
+        }
+    }
+
+    /// All plugins, or none. Those that are the same already are left alone.
+    pub fn install_plugins(&self, source: &Source) -> Result<(), InstallError> {
+        plugins::install(source, &self.bins())
+    }
+
+    /// When the agent can serve, and not before. Whether it was not there yet, or another.
+    pub fn place_conf(&self, conf: &Conf) -> Result<bool, InstallError> {
+        conf::place(conf, &self.confs())
+    }
+
+    /// The conf first: from then on nothing calls the plugins. Only what is ours, and nothing when nothing is there.
+    pub fn uninstall(&self) -> Result<(), InstallError> {
+        conf::remove(&self.confs())?;
+        plugins::remove(&self.bins())
+    }
+
+    fn bins(&self) -> Place<'_> {
+        Place {
+            flag: "--cni-bin-dir",
+            folder: &self.bin,
+        }
+    }
+
+    fn confs(&self) -> Place<'_> {
+        Place {
+            flag: "--cni-conf-dir",
+            folder: &self.conf,
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

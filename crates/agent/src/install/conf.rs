@@ -1,0 +1,126 @@
+//! The conf by which a runtime calls `berth-cni`.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
+use berth_api::cni::Version;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::place::Place;
+use super::{InstallError, PLUGINS, shown};
+
+/// Runtimes take the first by name.
+pub const CONF_NAME: &str = "10-berth.conflist";
+
+/// Of a runtime's files, these are confs.
+const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
+
+/// Only its owner reads it, as with the other files by which a node is run.
+const MODE: u32 = 0o600;
+
+/// What the plugin must be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conf {
+    pub socket: PathBuf,
+    pub queue_dir: PathBuf,
+    pub mtu: Option<u32>,
+}
+
+impl Conf {
+    /// In the version that the runtimes of today know; those that know `cniVersions` take the highest that both do.
+    pub fn document(&self) -> Value {
+        let mut plugin = json!({"type": "berth-cni"});
+        let given = [
+            ("socket", &self.socket, DEFAULT_SOCKET),
+            ("queueDir", &self.queue_dir, DEFAULT_QUEUE_DIR),
+        ];
+        for (field, path, default) in given {
+            if path.as_os_str() != default {
+                plugin[field] = shown(path).into();
+            }
+        }
+        if let Some(mtu) = self.mtu {
+            plugin["mtu"] = mtu.into();
+        }
+        json!({
+            "cniVersion": Version::V1_0_0.as_str(),
+            "cniVersions": Version::ALL.map(Version::as_str),
+            "name": "berth",
+            "plugins": [plugin],
+        })
+    }
+}
+
+pub fn place(conf: &Conf, place: &Place<'_>) -> Result<bool, InstallError> {
+    let mut text = format!("{:#}", conf.document());
+    text.push('\n');
+    match there(place)? {
+        There::Nothing | There::Torn => {}
+        There::Ours(old) if old == text => return Ok(false),
+        There::Ours(_) => {}
+        There::Foreign => return Err(foreign(place)),
+    }
+    let staged = place.stage(CONF_NAME, MODE, |file| file.write_all(text.as_bytes()))?;
+    staged.put()?;
+    info!(folder = %place.folder.display(), "the conf is in place: the node can take pods");
+    if let Some(other) = first_conf(place).filter(|first| first != CONF_NAME) {
+        warn!(folder = %place.folder.display(), other, "another conf comes before {CONF_NAME}: a runtime takes that one");
+    }
+    Ok(true)
+}
+
+pub fn remove(place: &Place<'_>) -> Result<(), InstallError> {
+    match there(place)? {
+        There::Foreign => Err(foreign(place)),
+        There::Nothing | There::Torn | There::Ours(_) => place.remove(CONF_NAME),
+    }
+}
+
+/// What has the conf's name.
+enum There {
+    Nothing,
+    /// No JSON: it is of nobody else's making under this name.
+    Torn,
+    Ours(String),
+    Foreign,
+}
+
+fn there(place: &Place<'_>) -> Result<There, InstallError> {
+    let bytes = match fs::read(place.path(CONF_NAME)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(There::Nothing),
+        bytes => bytes.map_err(|error| place.write_error(CONF_NAME, error))?,
+    };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(match serde_json::from_str(&text) {
+        Err(_) => There::Torn,
+        Ok(document) if is_ours(&document) => There::Ours(text),
+        Ok(_) => There::Foreign,
+    })
+}
+
+/// Also one that somebody changed: with more plugins in its chain, or with another that asks `berth-ipam` for addresses.
+fn is_ours(document: &Value) -> bool {
+    let plugins = document["plugins"].as_array().into_iter().flatten();
+    let is_plugin = |kind: &Value| kind.as_str().is_some_and(|kind| PLUGINS.contains(&kind));
+    plugins
+        .into_iter()
+        .any(|plugin| is_plugin(&plugin["type"]) || is_plugin(&plugin["ipam"]["type"]))
+}
+
+fn foreign(place: &Place<'_>) -> InstallError {
+    let folder = shown(place.folder);
+    InstallError::Foreign { folder }
+}
+
+fn first_conf(place: &Place<'_>) -> Option<String> {
+    let names = fs::read_dir(place.folder)
+        .ok()?
+        .flatten()
+        .map(|found| found.file_name());
+    let names = names.filter_map(|name| name.into_string().ok());
+    let is_conf = |name: &String| name.rsplit_once('.').is_some_and(|(_, end)| EXTENSIONS.contains(&end));
+    names.filter(is_conf).min()
+}

@@ -1,0 +1,126 @@
+//! A folder into which files are put whole.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{InstallError, shown};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    pub flag: &'static str,
+    pub folder: &'a Path,
+}
+
+/// Written, and not in its place yet. Dropped, it is gone.
+#[derive(Debug)]
+pub struct Staged<'a> {
+    place: Place<'a>,
+    name: &'a str,
+    is_placed: bool,
+}
+
+impl<'a> Place<'a> {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// No runtime takes it for a conf or calls it.
+    fn unfinished(&self, name: &str) -> PathBuf {
+        self.folder.join(format!(".{name}.new"))
+    }
+
+    /// Writes a file beside its place. It is durable when this returns.
+    pub fn stage(
+        self,
+        name: &'a str,
+        mode: u32,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<Staged<'a>, InstallError> {
+        self.prepared(name, |unfinished| {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(unfinished)?;
+            // Whatever the umask is.
+            file.set_permissions(Permissions::from_mode(mode))?;
+            write(&mut file)?;
+            file.sync_all()
+        })
+    }
+
+    /// `make` makes the file under the path it is given.
+    pub fn prepared(
+        self,
+        name: &'a str,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<Staged<'a>, InstallError> {
+        let unfinished = self.unfinished(name);
+        let made = || {
+            DirBuilder::new().recursive(true).mode(0o755).create(self.folder)?;
+            // Of a process that was killed.
+            remove(&unfinished)?;
+            make(&unfinished)
+        };
+        let staged = Staged {
+            place: self,
+            name,
+            is_placed: false,
+        };
+        made().map_err(|error| self.write_error(name, error))?;
+        Ok(staged)
+    }
+
+    /// Nothing happens when it is not there.
+    pub fn remove(&self, name: &str) -> Result<(), InstallError> {
+        let removed = remove(&self.path(name)).and_then(|()| remove(&self.unfinished(name)));
+        removed.map_err(|error| InstallError::Remove {
+            flag: self.flag,
+            folder: shown(self.folder),
+            name: name.to_owned(),
+            error,
+        })
+    }
+
+    pub fn write_error(&self, name: &str, error: io::Error) -> InstallError {
+        InstallError::Write {
+            flag: self.flag,
+            folder: shown(self.folder),
+            name: name.to_owned(),
+            error,
+        }
+    }
+}
+
+impl Staged<'_> {
+    pub fn path(&self) -> PathBuf {
+        self.place.unfinished(self.name)
+    }
+
+    pub fn put(mut self) -> Result<(), InstallError> {
+        let put = fs::rename(self.path(), self.place.path(self.name));
+        put.map_err(|error| self.place.write_error(self.name, error))?;
+        self.is_placed = true;
+        let synced = File::open(self.place.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| self.place.write_error(self.name, error))
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.is_placed {
+            // It would be removed by the next one at the latest.
+            let _ = remove(&self.path());
+        }
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        // A folder that is not there, or is none, has nothing in it.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        removed => removed,
+    }
+}

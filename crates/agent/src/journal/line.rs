@@ -1,0 +1,261 @@
+//! One line: `checksum length content`, for people to read and for us to trust.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use berth_api::cni::{Attachment, PodRef};
+
+use super::{Entry, Held};
+
+/// What of a file this is. Another number is another format.
+const FORMAT: &str = "berth-journal-1";
+
+/// Stands for a text that is empty.
+const NONE: &str = "-";
+
+/// `xxxxxxxx nnnnn `: the checksum of all that comes after the next blank, and how long that is, its end included.
+const PREFIX: usize = 15;
+
+/// What five digits can say.
+const LONGEST: usize = 99_999;
+
+#[derive(Debug)]
+pub enum Line<'a> {
+    First { boot: Cow<'a, str>, id: u64 },
+    Entry(Cow<'a, Entry>),
+}
+
+impl<'a> Line<'a> {
+    pub fn first(boot: &'a str, id: u64) -> Self {
+        let boot = Cow::Borrowed(boot);
+        Self::First { boot, id }
+    }
+
+    pub fn of(entry: &'a Entry) -> Self {
+        Self::Entry(Cow::Borrowed(entry))
+    }
+
+    /// The first line and its length; `None` when only a part of it is there, and an error when it is damaged.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Line<'static>, usize)>, &'static str> {
+        let prefix = bytes.get(..PREFIX).and_then(|prefix| str::from_utf8(prefix).ok());
+        let prefix = prefix.and_then(parse_prefix);
+        let content = prefix.and_then(|(_, length)| bytes.get(PREFIX..PREFIX + length));
+        let (Some((checksum, length)), Some(content)) = (prefix, content) else {
+            // A line ends with its first newline: with one, all of it should be there.
+            return if bytes.contains(&b'\n') {
+                Err("it is too short, or does not begin as a line does")
+            } else {
+                Ok(None)
+            };
+        };
+        if sum(length, content) != checksum {
+            return Err("its checksum is another one");
+        }
+        let content = content.strip_suffix(b"\n").ok_or("it has no end")?;
+        let content = str::from_utf8(content).map_err(|_| "it is not UTF-8")?;
+        let line = parse(content).ok_or("it says nothing that is known")?;
+        Ok(Some((line, PREFIX + length)))
+    }
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let content = match self {
+            Self::First { boot, id } => format!("{FORMAT} {boot} {id:016x}\n"),
+            Self::Entry(entry) => write_entry(entry),
+        };
+        let checksum = sum(content.len(), content.as_bytes());
+        write!(f, "{checksum:08x} {:05} {content}", content.len())
+    }
+}
+
+fn parse_prefix(prefix: &str) -> Option<(u32, usize)> {
+    let (checksum, rest) = prefix.split_at_checked(8)?;
+    let length = rest.strip_prefix(' ')?.strip_suffix(' ')?;
+    // No sign, no blank: there is one way to write it.
+    let digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !digits(checksum) || !digits(length) {
+        return None;
+    }
+    Some((u32::from_str_radix(checksum, 16).ok()?, length.parse().ok()?))
+}
+
+fn write_entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Assigned {
+            at,
+            started,
+            attachment: Attachment { container, interface },
+            network,
+            pod,
+            held,
+        } => format!(
+            "{at} assigned {started} {container} {interface} {} {} {} {} {}\n",
+            or_none(network),
+            or_none(&pod.namespace),
+            or_none(&pod.name),
+            or_none(&pod.uid),
+            or_none(&write_held(held)),
+        ),
+        Entry::Released {
+            at,
+            started,
+            attachment: Attachment { container, interface },
+        } => format!("{at} released {started} {container} {interface}\n"),
+        Entry::Freed { at, held } => format!("{at} freed {}\n", or_none(&write_held(held))),
+        Entry::Doubted => "0 doubted\n".to_owned(),
+        Entry::Settled => "0 settled\n".to_owned(),
+        Entry::Leaving { at, names } => format!("{at} leaving {}\n", or_none(&names.join(","))),
+    }
+}
+
+fn write_held(held: &[Held]) -> String {
+    let held: Vec<String> = held.iter().map(|one| format!("{}={}", one.name, one.address)).collect();
+    held.join(",")
+}
+
+/// Whether what is read is what was written.
+pub fn can_be_written(entry: &Entry) -> bool {
+    let is_word = |text: &str| !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    let is_name = |text: &str| !text.is_empty() && text != NONE && is_word(text);
+    let is_attachment = |one: &Attachment| is_name(&one.container) && is_name(&one.interface);
+    let is_listed = |name: &str| is_name(name) && !name.contains([',', '=']);
+    let fits = |entry: &Entry| write_entry(entry).len() <= LONGEST;
+    let words = match entry {
+        Entry::Released { attachment, .. } => is_attachment(attachment),
+        Entry::Assigned {
+            attachment,
+            network,
+            pod,
+            held,
+            ..
+        } => {
+            let words = [network, &pod.namespace, &pod.name, &pod.uid];
+            is_attachment(attachment)
+                && words.into_iter().all(|text| is_word(text) && text != NONE)
+                && held.iter().all(|one| is_listed(&one.name))
+        }
+        Entry::Doubted | Entry::Settled => true,
+        Entry::Freed { held, .. } => held.iter().all(|one| is_listed(&one.name)),
+        Entry::Leaving { names, .. } => names.iter().all(|name| is_listed(name)),
+    };
+    words && fits(entry)
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { NONE } else { text }
+}
+
+fn parse(content: &str) -> Option<Line<'static>> {
+    let words: Vec<&str> = content.split(' ').collect();
+    if let [FORMAT, boot, id] = words.as_slice() {
+        let boot = Cow::Owned((*boot).to_owned());
+        let id = u64::from_str_radix(id, 16).ok()?;
+        return Some(Line::First { boot, id });
+    }
+    let entry = match words.as_slice() {
+        [at, "released", started, container, interface] => Entry::Released {
+            at: at.parse().ok()?,
+            started: started.parse().ok()?,
+            attachment: attachment(container, interface),
+        },
+        [
+            at,
+            "assigned",
+            started,
+            container,
+            interface,
+            network,
+            namespace,
+            name,
+            uid,
+            held,
+        ] => Entry::Assigned {
+            at: at.parse().ok()?,
+            started: started.parse().ok()?,
+            attachment: attachment(container, interface),
+            network: given(network),
+            pod: PodRef {
+                namespace: given(namespace),
+                name: given(name),
+                uid: given(uid),
+            },
+            held: parse_held(held)?,
+        },
+        ["0", "doubted"] => Entry::Doubted,
+        ["0", "settled"] => Entry::Settled,
+        [at, "freed", held] => Entry::Freed {
+            at: at.parse().ok()?,
+            held: parse_held(held)?,
+        },
+        [at, "leaving", names] => Entry::Leaving {
+            at: at.parse().ok()?,
+            names: given(names)
+                .split(',')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        },
+        _ => return None,
+    };
+    Some(Line::Entry(Cow::Owned(entry)))
+}
+
+fn attachment(container: &str, interface: &str) -> Attachment {
+    Attachment {
+        container: container.to_owned(),
+        interface: interface.to_owned(),
+    }
+}
+
+fn given(text: &str) -> String {
+    if text == NONE { String::new() } else { text.to_owned() }
+}
+
+fn parse_held(text: &str) -> Option<Vec<Held>> {
+    if text == NONE {
+        return Some(Vec::new());
+    }
+    let one = |text: &str| {
+        let (name, address) = text.split_once('=')?;
+        Some(Held {
+            name: name.to_owned(),
+            address: address.parse::<IpAddr>().ok()?,
+        })
+    };
+    text.split(',').map(one).collect()
+}
+
+/// Over the length, too: one that was changed must not go unseen.
+fn sum(length: usize, content: &[u8]) -> u32 {
+    let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
+    let bytes = length.iter().chain(content);
+    !bytes.fold(!0, |sum, byte| {
+        let [low, ..] = sum.to_le_bytes();
+        TABLE[usize::from(low ^ byte)] ^ (sum >> 8)
+    })
+}
+
+/// CRC-32C: it sees every burst of up to 32 bits.
+const TABLE: [u32; 256] = {
+    let mut table = [0_u32; 256];
+    let mut byte = 0;
+    let mut first: u32 = 0;
+    while byte < 256 {
+        let mut sum = first;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 1 == 1 {
+                (sum >> 1) ^ 0x82f6_3b78
+            } else {
+                sum >> 1
+            };
+            bit += 1;
+        }
+        table[byte] = sum;
+        byte += 1;
+        first += 1;
+    }
+    table
+};

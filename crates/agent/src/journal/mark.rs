@@ -1,0 +1,111 @@
+//! How far the journal has come, kept apart from it: beside the socket, which on a node is in memory.
+//!
+//! A journal that somebody put back from a copy, or took away, is whole as far as it goes and of this boot. Only what was noted elsewhere tells
+//! that addresses were given out that it does not know of.
+//!
+//! Two slots, because a journal is replaced by a rename: while it is not certain which file is in place, either is the right one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The file's slots: id and length of a journal. An id of 0 is no journal's.
+type Slots = [(u64, u64); 2];
+
+/// `BOOT` bytes for the boot, then the slots.
+const BOOT: usize = 64;
+const LENGTH: usize = BOOT + 32;
+
+#[derive(Debug)]
+pub struct Mark {
+    file: File,
+    slots: Slots,
+}
+
+/// Of no journal before.
+pub fn new_id() -> u64 {
+    rand::random::<u64>().max(1)
+}
+
+impl Mark {
+    /// What was noted in this boot; one of an earlier boot, or one that is no mark, says nothing.
+    pub fn open(path: &Path, boot: &str) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(1024).read_to_end(&mut bytes)?;
+        let mut named = [0; BOOT];
+        for (to, from) in named.iter_mut().zip(boot.bytes()) {
+            *to = from;
+        }
+        let slots = bytes.strip_prefix(&named).and_then(read_slots).unwrap_or_default();
+        if bytes.get(..BOOT) != Some(&named[..]) {
+            file.set_len(0)?;
+            file.write_all_at(&named, 0)?;
+        }
+        Ok(Self { file, slots })
+    }
+
+    /// Nothing was noted.
+    pub fn is_blank(&self) -> bool {
+        self.slots.iter().all(|(id, _)| *id == 0)
+    }
+
+    /// Whether this journal has all that was noted.
+    pub fn allows(&self, id: u64, length: u64) -> bool {
+        self.is_blank() || self.slots.iter().any(|slot| slot.0 == id && slot.1 <= length)
+    }
+
+    /// Another journal may be in place from now on.
+    pub fn begin(&mut self, id: u64, length: u64) -> io::Result<()> {
+        let [now, _] = self.slots;
+        self.write([now, (id, length)])
+    }
+
+    /// It is in place, and no other.
+    pub fn settle(&mut self, id: u64) -> io::Result<()> {
+        let length = self.slots.iter().find(|slot| slot.0 == id).map_or(0, |slot| slot.1);
+        self.write([(id, length), (0, 0)])
+    }
+
+    pub fn advance(&mut self, id: u64, length: u64) -> io::Result<()> {
+        self.write([(id, length), (0, 0)])
+    }
+
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            file: self.file.try_clone()?,
+            slots: self.slots,
+        })
+    }
+
+    /// One write of few bytes within a page: whoever is killed has made it or not.
+    fn write(&mut self, slots: Slots) -> io::Result<()> {
+        let mut bytes = [0; LENGTH - BOOT];
+        let words = slots.iter().flat_map(|(id, length)| [*id, *length]);
+        for (chunk, word) in bytes.chunks_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        let at = u64::try_from(BOOT).unwrap_or(u64::MAX);
+        self.file.write_all_at(&bytes, at)?;
+        self.slots = slots;
+        Ok(())
+    }
+}
+
+fn read_slots(bytes: &[u8]) -> Option<Slots> {
+    let word = |at: usize| {
+        let bytes = bytes.get(at..at + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    Some([(word(0)?, word(8)?), (word(16)?, word(24)?)])
+}

@@ -1,0 +1,29 @@
+//! The node's agent: who on this node has which address, kept so that no crash loses or doubles one.
+//!
+//! Which addresses the node has is the ledger's to say, and reaches the agent by the NodeNetworkConfig; how many it needs follows from its pods. An
+//! ADD is served from what is there, without the API server.
+//!
+//! `pool` decides who has what and `scale` what to ask for, purely. `agent` puts the journal between decision and answer. The rest is a shell around
+//! that: the socket (`server`), the watches and the one write (`follow`), the release queue (`queue`), and what is done about owners that are
+//! gone (`reclaim`).
+
+pub mod agent;
+pub mod clock;
+pub mod cluster;
+pub mod compat;
+pub mod cri;
+pub mod follow;
+pub mod install;
+pub mod journal;
+pub mod metrics;
+pub mod pool;
+pub mod queue;
+pub mod reclaim;
+mod run;
+pub mod scale;
+pub mod server;
+
+pub use agent::{Agent, Storage, Witnessed, boot_id};
+pub use clock::Clock;
+pub use metrics::AgentMetrics;
+pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Surroundings, run};

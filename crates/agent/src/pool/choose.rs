@@ -1,0 +1,101 @@
+//! Which addresses an attachment gets.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use berth_addr::Family;
+use berth_api::agent::{Reason, Refusal};
+
+use super::Pool;
+use super::delivered::Content;
+use super::units::State;
+use crate::journal::Held;
+
+impl Pool {
+    /// The desired ones, or one of each family: all or nothing. Nothing is taken yet.
+    pub(super) fn choose(&mut self, desired: &[IpAddr]) -> Result<Vec<Held>, Refusal> {
+        if desired.is_empty() {
+            self.choose_any()
+        } else {
+            desired.iter().map(|address| self.choose_exactly(*address)).collect()
+        }
+    }
+
+    fn choose_exactly(&self, address: IpAddr) -> Result<Held, Refusal> {
+        let taken = |why: &str| Refusal::new(Reason::Taken, format!("the desired address {address} {why}"));
+        if let Some(owner) = self.owners.get(&address) {
+            return Err(taken(&format!("is held by {owner}: ask for another, or for any")));
+        }
+        let free = match self.units.of(address) {
+            Some(unit) => matches!(unit.state, State::Free { .. }),
+            None if self.block_of(address).is_some() => self.doubt.allows_blocks() && !self.doubt.is_about(address),
+            None => return Err(taken("is not this node's: ask for one of its own, or for any")),
+        };
+        free.then(|| self.held_of(address))
+            .ok_or_else(|| taken("is not free now: ask for another, or for any"))
+    }
+
+    fn choose_any(&mut self) -> Result<Vec<Held>, Refusal> {
+        let mut needed = self.families();
+        if needed.is_empty() {
+            return Err(empty(
+                "the node has no network container yet; the controller gives it one",
+            ));
+        }
+        let leased = self.families_of_leases();
+        let mut chosen: Vec<Held> = Vec::new();
+        // A lease of both families serves at once. Otherwise one of its own for each, or of a lease that has more.
+        let all: Vec<Family> = needed.iter().copied().collect();
+        if let Some(unit) = self.units.longest_free(&all) {
+            return Ok(unit.lease.held.clone());
+        }
+        for family in Family::ALL {
+            if !needed.remove(&family) {
+                continue;
+            }
+            if leased.contains(&family) {
+                let unit = self
+                    .units
+                    .longest_free(&[family])
+                    .or_else(|| self.units.longest_free(&Family::ALL));
+                let unit = unit.ok_or_else(|| self.none_free(family))?;
+                for held in &unit.lease.held {
+                    needed.remove(&Family::of(held.address));
+                    chosen.push(held.clone());
+                }
+            } else {
+                let owners = &self.owners;
+                let doubt = &self.doubt;
+                let mut blocks = self.blocks.iter_mut().filter(|block| block.family() == family);
+                let is_held = |address: IpAddr| owners.contains_key(&address) || doubt.is_about(address);
+                let settled = doubt.allows_blocks();
+                let found = blocks.find_map(|block| block.longest_free(is_held).filter(|_| settled));
+                let address = found.ok_or_else(|| self.none_free(family))?;
+                chosen.push(self.held_of(address));
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Where the node has leases of a family, its blocks of that family are for others.
+    fn families_of_leases(&self) -> BTreeSet<Family> {
+        let leases = self
+            .containers
+            .iter()
+            .filter(|container| matches!(container.content, Content::Leases(_)));
+        leases.flat_map(super::Container::families).collect()
+    }
+
+    fn none_free(&self, family: Family) -> Refusal {
+        if self.is_in_doubt() {
+            return empty(&format!(
+                "no {family} address is free: the journal was lost, and it is being learned which ones pods have"
+            ));
+        }
+        empty(&format!("no {family} address is free on this node; more are asked for"))
+    }
+}
+
+fn empty(message: &str) -> Refusal {
+    Refusal::new(Reason::PoolEmpty, message)
+}

@@ -1,0 +1,116 @@
+//! The pool for people, for metrics, and for its scaling.
+
+use std::net::IpAddr;
+
+use berth_addr::Family;
+use berth_addr::scaling;
+use berth_api::agent::{AddressLine, AddressState, PoolCounts};
+
+use super::Pool;
+use super::units::State;
+
+impl Pool {
+    /// In leases, and for blocks in addresses of their first family. What came free less than `rest` ago rests.
+    pub fn counts(&self, now: u64, rest: u64) -> PoolCounts {
+        let mut counts = PoolCounts::default();
+        let since = now.saturating_sub(rest);
+        for unit in self.units.iter() {
+            let count = match unit.state {
+                State::Free { since: at } if at > since => &mut counts.resting,
+                State::Free { .. } => &mut counts.free,
+                State::Held => &mut counts.assigned,
+                State::Leaving => &mut counts.leaving,
+                State::Uncertain => &mut counts.uncertain,
+            };
+            *count += 1;
+        }
+        let first = self.blocks.iter().map(super::blocks::Block::family).min();
+        for block in self.blocks.iter().filter(|block| Some(block.family()) == first) {
+            let resting = block.freed_after(since);
+            let held = self.owners.range(block.prefix.first()..=block.prefix.last()).count();
+            let held = u64::try_from(held).unwrap_or(u64::MAX);
+            let free = block.size().saturating_sub(held).saturating_sub(resting);
+            counts.assigned += held;
+            counts.resting += resting;
+            if self.doubt.allows_blocks() {
+                counts.free = counts.free.saturating_add(free);
+            } else {
+                counts.uncertain = counts.uncertain.saturating_add(free);
+            }
+        }
+        counts
+    }
+
+    /// What the formula needs: leases only, for a node's blocks neither grow nor shrink. Where it is not certain whether somebody has one, it is as good
+    /// as had. `pods` need an address, and so do `wanting` attachments that were refused one.
+    pub fn holding(&self, pods: u64, wanting: u64) -> scaling::Holding {
+        let mut holding = scaling::Holding::default();
+        for unit in self.units.iter() {
+            match unit.state {
+                State::Free { .. } => holding.held += 1,
+                State::Held | State::Uncertain => {
+                    holding.held += 1;
+                    holding.assigned += 1;
+                }
+                State::Leaving => holding.pending_release += 1,
+            }
+        }
+        let uncertain = self.units.iter().filter(|unit| unit.state == State::Uncertain).count();
+        let attached = self.holdings.len().saturating_add(uncertain);
+        let attached = u64::try_from(attached).unwrap_or(u64::MAX).saturating_add(wanting);
+        holding.demand = pods.max(attached);
+        holding
+    }
+
+    /// Whether there is a container whose leases come and go: only such a pool is scaled.
+    pub fn is_scaled(&self) -> bool {
+        self.containers
+            .iter()
+            .any(|container| matches!(container.content, super::Content::Leases(_)))
+    }
+
+    /// Each address that the node has, and each that a pod still has. Of a block, those that somebody has or had lately.
+    pub fn lines(&self, now: u64, rest: u64) -> Vec<AddressLine> {
+        let since = now.saturating_sub(rest);
+        let leased = self.units.iter().flat_map(|unit| {
+            let state = match unit.state {
+                State::Free { since: at } if at > since => AddressState::Resting,
+                State::Free { .. } => AddressState::Free,
+                State::Held => AddressState::Assigned,
+                State::Leaving => AddressState::Leaving,
+                State::Uncertain => AddressState::Uncertain,
+            };
+            unit.lease
+                .held
+                .iter()
+                .map(move |held| (held.address, held.name.clone(), unit.container.clone(), state))
+        });
+        let others = self.owners.keys().filter(|address| self.units.of(**address).is_none());
+        let others = others.map(|address| {
+            let container = self.block_of(*address).map(|block| block.container.clone());
+            (
+                *address,
+                String::new(),
+                container.unwrap_or_default(),
+                AddressState::Assigned,
+            )
+        });
+        let line = |(address, name, container, state): (IpAddr, String, String, AddressState)| {
+            let attachment = self.owners.get(&address);
+            let pod = attachment
+                .and_then(|attachment| self.holdings.get(attachment))
+                .map(|holding| &holding.pod);
+            AddressLine {
+                address,
+                state,
+                name,
+                container,
+                attachment: attachment.cloned(),
+                pod: pod.filter(|pod| !pod.name.is_empty()).cloned(),
+            }
+        };
+        let mut lines: Vec<AddressLine> = leased.chain(others).map(line).collect();
+        lines.sort_by_key(|line| (Family::of(line.address), line.address));
+        lines
+    }
+}

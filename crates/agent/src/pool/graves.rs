@@ -1,0 +1,83 @@
+//! What was detached, remembered for a while: an ADD that was started before comes too late, and would take an address that nobody gives back.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use berth_api::agent::{Reason, Refusal};
+use berth_api::cni::Attachment;
+
+use crate::journal::Entry;
+
+const SECOND: u64 = 1_000_000_000;
+/// No runtime waits longer for a plugin.
+const KEPT: u64 = 600 * SECOND;
+/// For callers that do not say when they were started: so long after a DEL an ADD is taken for a late one.
+const LATE: u64 = 60 * SECOND;
+/// After 100,000 releases at once there are not 100,000 ADDs under way.
+const MOST: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct Grave {
+    /// When the DEL was started.
+    started: u64,
+    at: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Graves {
+    of: BTreeMap<Attachment, Grave>,
+    /// Oldest first; one that was dug again is in it twice.
+    order: VecDeque<(u64, Attachment)>,
+}
+
+impl Graves {
+    pub fn dig(&mut self, attachment: &Attachment, started: u64, at: u64) {
+        let before = self.of.get(attachment).map_or(0, |grave| grave.started);
+        let started = started.max(before);
+        self.of.insert(attachment.clone(), Grave { started, at });
+        self.order.push_back((at, attachment.clone()));
+        while self.order.len() > MOST
+            || self
+                .order
+                .front()
+                .is_some_and(|(oldest, _)| oldest.saturating_add(KEPT) < at)
+        {
+            let Some((of, attachment)) = self.order.pop_front() else {
+                break;
+            };
+            if self.of.get(&attachment).is_some_and(|grave| grave.at <= of) {
+                self.of.remove(&attachment);
+            }
+        }
+    }
+
+    pub fn has(&self, attachment: &Attachment) -> bool {
+        self.of.contains_key(attachment)
+    }
+
+    /// Why an ADD that was started then is not served.
+    pub fn refuses(&self, attachment: &Attachment, started: u64, now: u64) -> Option<Refusal> {
+        let grave = self.of.get(attachment)?;
+        let late = if started == 0 {
+            now < grave.at.saturating_add(LATE)
+        } else {
+            started <= grave.started && now < grave.at.saturating_add(KEPT)
+        };
+        late.then(|| {
+            let message =
+                format!("{attachment} was detached after this ADD was started: attach it anew if it is still wanted");
+            Refusal::new(Reason::Detached, message)
+        })
+    }
+
+    pub fn entries(&self, now: u64) -> impl Iterator<Item = Entry> {
+        let kept = self
+            .of
+            .iter()
+            .filter(move |(_, grave)| now < grave.at.saturating_add(KEPT));
+        kept.map(|(attachment, grave)| Entry::Released {
+            at: grave.at,
+            started: grave.started,
+            attachment: attachment.clone(),
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! All that is worth keeping, as the entries that a compacted journal has.
+
+use super::Pool;
+use crate::journal::{Entry, Held};
+
+/// What has been free for longer counts as if nobody had ever had it.
+const REMEMBERED: u64 = 3_600_000_000_000;
+/// In one line of the journal.
+const LISTED: usize = 64;
+
+impl Pool {
+    pub fn entries(&self, now: u64) -> Vec<Entry> {
+        let doubt = self.is_in_doubt().then_some(Entry::Doubted);
+        let mut entries: Vec<Entry> = doubt.into_iter().chain(self.graves.entries(now)).collect();
+        let freed = self
+            .freed
+            .iter()
+            .filter(|(_, at)| now.saturating_sub(**at) < REMEMBERED);
+        entries.extend(freed.map(|(address, at)| Entry::Freed {
+            at: *at,
+            held: vec![Held {
+                name: "freed".to_owned(),
+                address: *address,
+            }],
+        }));
+        entries.extend(self.holdings.iter().map(|(attachment, holding)| Entry::Assigned {
+            at: holding.at,
+            started: holding.started,
+            attachment: attachment.clone(),
+            network: holding.network.clone(),
+            pod: holding.pod.clone(),
+            held: holding.held.clone(),
+        }));
+        let leaving: Vec<String> = self.leaving.iter().cloned().collect();
+        entries.extend(leaving.chunks(LISTED).map(|names| Entry::Leaving {
+            at: now,
+            names: names.to_vec(),
+        }));
+        entries
+    }
+
+    /// What no longer matters is forgotten.
+    pub fn forget(&mut self, now: u64) {
+        self.freed.retain(|_, at| now.saturating_sub(*at) < REMEMBERED);
+    }
+}

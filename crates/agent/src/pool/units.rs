@@ -1,0 +1,108 @@
+//! The leases that the node has, each in one state, and the free ones in the order in which they are given out: longest free first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use berth_addr::Family;
+
+use super::delivered::Lease;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Since then; 0 for one that nobody here has had.
+    Free {
+        since: u64,
+    },
+    Held,
+    /// Given back to the subnet: nobody here gets it any more.
+    Leaving,
+    /// Somebody may have it: not given out until that is known.
+    Uncertain,
+}
+
+#[derive(Clone, Debug)]
+pub struct Unit {
+    pub lease: Lease,
+    /// The network container that it is of.
+    pub container: String,
+    pub state: State,
+}
+
+/// By the families of their leases.
+type Free = BTreeMap<Vec<Family>, BTreeSet<(u64, IpAddr)>>;
+
+#[derive(Clone, Debug, Default)]
+pub struct Units {
+    by_name: BTreeMap<String, Unit>,
+    name_of: BTreeMap<IpAddr, String>,
+    free: Free,
+}
+
+impl Units {
+    pub fn get(&self, name: &str) -> Option<&Unit> {
+        self.by_name.get(name)
+    }
+
+    /// The one with this address.
+    pub fn of(&self, address: IpAddr) -> Option<&Unit> {
+        self.by_name.get(self.name_of.get(&address)?)
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Unit> {
+        self.by_name.values()
+    }
+
+    /// Adds one, or gives it another container or state. A lease does not change its addresses under its name: if it seems to, the old ones go.
+    pub fn put(&mut self, unit: Unit) {
+        let name = unit.lease.name().to_owned();
+        self.remove(&name);
+        for held in &unit.lease.held {
+            self.name_of.insert(held.address, name.clone());
+        }
+        if let (State::Free { since }, Some((families, first))) = (unit.state, key(&unit.lease)) {
+            self.free.entry(families).or_default().insert((since, first));
+        }
+        self.by_name.insert(name, unit);
+    }
+
+    pub fn set(&mut self, name: &str, state: State) {
+        if let Some(unit) = self.by_name.get(name).filter(|unit| unit.state != state) {
+            let unit = Unit { state, ..unit.clone() };
+            self.put(unit);
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Unit> {
+        let unit = self.by_name.remove(name)?;
+        for held in &unit.lease.held {
+            if self.name_of.get(&held.address).is_some_and(|of| of == name) {
+                self.name_of.remove(&held.address);
+            }
+        }
+        if let (State::Free { since }, Some((families, first))) = (unit.state, key(&unit.lease))
+            && let Some(free) = self.free.get_mut(&families)
+        {
+            free.remove(&(since, first));
+        }
+        Some(unit)
+    }
+
+    /// The one that has been free for longest, of those with exactly these families.
+    pub fn longest_free(&self, families: &[Family]) -> Option<&Unit> {
+        let (_, first) = self.free.get(families)?.first()?;
+        self.of(*first)
+    }
+
+    /// Free ones, those that came free last at the front: they are the first to go back to the subnet.
+    pub fn latest_free(&self) -> impl Iterator<Item = &Unit> {
+        let mut free: Vec<(u64, IpAddr)> = self.free.values().flatten().copied().collect();
+        free.sort_unstable_by(|one, other| other.cmp(one));
+        free.into_iter().filter_map(|(_, first)| self.of(first))
+    }
+}
+
+/// Where a lease stands among the free ones.
+fn key(lease: &Lease) -> Option<(Vec<Family>, IpAddr)> {
+    let families: BTreeSet<Family> = lease.held.iter().map(|held| Family::of(held.address)).collect();
+    Some((families.into_iter().collect(), lease.held.first()?.address))
+}

@@ -1,0 +1,97 @@
+//! Where broken files go: a folder in the folder. A few are enough to see what went wrong.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::{ASIDE, look};
+
+/// More than these are not kept: the oldest go.
+pub(super) const KEPT: usize = 100;
+/// Of the same name.
+const ATTEMPTS: usize = KEPT + 1;
+/// A name and a number must still be a name.
+const LONGEST: usize = 240;
+
+pub fn put(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let aside = open(folder)?;
+    if name == ASIDE {
+        // It made way for the folder.
+        return Ok(());
+    }
+    make_room(&aside)?;
+    for attempt in 0..ATTEMPTS {
+        match renameat_with(folder, name, &aside, numbered(name, attempt), RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            // Somebody else took it away.
+            Err(Errno::NOENT) => return Ok(()),
+            renamed => return Ok(renamed?),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+fn open(folder: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(folder, ASIDE, flags, Mode::empty()) {
+        Ok(aside) => Ok(aside),
+        Err(Errno::NOENT) => {
+            mkdirat(folder, ASIDE, Mode::RWXU)?;
+            Ok(openat(folder, ASIDE, flags, Mode::empty())?)
+        }
+        // Something else has the name, and is a broken entry itself.
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            let elsewhere = format!(".{ASIDE}");
+            renameat_with(folder, ASIDE, folder, &elsewhere, RenameFlags::empty())?;
+            mkdirat(folder, ASIDE, Mode::RWXU)?;
+            let aside = openat(folder, ASIDE, flags, Mode::empty())?;
+            renameat_with(folder, elsewhere, &aside, ASIDE, RenameFlags::NOREPLACE)?;
+            Ok(aside)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn numbered(name: &OsStr, attempt: usize) -> OsString {
+    let mut numbered = OsStr::from_bytes(name.as_bytes().get(..LONGEST).unwrap_or(name.as_bytes())).to_owned();
+    if attempt > 0 {
+        numbered.push(format!(".{attempt}"));
+    }
+    numbered
+}
+
+/// Folders that are not empty stay: nobody knows what else is in them.
+fn make_room(aside: &OwnedFd) -> io::Result<()> {
+    let mut kept = Vec::new();
+    for found in Dir::read_from(aside)? {
+        let found = found?;
+        let name = OsStr::from_bytes(found.file_name().to_bytes()).to_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        match look(aside.as_fd(), &name) {
+            Ok(metadata) => kept.push(((metadata.ctime(), metadata.ctime_nsec()), metadata.is_dir(), name)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    kept.sort();
+    let superfluous = (kept.len() + 1).saturating_sub(KEPT);
+    for (_, is_folder, name) in kept.into_iter().take(superfluous) {
+        let flags = if is_folder {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        match unlinkat(aside, name, flags) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Releasing what the queues hold: once before the agent serves, and from then on whenever something comes.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use berth_api::agent::{Refusal, Release};
+use berth_api::cni::Attachment;
+use berth_kit::backoff::Exponential;
+use futures::future::select_all;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::watch::Seen;
+use super::{Entry, Folder, Found, Pass, Queued, Survey, Watch};
+use crate::agent::Agent;
+
+/// Released by one write to the journal. ADDs come in between.
+const BATCH: usize = 256;
+/// Also when nothing was seen: a watch may be lost, and what could not be removed is to be tried again.
+const SWEEP: Duration = Duration::from_secs(30);
+/// After a failure, such as a full disk.
+const BACKOFF: Exponential = Exponential {
+    base: Duration::from_secs(1),
+    max: SWEEP,
+};
+/// The interface of a container of which nothing else is known.
+const INTERFACE: &str = "eth0";
+
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    #[error("the release queue {folder} can't be read: {error}")]
+    Folder { folder: String, error: io::Error },
+    #[error("entries of the release queue {folder} can't be released, they stay: {refusal}")]
+    Refused { folder: String, refusal: Refusal },
+}
+
+/// The release queues of an agent.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    agent: Agent,
+    folders: Vec<Folder>,
+}
+
+impl Drain {
+    pub fn new(agent: Agent, folders: Vec<Folder>) -> Self {
+        Self { agent, folders }
+    }
+
+    /// Releases all that is there, and tells how many entries that were.
+    pub async fn once(&self) -> Result<u64, DrainError> {
+        self.measure().await?;
+        let mut released = 0;
+        let mut failed = Ok(());
+        for folder in &self.folders {
+            // One that can't be read does not hold up the other.
+            match self.drain(folder).await {
+                Ok(entries) => released += entries,
+                Err(error) => failed = Err(error),
+            }
+        }
+        self.measure().await?;
+        failed.map(|()| released)
+    }
+
+    /// Until it is told to stop.
+    pub async fn run(self, stopping: CancellationToken) {
+        let running = async {
+            let mut failures = 0;
+            let mut is_blind = false;
+            loop {
+                // Before the pass: what comes while that reads is seen by one or the other.
+                let watches: Result<Vec<Watch>, io::Error> = self.folders.iter().map(watch).collect();
+                if let Err(error) = &watches
+                    && !std::mem::replace(&mut is_blind, true)
+                {
+                    warn!(%error, "the release queue can't be watched: it is looked at every {SWEEP:?}");
+                }
+                let watches = watches.unwrap_or_default();
+                let wait = match self.once().await {
+                    Ok(_) => {
+                        failures = 0;
+                        SWEEP
+                    }
+                    Err(error) => {
+                        warn!(%error, "the release queue is not empty, it is tried again");
+                        failures += 1;
+                        BACKOFF.delay(failures - 1)
+                    }
+                };
+                self.follow(watches, wait, failures > 0).await;
+            }
+        };
+        stopping.run_until_cancelled(running).await;
+    }
+
+    /// Drains with each arrival, as long as that works and the folders are the ones that are watched.
+    async fn follow(&self, mut watches: Vec<Watch>, wait: Duration, has_failed: bool) {
+        if has_failed || watches.is_empty() {
+            return tokio::time::sleep(wait).await;
+        }
+        loop {
+            let seen = select_all(watches.iter_mut().map(|watch| Box::pin(watch.seen())));
+            match tokio::time::timeout(wait, seen).await {
+                Ok((Seen::Something, ..)) if self.once().await.is_ok() => {}
+                // The next pass begins anew, with new watches.
+                _ => return,
+            }
+        }
+    }
+
+    async fn drain(&self, folder: &Folder) -> Result<u64, DrainError> {
+        let unreadable = |error| DrainError::Folder {
+            folder: folder.path().display().to_string(),
+            error,
+        };
+        let own = folder.clone();
+        let mut pass = blocking(move || own.pass()).await.map_err(unreadable)?;
+        let mut released = 0;
+        loop {
+            let (rest, batch) = blocking(move || next(pass)).await.map_err(unreadable)?;
+            pass = rest;
+            if batch.is_empty() {
+                return Ok(released);
+            }
+            released += self.settle(folder, batch).await?;
+        }
+    }
+
+    /// First the journal, then the files: an entry that is removed has been released, whatever happens in between.
+    async fn settle(&self, folder: &Folder, batch: Vec<Found>) -> Result<u64, DrainError> {
+        let mut entries = Vec::new();
+        let mut broken = Vec::new();
+        for found in batch {
+            match found {
+                Found::Entry(entry) => entries.push(entry),
+                Found::Broken(one) => broken.push(one),
+            }
+        }
+        let releases = self.releases(&entries);
+        let done = self.agent.release_all(&releases);
+        let done = done.map_err(|refusal| DrainError::Refused {
+            folder: folder.path().display().to_string(),
+            refusal,
+        })?;
+        if !entries.is_empty() {
+            let (entries, addresses) = (entries.len(), done.released);
+            info!(folder = %folder.path().display(), entries, addresses, "released what nobody had answered");
+        }
+        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        let (own, metrics) = (folder.clone(), self.agent.metrics().clone());
+        let clear = move || {
+            for entry in &entries {
+                if let Err(error) = own.done(entry) {
+                    // To release it again does no harm.
+                    warn!(%error, name = entry.name, "a released entry can't be removed from the release queue");
+                }
+            }
+            for one in &broken {
+                let name = one.name.display();
+                match own.set_aside(one) {
+                    Ok(()) => {
+                        metrics.queue_broken();
+                        warn!(%name, why = %one.why, "a file in the release queue was put aside");
+                    }
+                    Err(error) => {
+                        warn!(%error, %name, why = %one.why, "a file in the release queue can't be put aside")
+                    }
+                }
+            }
+            Ok(())
+        };
+        let cleared: io::Result<()> = blocking(clear).await;
+        cleared.map(|()| count).map_err(|error| DrainError::Folder {
+            folder: folder.path().display().to_string(),
+            error,
+        })
+    }
+
+    fn releases(&self, entries: &[Entry]) -> Vec<Release> {
+        let now = self.agent.now();
+        let mut releases = Vec::new();
+        for entry in entries {
+            match &entry.queued {
+                // Of an earlier boot: its clock had come further. Nothing of then is left.
+                Queued::Release(release) if release.started > now => {}
+                Queued::Release(release) => releases.push(release.clone()),
+                Queued::Container(container) => releases.extend(self.all_of(container)),
+            }
+        }
+        releases
+    }
+
+    /// Every interface of the container that has something, and the usual one in any case: an ADD of it that is still under way comes too late.
+    fn all_of(&self, container: &str) -> Vec<Release> {
+        let holdings = self.agent.holdings();
+        let held = holdings
+            .into_keys()
+            .filter(|attachment| attachment.container == container);
+        let usual = Attachment::new(container, INTERFACE).ok();
+        let mut all: Vec<Attachment> = held.chain(usual).collect();
+        all.dedup();
+        all.into_iter()
+            .map(|attachment| Release { attachment, started: 0 })
+            .collect()
+    }
+
+    async fn measure(&self) -> Result<(), DrainError> {
+        let mut all = Survey::default();
+        for folder in &self.folders {
+            let own = folder.clone();
+            let survey = blocking(move || own.survey()).await;
+            let survey = survey.map_err(|error| DrainError::Folder {
+                folder: folder.path().display().to_string(),
+                error,
+            })?;
+            all.depth += survey.depth;
+            all.oldest = [all.oldest, survey.oldest].into_iter().flatten().min();
+        }
+        let age = all
+            .oldest
+            .and_then(|oldest| SystemTime::now().duration_since(oldest).ok());
+        self.agent.metrics().queue(all.depth, age.unwrap_or_default());
+        Ok(())
+    }
+}
+
+fn next(mut pass: Pass) -> io::Result<(Pass, Vec<Found>)> {
+    let batch = pass.batch(BATCH)?;
+    Ok((pass, batch))
+}
+
+/// Somebody may have removed the folder, and then there is nothing to watch: it is made again.
+fn watch(folder: &Folder) -> io::Result<Watch> {
+    folder.secure()?;
+    Watch::new(folder.path())
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.unwrap_or_else(|error| Err(io::Error::other(error)))
+}

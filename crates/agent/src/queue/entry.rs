@@ -1,0 +1,181 @@
+//! One file of the release queue: an entry, or what is wrong with it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, SystemTime};
+
+use berth_api::agent::{Release, entry_of};
+use berth_api::cni::Attachment;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::{Flavour, Stamp};
+
+/// An entry has a few hundred bytes.
+const MOST_BYTES: u64 = 64 << 10;
+/// In a folder whose files are written in place, one that is this young may be waiting for its content.
+const YOUNG: Duration = Duration::from_secs(10);
+/// What azure-vnet takes of a container's id for the name of a pod's interface.
+const SHORT_ID: usize = 8;
+
+/// What a file turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Entry(Entry),
+    Broken(Broken),
+}
+
+/// To be released, and then removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: String,
+    pub queued: Queued,
+    pub(super) stamp: Stamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Queued {
+    Release(Release),
+    /// All interfaces of what azure-ipam knows by this name: which ones they are its files don't say.
+    Container(String),
+}
+
+/// Not to be obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub name: OsString,
+    pub why: Why,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    #[error("its name is no entry's")]
+    Name,
+    #[error("it is no file")]
+    NoFile,
+    #[error("it is a link")]
+    Link,
+    #[error("it is empty")]
+    Empty,
+    #[error("it is longer than {MOST_BYTES} bytes")]
+    Huge,
+    #[error("it is not UTF-8")]
+    NotText,
+    #[error("it is no release: {0}")]
+    Content(String),
+    #[error("it is about another attachment than its name says: {0}")]
+    Mismatch(String),
+    #[error("it can't be opened: {0}")]
+    Closed(String),
+}
+
+/// `None` when it is gone already, or is not finished. An error when the folder can't be read now: that says nothing about the file.
+pub fn read(folder: BorrowedFd<'_>, name: &OsStr, flavour: Flavour, now: SystemTime) -> io::Result<Option<Found>> {
+    let broken = |why: Why| {
+        let name = name.to_owned();
+        Ok(Some(Found::Broken(Broken { name, why })))
+    };
+    // First of all: whatever it is, there is no need to open it.
+    let Some((text_name, id)) = name
+        .to_str()
+        .and_then(|text| Id::of(text, flavour).map(|id| (text, id)))
+    else {
+        return broken(Why::Name);
+    };
+    // It must not make us wait, as a pipe would, nor lead us elsewhere.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(folder, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return broken(Why::Link),
+        Err(Errno::NXIO | Errno::NODEV) => return broken(Why::NoFile),
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => return broken(Why::Closed(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return broken(Why::NoFile);
+    }
+    if metadata.len() > MOST_BYTES {
+        return broken(Why::Huge);
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.is_empty() {
+        let age = metadata.modified().ok().and_then(|at| now.duration_since(at).ok());
+        if flavour == Flavour::Compat && age.is_none_or(|age| age < YOUNG) {
+            return Ok(None);
+        }
+        return broken(Why::Empty);
+    }
+    if bytes.len() > usize::try_from(MOST_BYTES).unwrap_or(usize::MAX) {
+        return broken(Why::Huge);
+    }
+    let Ok(text) = String::from_utf8(bytes) else {
+        return broken(Why::NotText);
+    };
+    match id.queued(&text) {
+        Ok(queued) => Ok(Some(Found::Entry(Entry {
+            name: text_name.to_owned(),
+            queued,
+            stamp: Stamp::of(&metadata),
+        }))),
+        Err(why) => broken(why),
+    }
+}
+
+/// What a name stands for.
+enum Id {
+    Attachment(Attachment),
+    Container(String),
+}
+
+impl Id {
+    fn of(name: &str, flavour: Flavour) -> Option<Self> {
+        match flavour {
+            Flavour::Ours => entry_of(name).map(Self::Attachment),
+            Flavour::Compat => is_container(name).then(|| Self::Container(name.to_owned())),
+        }
+    }
+
+    fn queued(self, text: &str) -> Result<Queued, Why> {
+        match self {
+            Self::Attachment(attachment) => {
+                let release: Release = serde_json::from_str(text).map_err(|error| Why::Content(error.to_string()))?;
+                if release.attachment == attachment {
+                    Ok(Queued::Release(release))
+                } else {
+                    Err(Why::Mismatch(shown(&release.attachment.to_string())))
+                }
+            }
+            Self::Container(container) => {
+                let interface = text.trim_end_matches(['\r', '\n']);
+                if !is_container(interface) {
+                    return Err(Why::Content(format!("{:?} names no pod's interface", shown(interface))));
+                }
+                let short = container.get(..SHORT_ID);
+                let is_of_it = short.is_some_and(|short| interface.strip_prefix(short).is_some_and(is_suffix));
+                if interface == container || is_of_it {
+                    Ok(Queued::Container(interface.to_owned()))
+                } else {
+                    Err(Why::Mismatch(shown(interface)))
+                }
+            }
+        }
+    }
+}
+
+fn is_suffix(rest: &str) -> bool {
+    rest.strip_prefix('-').is_some_and(|interface| !interface.is_empty())
+}
+
+fn is_container(text: &str) -> bool {
+    Attachment::new(text, "eth0").is_ok()
+}
+
+/// For a message: a file has room for more than anybody wants to read.
+fn shown(text: &str) -> String {
+    text.chars().take(100).collect()
+}

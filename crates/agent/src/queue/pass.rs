@@ -1,0 +1,109 @@
+//! Reading the folder from its start to its end, some files at a time, however many there are.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
+use tracing::info;
+
+use super::entry::{self, Broken, Found, Why};
+use super::{ASIDE, Flavour, Survey, look};
+
+/// A plugin needs milliseconds to finish a file: one that is this old was given up.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// What is added or removed meanwhile is seen or not; everything else is seen once.
+#[derive(Debug)]
+pub struct Pass {
+    folder: OwnedFd,
+    names: Dir,
+    flavour: Flavour,
+}
+
+impl Pass {
+    pub(super) fn begin(folder: OwnedFd, flavour: Flavour) -> io::Result<Self> {
+        let names = Dir::read_from(&folder)?;
+        Ok(Self { folder, names, flavour })
+    }
+
+    /// The next ones, at most `limit`; none at the end.
+    pub fn batch(&mut self, limit: usize) -> io::Result<Vec<Found>> {
+        let now = SystemTime::now();
+        let mut batch = Vec::new();
+        while batch.len() < limit {
+            let Some((name, kind)) = self.next()? else {
+                break;
+            };
+            if name.as_bytes().starts_with(b".") {
+                self.tidy(&name, now)?;
+                continue;
+            }
+            let why = match kind {
+                FileType::RegularFile | FileType::Unknown => None,
+                FileType::Symlink => Some(Why::Link),
+                FileType::Directory if name == ASIDE => continue,
+                _ => Some(Why::NoFile),
+            };
+            match why {
+                Some(why) => batch.push(Found::Broken(Broken { name, why })),
+                None => batch.extend(entry::read(
+                    std::os::fd::AsFd::as_fd(&self.folder),
+                    &name,
+                    self.flavour,
+                    now,
+                )?),
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Counts all that is not read yet.
+    pub(super) fn survey(mut self) -> io::Result<Survey> {
+        let mut survey = Survey::default();
+        while let Some((name, kind)) = self.next()? {
+            let is_aside = name == ASIDE && kind == FileType::Directory;
+            if name.as_bytes().starts_with(b".") || is_aside {
+                continue;
+            }
+            let written = match look(&self.folder, &name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found?.modified()?,
+            };
+            survey.depth += 1;
+            survey.oldest = Some(survey.oldest.map_or(written, |oldest| oldest.min(written)));
+        }
+        Ok(survey)
+    }
+
+    fn next(&mut self) -> io::Result<Option<(OsString, FileType)>> {
+        loop {
+            let Some(found) = self.names.read() else {
+                return Ok(None);
+            };
+            let found = found?;
+            let name = OsStr::from_bytes(found.file_name().to_bytes());
+            if name != "." && name != ".." {
+                return Ok(Some((name.to_owned(), found.file_type())));
+            }
+        }
+    }
+
+    /// Files that are being written are none of ours yet, and those of others never are.
+    fn tidy(&self, name: &OsStr, now: SystemTime) -> io::Result<()> {
+        if self.flavour != Flavour::Ours {
+            return Ok(());
+        }
+        let found = match look(&self.folder, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        let age = now.duration_since(found.modified()?).unwrap_or_default();
+        if found.is_file() && age > ABANDONED && unlinkat(&self.folder, name, AtFlags::empty()).is_ok() {
+            info!(name = %name.display(), "an unfinished file of the release queue was removed: who wrote it ended before its end");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! Taking back what nobody gave back: the addresses of owners that are gone without a DEL.
+//!
+//! Two witnesses must say so. The container runtime lists no sandbox of the attachment's container, not even a stopped one; and the API server has no
+//! such pod on the node any more, or one that is finished, or another of the same name, or the pod has been attached anew. Both must say it for the
+//! whole grace period, each time they are asked, and the API server once more when it is over. A witness that can't be asked says nothing.
+//!
+//! An attachment that names no pod is left alone: what a person started beside the kubelet is known to neither witness, dead or alive. For those
+//! there are DEL and the GC of the CNI.
+
+mod decide;
+
+use std::time::Duration;
+
+use berth_api::agent::{Refusal, Release};
+use berth_api::cni::PodRef;
+use berth_kit::events::{Event, Recorder};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::runtime::events::EventType;
+use kube::{Api, Client};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+pub use decide::{Candidate, Memory, View, Why, decide};
+
+use crate::agent::Agent;
+use crate::clock::nanoseconds;
+use crate::cluster::SeenPod;
+use crate::cri::{Cri, CriError};
+
+/// The witnesses are asked so often, unless told otherwise.
+const PERIOD: Duration = Duration::from_secs(30);
+/// The API server is asked about so many at most in one pass; the rest waits for the next.
+const MOST: usize = 64;
+/// An event names so many.
+const NAMED: usize = 5;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReclaimError {
+    #[error(transparent)]
+    Runtime(#[from] CriError),
+    #[error("the API server does not say whether pod {pod} is there: {error}")]
+    ApiServer { pod: String, error: Box<kube::Error> },
+    #[error("what nobody has any more can't be taken back: {0}")]
+    Refused(#[from] Refusal),
+}
+
+/// Looks for owners that are gone.
+#[derive(Debug)]
+pub struct Reclaim {
+    agent: Agent,
+    cri: Cri,
+    grace: Duration,
+    period: Duration,
+    memory: Memory,
+}
+
+impl Reclaim {
+    pub fn new(agent: Agent, cri: Cri, grace: Duration) -> Self {
+        Self {
+            agent,
+            cri,
+            grace,
+            period: PERIOD,
+            memory: Memory::default(),
+        }
+    }
+
+    /// Asks the witnesses more often, or less.
+    #[must_use]
+    pub fn every(mut self, period: Duration) -> Self {
+        self.period = period;
+        self
+    }
+
+    /// Until it is told to stop.
+    pub async fn run(mut self, client: Client, events: Recorder, stopping: CancellationToken) {
+        let running = async {
+            let mut ticks = tokio::time::interval(self.period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                match self.pass(&client).await {
+                    Ok(taken) if taken.is_empty() => {}
+                    Ok(taken) => events.record(&node(self.agent.node()), event(&taken)),
+                    Err(error) => warn!(%error, "nothing is taken back for now"),
+                }
+            }
+        };
+        stopping.run_until_cancelled(running).await;
+    }
+
+    /// Asks both witnesses, and takes back what both have said for long enough.
+    pub async fn pass(&mut self, client: &Client) -> Result<Vec<Candidate>, ReclaimError> {
+        let Some(pods) = self.agent.pods() else {
+            debug!("the node's pods are not known yet");
+            return Ok(Vec::new());
+        };
+        // First who has what, then who is there: an ADD in between is not mistaken for one whose sandbox has gone.
+        let holdings = self.agent.holdings();
+        let sandboxes = self.cri.sandboxes().await?;
+        let view = View {
+            holdings: &holdings,
+            sandboxes: &sandboxes,
+            pods: &pods,
+            now: self.agent.now(),
+            grace: nanoseconds(self.grace),
+        };
+        let candidates = decide(&view, &mut self.memory);
+        let mut confirmed = Vec::new();
+        for candidate in candidates.into_iter().take(MOST) {
+            if candidate.why == Why::Replaced || is_gone(client, &candidate.pod, self.agent.node()).await? {
+                confirmed.push(candidate);
+            }
+        }
+        // The moment of the ADD that we know of: one that came since is not undone.
+        let release = |candidate: &Candidate| Release {
+            attachment: candidate.attachment.clone(),
+            started: candidate.started,
+        };
+        let releases: Vec<Release> = confirmed.iter().map(release).collect();
+        if releases.is_empty() {
+            return Ok(confirmed);
+        }
+        let done = self.agent.release_all(&releases)?;
+        self.agent.metrics().reclaimed(done.released);
+        for Candidate {
+            attachment,
+            pod,
+            why,
+            addresses,
+            ..
+        } in &confirmed
+        {
+            info!(%attachment, pod = %shown(pod), ?addresses, %why, "taken back: nobody has it any more");
+        }
+        Ok(confirmed)
+    }
+}
+
+/// Asked anew: what is known of pods comes from a watch, which may be late.
+async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, ReclaimError> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let found = api.get_opt(&pod.name).await.map_err(|error| ReclaimError::ApiServer {
+        pod: shown(pod),
+        error: Box::new(error),
+    })?;
+    let Some(found) = found else {
+        return Ok(true);
+    };
+    // One of the same name may have been made on another node.
+    let is_here = found
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.node_name.as_deref() == Some(node));
+    Ok(!is_here || decide::is_over(pod, &SeenPod::of(&found)).is_some())
+}
+
+fn shown(pod: &PodRef) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+fn node(name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        // As kubelets say it, and kubectl looks for it.
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn event(taken: &[Candidate]) -> Event {
+    let name = |candidate: &Candidate| {
+        let addresses: Vec<String> = candidate.addresses.iter().map(ToString::to_string).collect();
+        format!(
+            "{} of pod {} ({})",
+            addresses.join(", "),
+            shown(&candidate.pod),
+            candidate.why
+        )
+    };
+    let mut named: Vec<String> = taken.iter().take(NAMED).map(name).collect();
+    if taken.len() > NAMED {
+        named.push(format!("and {} more", taken.len() - NAMED));
+    }
+    Event {
+        type_: EventType::Warning,
+        reason: "AddressReclaimed",
+        action: "Reclaim",
+        note: format!(
+            "Taken back, because nobody gave it back and nobody has it: {}",
+            named.join("; ")
+        ),
+        related: None,
+    }
+}

@@ -1,0 +1,167 @@
+//! An agent from its start to its end.
+//!
+//! The order of the start is a promise. Nothing is answered before the journal is replayed, the NodeNetworkConfig and the node's pods are seen, what
+//! sandboxes have is known where the journal can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail at
+//! once, and releases go to the queue.
+
+mod settle;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use berth_kit::events::Recorder;
+use kube::Client;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::agent::{Agent, Storage};
+use crate::clock::Clock;
+use crate::compat::{self, CompatError};
+use crate::cri::Cri;
+use crate::follow;
+use crate::journal::JournalError;
+use crate::metrics::AgentMetrics;
+use crate::queue::{Drain, Flavour, Folder, FolderError};
+use crate::reclaim::Reclaim;
+use crate::server::{self, ListenError, Listener};
+
+/// How an agent is run. The flags of `berth agent` say the same.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub node: String,
+    pub socket: PathBuf,
+    pub state_dir: PathBuf,
+    pub queue_dir: PathBuf,
+    /// For plugins that were made for CNS.
+    pub compat_listen: Option<SocketAddr>,
+    pub compat_queue_dir: Option<PathBuf>,
+    /// The container runtime's. Without it nobody can tell that a sandbox is gone, and nothing is reclaimed.
+    pub cri_socket: Option<PathBuf>,
+    pub boot: String,
+    pub clock: Clock,
+    pub rest: Duration,
+    /// Before anything is taken back that nobody gave back.
+    pub grace: Duration,
+}
+
+/// As long as pods' connections of before may still be answered.
+pub const DEFAULT_REST: Duration = Duration::from_secs(30);
+/// A kubelet gives a sandbox up after four minutes.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(300);
+
+impl Options {
+    /// For a node whose files are all in one folder.
+    pub fn new(node: &str, folder: &Path) -> Self {
+        Self {
+            node: node.to_owned(),
+            socket: folder.join("agent.sock"),
+            state_dir: folder.join("state"),
+            queue_dir: folder.join("release-queue"),
+            compat_listen: None,
+            compat_queue_dir: None,
+            cri_socket: None,
+            boot: String::new(),
+            clock: Clock::Boot,
+            rest: DEFAULT_REST,
+            grace: DEFAULT_GRACE,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Compat(#[from] CompatError),
+    #[error(transparent)]
+    Queue(#[from] FolderError),
+}
+
+/// What an agent shares with others in its process.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub client: Client,
+    pub metrics: AgentMetrics,
+    pub events: Recorder,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}
+
+/// Returns when it is told to stop, or can't go on. `ready` is called once an ADD would be answered.
+pub async fn run(
+    options: Options,
+    around: Surroundings,
+    mut random: StdRng,
+    ready: impl FnOnce(&Agent) + Send,
+    stopping: CancellationToken,
+) -> Result<(), RunError> {
+    let storage = Storage {
+        node: options.node.clone(),
+        state_dir: options.state_dir.clone(),
+        mark: options.socket.with_extension("mark"),
+        boot: options.boot.clone(),
+        clock: options.clock,
+        rest: options.rest,
+    };
+    let (agent, _) = Agent::open(&storage, around.metrics.of(&options.node))?;
+    let drain = Drain::new(agent.clone(), folders(&options)?);
+    let compat = match options.compat_listen {
+        Some(address) => Some(compat::Listener::bind(address).await?),
+        None => None,
+    };
+    let cri = options.cri_socket.clone().map(Cri::connect);
+    let client = &around.client;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow::configs(client.clone(), agent.clone()));
+    tasks.spawn(follow::pods(client.clone(), agent.clone()));
+    tasks.spawn(follow::states(client.clone(), agent.clone()));
+    let running = async {
+        agent.is_supplied().await;
+        let trusted = !agent.is_in_doubt();
+        settle::learn(&agent, cri.as_ref(), trusted).await;
+        let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(&mut random));
+        tasks.spawn(write);
+        if !trusted {
+            tasks.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
+        }
+        if let Err(error) = drain.once().await {
+            // What can't be released now stays in the queue, and its addresses with those who had them.
+            warn!(%error, "the release queue is not empty");
+        }
+        let listener = Listener::bind(&options.socket).await?;
+        tasks.spawn(drain.clone().run(stopping.clone()));
+        if let Some(cri) = cri {
+            let reclaim = Reclaim::new(agent.clone(), cri, options.grace);
+            tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
+        }
+        if let Some(compat) = compat {
+            info!(address = %compat.address(), "plugins made for CNS are served");
+            tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
+        }
+        info!(node = options.node, socket = %options.socket.display(), "the agent serves");
+        ready(&agent);
+        listener.serve(server::router(agent.clone()), stopping.clone()).await;
+        Ok(())
+    };
+    stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+}
+
+fn folders(options: &Options) -> Result<Vec<Folder>, FolderError> {
+    let mut folders = vec![Folder::open(&options.queue_dir, Flavour::Ours)?];
+    if let Some(compat) = &options.compat_queue_dir {
+        folders.push(Folder::open(compat, Flavour::Compat)?);
+    }
+    Ok(folders)
+}

@@ -1,0 +1,44 @@
+//! How many addresses the node asks for, and which it gives back. Pure.
+
+use std::collections::BTreeSet;
+
+use berth_addr::scaling;
+
+use crate::cluster::{Cluster, Seen, Wish};
+use crate::pool::Pool;
+
+/// One step of the formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub demand: u64,
+    pub requested: i64,
+    /// How many free leases to give back, beside those that are on their way.
+    pub release: usize,
+}
+
+/// `None` while it is not known what is there, or when there is nothing to scale.
+pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
+    let seen = cluster.config.as_ref()?;
+    if !cluster.pods_known || !pool.is_scaled() {
+        return None;
+    }
+    let holding = pool.holding(cluster.demand(), wanting);
+    let exhausted = cluster.is_exhausted(pool.subnets());
+    let step = scaling::reconcile(holding, seen.delivered.scaler, exhausted);
+    Some(Step {
+        demand: holding.demand,
+        requested: i64::try_from(step.requested).unwrap_or(i64::MAX),
+        release: usize::try_from(step.release).unwrap_or(usize::MAX),
+    })
+}
+
+/// What is to be written, if the spec says something else. `leaving` is what is on its way back and still delivered: every write names all of it. Names
+/// that are gone by now do no harm, and go with the next write that is needed.
+pub fn wish(seen: &Seen, requested: i64, leaving: BTreeSet<String>, is_misnamed: bool) -> Option<Wish> {
+    let is_said = seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed;
+    (!is_said).then(|| Wish {
+        uid: seen.delivered.uid.clone(),
+        requested,
+        not_in_use: leaving,
+    })
+}

@@ -1,0 +1,156 @@
+//! The agent's API on its Unix socket.
+//!
+//! For root and for the agent's own user: the file is 0600, and who calls is asked of the kernel as well. Bodies, connections and the time that a
+//! connection may take are bounded, so that no caller can hold up the others.
+
+mod routes;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::IntoResponse;
+use berth_api::agent::{Reason, Refusal};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+pub use routes::router;
+
+/// Of those that are served at a time; others wait to be accepted.
+const MOST_CONNECTIONS: usize = 512;
+/// For a request to be there.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a connection in all: the longest wait for an address, and some.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
+/// After a failure to accept, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The kernel's limit for the path of a socket.
+pub const MOST_PATH: usize = 107;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("the socket {path} can't be made: {error}; give --socket a path in a folder that the agent can write to")]
+    Io { path: String, error: io::Error },
+    #[error("the socket {path} is longer than {MOST_PATH} bytes: give --socket a shorter path")]
+    TooLong { path: String },
+    #[error("another agent answers at {path}: stop it, or give --socket another path")]
+    InUse { path: String },
+}
+
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Takes the place of a socket that nobody serves any more. It is nobody else's before it is anybody's: bound under another name, made 0600 and
+    /// then renamed.
+    pub async fn bind(path: &Path) -> Result<Self, ListenError> {
+        let named = || path.display().to_string();
+        let unfinished = path.with_extension("new");
+        if unfinished.as_os_str().len() > MOST_PATH {
+            return Err(ListenError::TooLong { path: named() });
+        }
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(ListenError::InUse { path: named() });
+        }
+        let bound = || -> io::Result<UnixListener> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            match fs::remove_file(&unfinished) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let listener = UnixListener::bind(&unfinished)?;
+            fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o600))?;
+            fs::rename(&unfinished, path)?;
+            Ok(listener)
+        };
+        let listener = bound().map_err(|error| ListenError::Io { path: named(), error })?;
+        let path = path.to_owned();
+        Ok(Self { listener, path })
+    }
+
+    /// Serves until it is told to stop. What is under way then ends with the process.
+    pub async fn serve(self, router: Router, stopping: CancellationToken) {
+        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let serving = async {
+            loop {
+                let Ok(place) = places.clone().acquire_owned().await else {
+                    return;
+                };
+                let stream = match self.listener.accept().await {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        warn!(%error, "can't accept a connection");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                };
+                let router = if is_allowed(&stream) {
+                    router.clone()
+                } else {
+                    refusing()
+                };
+                tokio::spawn(async move {
+                    serve_one(stream, router).await;
+                    drop(place);
+                });
+            }
+        };
+        stopping.run_until_cancelled(serving).await;
+    }
+}
+
+/// Who calls after this is told at once that nobody is there.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            debug!(%error, "the socket can't be removed");
+        }
+    }
+}
+
+async fn serve_one(stream: UnixStream, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(16 * 1024)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
+        Ok(Ok(())) => {}
+        // The caller's affair: it has gone, or does not speak HTTP.
+        Ok(Err(error)) => debug!(%error, "a connection ended early"),
+        Err(_) => debug!("a connection took too long"),
+    }
+}
+
+fn is_allowed(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) => peer.uid() == 0 || peer.uid() == own,
+        Err(error) => {
+            warn!(%error, "can't tell who calls");
+            false
+        }
+    }
+}
+
+fn refusing() -> Router {
+    let refusal = || async {
+        let message = "only root and the agent's own user may call: run it as root";
+        routes::Refused(Refusal::new(Reason::Forbidden, message)).into_response()
+    };
+    Router::new().fallback(refusal)
+}

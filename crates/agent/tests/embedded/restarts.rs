@@ -1,0 +1,120 @@
+//! An agent that is killed and started again.
+
+use std::fs;
+
+use berth_api::agent::{AddressState, Reason};
+use serde_json::json;
+
+use crate::play;
+use crate::scene::{Running, Scene, add, del, settle, until};
+
+async fn started(scene: &Scene, folder: &tempfile::TempDir) -> Running {
+    let running = scene.start("n1", folder).await.unwrap();
+    until("it has a batch", async || {
+        let pool = running.agent.status().pool;
+        (pool.free + pool.resting + pool.assigned + pool.uncertain >= 16).then_some(())
+    })
+    .await;
+    running
+}
+
+async fn one_node(scene: &Scene) {
+    scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
+    scene.node("n1").await;
+}
+
+#[test]
+fn every_pod_has_after_a_restart_what_it_had_before() {
+    play(async |scene: Scene| {
+        one_node(&scene).await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        let mut held = Vec::new();
+        for n in 0..8 {
+            held.push(add(&running.agent, n).await.unwrap());
+        }
+        del(&running.agent, 7);
+        running.kill().await;
+        let running = started(&scene, &folder).await;
+        assert_eq!(running.agent.status().pool.assigned, 7);
+        for n in 0..7 {
+            assert_eq!(add(&running.agent, n).await.unwrap(), held[n as usize]);
+        }
+        let fresh = add(&running.agent, 20).await.unwrap();
+        assert!(
+            !held.contains(&fresh),
+            "what came free last is given last, also after a restart"
+        );
+    });
+}
+
+#[test]
+fn after_a_boot_nobody_has_anything() {
+    play(async |scene: Scene| {
+        one_node(&scene).await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        add(&running.agent, 1).await.unwrap();
+        running.kill().await;
+        scene.reboot();
+        let running = started(&scene, &folder).await;
+        assert_eq!(running.agent.status().pool.assigned, 0);
+        assert_eq!(running.agent.status().pool.free, 16);
+    });
+}
+
+#[test]
+fn a_journal_that_is_gone_makes_the_pool_uncertain_and_new_addresses_serve_meanwhile() {
+    play(async |scene: Scene| {
+        one_node(&scene).await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        let held = add(&running.agent, 1).await.unwrap();
+        scene.create_pod("n1", "web-1", json!({})).await;
+        let shown = json!({"status": {"phase": "Running", "podIP": held[0], "podIPs": [{"ip": held[0]}]}});
+        let params = kube::api::PatchParams::default();
+        scene
+            .pods()
+            .patch_status("web-1", &params, &kube::api::Patch::Merge(shown))
+            .await
+            .unwrap();
+        running.kill().await;
+        fs::remove_file(folder.path().join("state/journal")).unwrap();
+        let running = started(&scene, &folder).await;
+        assert_eq!(running.agent.status().pool.uncertain, 16);
+        // More come, and pods get those: the node does not stand still.
+        let fresh = until("a new address", async || add(&running.agent, 2).await.ok()).await;
+        assert_ne!(fresh, held);
+        // When the time is over, all but what the living pod shows is free again.
+        until("it is over", async || {
+            (running.agent.status().pool.uncertain == 1).then_some(())
+        })
+        .await;
+        let lines = running.agent.addresses();
+        let line = lines.iter().find(|line| line.address.to_string() == held[0]).unwrap();
+        assert_eq!(line.state, AddressState::Uncertain);
+        scene.delete_pods(1..2).await;
+        until("the pod is gone", async || {
+            (running.agent.status().pool.uncertain == 0).then_some(())
+        })
+        .await;
+        settle().await;
+        // The pool is back to what the formula says.
+        scene.has("n1", 16).await;
+    });
+}
+
+#[test]
+fn nothing_is_answered_before_the_config_is_seen() {
+    play(async |scene: Scene| {
+        let folder = tempfile::tempdir().unwrap();
+        let starting = scene.start("n1", &folder);
+        settle().await;
+        assert!(!starting.is_finished());
+        assert!(!folder.path().join("agent.sock").exists());
+        one_node(&scene).await;
+        let running = starting.await.unwrap();
+        assert!(folder.path().join("agent.sock").exists());
+        assert!(matches!(add(&running.agent, 1).await, Ok(_) | Err(Reason::PoolEmpty)));
+    });
+}

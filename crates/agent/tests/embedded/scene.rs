@@ -1,0 +1,277 @@
+//! A cluster with Berth's kinds and controllers, agents in it, and the words that scenarios are told in.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_agent::{Agent, AgentMetrics, Options, Surroundings, run};
+use berth_api::agent::{Reason, Release, Request};
+use berth_api::cni::{Attachment, PodRef};
+use berth_api::names::NAMESPACE;
+use berth_api::nnc::IpAssignment;
+use berth_api::{ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_kit::events::{EventMetrics, Recorder};
+use berth_kit::queue::QueueMetrics;
+use berth_ledger::store::MemoryStore;
+use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_nodenet::allocator::local::LocalAllocator;
+use berth_nodenet::controllers::{self, Controller, ControllerMetrics, DEFAULT_GRACE};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::events::Reporter;
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
+use prometheus_client::registry::Registry;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Only ends a run that would hang.
+const BOUND: Duration = Duration::from_secs(3600);
+
+pub const BOOT: &str = "0b0e0c1a-55aa-4d4b-9c3e-6a1f0d2b7c8e";
+
+pub struct Scene {
+    pub client: Client,
+    clock: berth_agent::Clock,
+    boots: Cell<u32>,
+    controllers: CancellationToken,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.controllers.cancel();
+    }
+}
+
+/// A running agent, as if it were a process.
+pub struct Running {
+    pub agent: Agent,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Wherever it is.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+impl Scene {
+    pub async fn new(client: Client) -> Self {
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let params = PatchParams::apply("scene").force();
+        for crd in berth_api::crds::all() {
+            let name = crd.name_any();
+            api.patch(&name, &params, &Patch::Apply(&crd)).await.unwrap();
+            await_condition(api.clone(), &name, conditions::is_crd_established())
+                .await
+                .unwrap();
+        }
+        let clock = Clock::system();
+        let ledger = Ledger::new(Arc::new(MemoryStore::default()), clock, LedgerMetrics::unregistered());
+        let controllers = CancellationToken::new();
+        let mut metrics = Registry::default();
+        let queues = QueueMetrics::register(&mut metrics);
+        let events = EventMetrics::register(&mut metrics);
+        let options = controllers::Options {
+            client: client.clone(),
+            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
+            ledger: Some(ledger),
+            cluster: "scene".to_owned(),
+            controllers: Controller::on_by_default(),
+            clock,
+            metrics: ControllerMetrics::register(&mut metrics, queues, events),
+            instance: None,
+            seed: Some(7),
+            grace: DEFAULT_GRACE,
+            stop: controllers.clone(),
+        };
+        tokio::spawn(async move { controllers::run(options).await.unwrap() });
+        Self {
+            client,
+            clock: berth_agent::Clock::runtime(),
+            boots: Cell::new(0),
+            controllers,
+        }
+    }
+
+    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub fn states(&self) -> Api<ClusterSubnetState> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub async fn subnet(&self, name: &str, spec: Value) {
+        let api = Api::<Subnet>::all(self.client.clone());
+        let subnet = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+        api.create(&PostParams::default(), &subnet).await.unwrap();
+    }
+
+    pub async fn node(&self, name: &str) {
+        let api = Api::<Node>::all(self.client.clone());
+        let addresses = json!([{"type": "InternalIP", "address": "192.0.2.1"}]);
+        let node = json!({"metadata": {"name": name}, "status": {"addresses": addresses}});
+        api.create(&PostParams::default(), &serde_json::from_value(node).unwrap())
+            .await
+            .unwrap();
+    }
+
+    /// Pods of a node, by their numbers.
+    pub async fn create_pods(&self, node: &str, numbers: std::ops::Range<u32>) {
+        for n in numbers {
+            self.create_pod(node, &format!("web-{n}"), json!({})).await;
+        }
+    }
+
+    pub async fn create_pod(&self, node: &str, name: &str, more: Value) {
+        let mut pod = json!({
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x"}]},
+        });
+        for (field, value) in more.as_object().unwrap() {
+            pod["spec"][field] = value.clone();
+        }
+        let pod = serde_json::from_value(pod).unwrap();
+        self.pods().create(&PostParams::default(), &pod).await.unwrap();
+    }
+
+    pub async fn delete_pods(&self, numbers: std::ops::Range<u32>) {
+        for n in numbers {
+            let now = DeleteParams::default().grace_period(0);
+            self.pods().delete(&format!("web-{n}"), &now).await.unwrap();
+        }
+    }
+
+    pub async fn config(&self, node: &str) -> NodeNetworkConfig {
+        self.configs().get(node).await.unwrap()
+    }
+
+    /// Until the node asks for as many, and has them.
+    pub async fn has(&self, node: &str, count: usize) -> Vec<IpAssignment> {
+        let what = format!("{node} has {count}");
+        let found = until(&what, async || {
+            let config = self.configs().get_opt(node).await.unwrap()?;
+            let listed = assignments(&config);
+            let asked = usize::try_from(config.spec.requested_ip_count).unwrap();
+            (asked == count && listed.len() == count).then_some(listed)
+        });
+        found.await
+    }
+
+    /// Agents that are started from now on find that the machine was.
+    pub fn reboot(&self) {
+        self.boots.set(self.boots.get() + 1);
+    }
+
+    pub fn start(&self, node: &str, folder: &TempDir) -> JoinHandle<Running> {
+        let started = self.start_on(self.client.clone(), node, folder.path());
+        tokio::spawn(started)
+    }
+
+    /// Until it serves, with another way to the same API server.
+    pub fn start_on(&self, client: Client, node: &str, folder: &Path) -> impl Future<Output = Running> + use<> {
+        let options = Options {
+            boot: format!("{BOOT}-{}", self.boots.get()),
+            clock: self.clock,
+            ..Options::new(node, folder)
+        };
+        let mut registry = Registry::default();
+        let reporter = Reporter {
+            controller: "berth-agent".to_owned(),
+            instance: None,
+        };
+        let event_metrics = EventMetrics::register(&mut registry);
+        let random = StdRng::seed_from_u64(3);
+        let (events, writer) = Recorder::new(self.client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
+        let around = Surroundings {
+            client,
+            metrics: AgentMetrics::register(&mut registry),
+            events,
+        };
+        let (sender, ready) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let stopping = CancellationToken::new();
+            let tell = move |agent: &Agent| drop(sender.send(agent.clone()));
+            let running = run(options, around, random, tell, stopping.clone());
+            tokio::select! {
+                ended = running => ended.unwrap(),
+                () = writer.run(stopping) => {}
+            }
+        });
+        async move {
+            let agent = ready.await.expect("the agent serves");
+            Running { agent, task }
+        }
+    }
+}
+
+pub fn assignments(config: &NodeNetworkConfig) -> Vec<IpAssignment> {
+    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    containers
+        .flat_map(|container| container.ip_assignments.clone())
+        .collect()
+}
+
+pub fn request(agent: &Agent, n: u32) -> Request {
+    Request {
+        attachment: Attachment::new(&format!("container-{n}"), "eth0").unwrap(),
+        network: "pods".to_owned(),
+        pod: PodRef {
+            namespace: "default".to_owned(),
+            name: format!("web-{n}"),
+            uid: String::new(),
+        },
+        started: agent.now(),
+        desired: Vec::new(),
+        wait_ms: 0,
+    }
+}
+
+/// The addresses, or why there are none.
+pub async fn add(agent: &Agent, n: u32) -> Result<Vec<String>, Reason> {
+    let granted = agent
+        .request(request(agent, n))
+        .await
+        .map_err(|refusal| refusal.reason)?;
+    Ok(granted.addresses.iter().map(|one| one.address.to_string()).collect())
+}
+
+pub fn del(agent: &Agent, n: u32) -> u64 {
+    let release = Release {
+        attachment: request(agent, n).attachment,
+        started: agent.now(),
+    };
+    agent.release(&release).unwrap().released
+}
+
+/// Looks until there is something.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whatever is under way comes to its end.
+pub async fn settle() {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+}

@@ -1,0 +1,128 @@
+//! The shared vectors, through an agent's own step.
+
+use berth_agent::Agent;
+use berth_api::NodeNetworkConfig;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use crate::scene::BOOT;
+
+fn agent(folder: &std::path::Path) -> Agent {
+    let storage = berth_agent::Storage {
+        node: "n1".to_owned(),
+        state_dir: folder.join("state"),
+        mark: folder.join("mark"),
+        boot: BOOT.to_owned(),
+        clock: berth_agent::Clock::Boot,
+        rest: std::time::Duration::from_secs(30),
+    };
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = berth_agent::AgentMetrics::register(&mut registry);
+    Agent::open(&storage, metrics.of("n1")).unwrap().0
+}
+
+fn config(count: u64, requested: u64, not_in_use: u64, scaler: Value) -> NodeNetworkConfig {
+    let name = |n: u64| uuid::Uuid::from_u128(u128::from(n) + 1).to_string();
+    let listed: Vec<Value> = (0..count)
+        .map(|n| json!({"name": name(n), "ip": format!("10.64.{}.{}", n / 250, n % 250)}))
+        .collect();
+    let names: Vec<String> = (0..not_in_use).map(name).collect();
+    serde_json::from_value(json!({
+        "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
+        "metadata": {"name": "n1", "uid": "u1", "resourceVersion": "5"},
+        "spec": {"requestedIPCount": requested, "ipsNotInUse": names},
+        "status": {"scaler": scaler, "networkContainers": [{
+            "id": "c1", "primaryIP": "10.65.0.1", "subnetName": "pods", "subnetAddressSpace": "10.64.0.0/15", "ipAssignments": listed,
+        }]},
+    }))
+    .unwrap()
+}
+
+fn pods(phases: &[&str]) -> Vec<Pod> {
+    let pod = |(n, phase): (usize, &&str)| {
+        let pod = json!({"metadata": {"name": format!("p{n}"), "namespace": "default"}, "status": {"phase": phase}});
+        serde_json::from_value(pod).unwrap()
+    };
+    phases.iter().enumerate().map(pod).collect()
+}
+
+fn vectors(name: &str) -> Vec<Value> {
+    let all: Value = serde_json::from_str(include_str!("../../../addr/tests/vectors/pool-scaling.json")).unwrap();
+    let vectors = all[name].as_array().unwrap().clone();
+    assert!(!vectors.is_empty());
+    vectors
+}
+
+fn usual() -> Value {
+    json!({"batchSize": 16, "requestThresholdPercent": 50, "releaseThresholdPercent": 150, "maxIPCount": 250})
+}
+
+#[test]
+fn every_reconcile_vector_is_what_an_agent_writes() {
+    for vector in vectors("reconcile") {
+        let number = |key: &str| vector[key].as_u64().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let agent = agent(folder.path());
+        let pending = number("pendingRelease");
+        // What is pending is delivered beside what is asked for.
+        agent.see_config(&config(
+            number("requested") + pending,
+            number("requested"),
+            pending,
+            usual(),
+        ));
+        agent.set_pods(&pods(&vec!["Running"; usize::try_from(number("demand")).unwrap()]));
+        let wish = agent.next_wish();
+        let (requested, names) = wish.map_or((number("requested"), pending), |wish| {
+            (u64::try_from(wish.requested).unwrap(), wish.not_in_use.len() as u64)
+        });
+        assert_eq!(
+            (requested, names),
+            (number("wantRequested"), number("wantNotInUse")),
+            "{vector}"
+        );
+    }
+}
+
+#[test]
+fn every_target_vector_is_what_an_agent_asks_for() {
+    for vector in vectors("target") {
+        let number = |key: &str| vector[key].as_i64().unwrap();
+        let buffer = vector["buffer"].as_f64().unwrap();
+        #[allow(clippy::cast_possible_truncation, reason = "0 to 100")]
+        let percent = (buffer * 100.0).round() as i64;
+        let scaler =
+            json!({"batchSize": number("batch"), "requestThresholdPercent": percent, "maxIPCount": number("max")});
+        let folder = tempfile::tempdir().unwrap();
+        let agent = agent(folder.path());
+        let exhausted = vector["exhausted"].as_bool().unwrap_or(false);
+        let state = json!({"metadata": {"name": "pods"}, "status": {"exhausted": exhausted, "timestamp": ""}});
+        agent.set_states(&[serde_json::from_value(state).unwrap()]);
+        agent.see_config(&config(0, 0, 0, scaler));
+        agent.set_pods(&pods(&vec!["Pending"; usize::try_from(number("demand")).unwrap()]));
+        assert_eq!(agent.next_wish().unwrap().requested, number("want"), "{vector}");
+    }
+}
+
+#[test]
+fn every_demand_vector_is_what_an_agent_counts() {
+    for vector in vectors("demand") {
+        let phases: Vec<&str> = vector["phases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|phase| phase.as_str().unwrap())
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        let agent = agent(folder.path());
+        agent.see_config(&config(0, 0, 0, usual()));
+        assert_eq!(
+            agent.next_wish(),
+            None,
+            "nothing is asked for before the pods are known"
+        );
+        agent.set_pods(&pods(&phases));
+        agent.next_wish().unwrap();
+        assert_eq!(agent.status().demand, vector["want"].as_u64().unwrap(), "{vector}");
+    }
+}
