@@ -1,0 +1,118 @@
+//! The agent's side of a call: one question on its socket, and one answer.
+
+mod http;
+
+use std::time::Duration;
+
+use berth_api::agent::{
+    CHECK, Check, Done, GC, Gc, Granted, REQUEST, Reason, Refusal, Release, Request, STATUS, Status,
+};
+use berth_api::cni::{Code, Failure, Settings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use http::{Answer, NoAnswer};
+
+/// How to reach the agent of this node.
+#[derive(Debug)]
+pub struct Agent<'a> {
+    settings: &'a Settings,
+}
+
+/// Why a call was not served.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// Nobody knows whether the agent did it: it may be away, and was not heard in any case.
+    #[error("the agent at {socket} does not answer: {cause}")]
+    NoAnswer { socket: String, cause: NoAnswer },
+    #[error("the agent refuses: {0}")]
+    Refused(Refusal),
+    #[error("the agent at {socket} answers with status {status}, and says nothing that can be understood")]
+    Status { socket: String, status: u16 },
+}
+
+impl Trouble {
+    /// What the runtime is told. Where the same call may be served later, it is told that too.
+    pub fn failure(&self) -> Failure {
+        let code = match self {
+            Self::NoAnswer { .. } => Code::TryAgainLater,
+            Self::Status { .. } => Code::Refused,
+            Self::Refused(refusal) => match refusal.reason {
+                Reason::PoolEmpty | Reason::Busy => Code::TryAgainLater,
+                Reason::Invalid | Reason::Forbidden | Reason::NotFound => Code::Refused,
+                Reason::Detached => Code::Detached,
+                Reason::Taken => Code::Taken,
+                Reason::Mismatch => Code::Mismatch,
+                Reason::Storage => Code::Storage,
+            },
+        };
+        Failure::new(code, self.to_string())
+    }
+}
+
+impl<'a> Agent<'a> {
+    pub fn new(settings: &'a Settings) -> Self {
+        Self { settings }
+    }
+
+    pub fn request(&self, request: &Request) -> Result<Granted, Trouble> {
+        // The agent holds the call that long by itself.
+        let limit = self.settings.timeout.saturating_add(self.settings.wait);
+        self.call(REQUEST, request, limit)
+    }
+
+    pub fn release(&self, release: &Release) -> Result<Done, Trouble> {
+        self.call(berth_api::agent::RELEASE, release, self.settings.timeout)
+    }
+
+    pub fn check(&self, check: &Check) -> Result<Done, Trouble> {
+        self.call(CHECK, check, self.settings.timeout)
+    }
+
+    pub fn gc(&self, gc: &Gc) -> Result<Done, Trouble> {
+        self.call(GC, gc, self.settings.timeout)
+    }
+
+    /// Whether an ADD can be served now, and why not.
+    pub fn status(&self) -> Result<Status, Trouble> {
+        let answer = self.exchange("GET", STATUS, &[], self.settings.timeout)?;
+        // Also where its status is 503: that is for probes that do not read it.
+        match serde_json::from_slice(&answer.body) {
+            Ok(status) if matches!(answer.status, 200 | 503) => Ok(status),
+            _ => self.understand(&answer),
+        }
+    }
+
+    fn call<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize, limit: Duration) -> Result<A, Trouble> {
+        // Of plain types: it can't fail, and what it would send is refused as what it is.
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        self.understand(&self.exchange("POST", path, &body, limit)?)
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: &[u8], limit: Duration) -> Result<Answer, Trouble> {
+        let socket = &self.settings.socket;
+        let no_answer = |cause| Trouble::NoAnswer {
+            socket: socket.clone(),
+            cause,
+        };
+        http::exchange(socket, method, path, body, limit).map_err(no_answer)
+    }
+
+    fn understand<A: DeserializeOwned>(&self, answer: &Answer) -> Result<A, Trouble> {
+        let socket = self.settings.socket.clone();
+        if answer.status == 200 {
+            let unreadable = |error| Trouble::NoAnswer {
+                socket,
+                cause: NoAnswer::Unreadable(error),
+            };
+            return serde_json::from_slice(&answer.body).map_err(unreadable);
+        }
+        match serde_json::from_slice(&answer.body) {
+            Ok(refusal) => Err(Trouble::Refused(refusal)),
+            Err(_) => Err(Trouble::Status {
+                socket,
+                status: answer.status,
+            }),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A process of a plugin: from environment and stdin to stdout and exit status.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use berth_api::cni::{Call, Code, Conf, Document, Failure, MOST_CONF_BYTES, Place, Version};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::{ipam, veth};
+
+/// One of the plugins, by the name that its program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plugin {
+    /// `berth-ipam`: addresses for another plugin's interfaces.
+    Ipam,
+    /// `berth-cni`: interfaces with addresses.
+    Cni,
+}
+
+impl Plugin {
+    /// The plugin that is called by this path, for a program that answers to several names.
+    pub fn named(program: &OsStr) -> Option<Self> {
+        match Path::new(program).file_name()?.to_str()? {
+            "berth-ipam" => Some(Self::Ipam),
+            "berth-cni" => Some(Self::Cni),
+            _ => None,
+        }
+    }
+
+    /// All that the process does. To be called first, and on the only thread: the time of the call is taken here, and the network namespace is
+    /// a thread's own.
+    pub fn main(self) -> ExitCode {
+        let started = boot_time();
+        if self == Self::Cni
+            && let Some(code) = veth::removal_for_another_process()
+        {
+            return code;
+        }
+        let (document, code) = match self.answer(started) {
+            Ok(None) => return ExitCode::SUCCESS,
+            Ok(Some(document)) => (document, ExitCode::SUCCESS),
+            Err((version, failure)) => (failure.document(version), ExitCode::FAILURE),
+        };
+        // There is nothing to be done about one that fails but to say so by the exit.
+        let mut stdout = std::io::stdout().lock();
+        match stdout
+            .write_all(document.to_string().as_bytes())
+            .and_then(|()| stdout.flush())
+        {
+            Ok(()) => code,
+            Err(_) => ExitCode::FAILURE,
+        }
+    }
+
+    fn answer(self, started: u64) -> Result<Option<Value>, (Version, Failure)> {
+        // Before stdin is read, so that somebody who starts it by hand is told what is missing.
+        let call = Call::read(|name| std::env::var_os(name)).map_err(|failure| (Version::LATEST, failure))?;
+        let stdin = read_stdin().map_err(|failure| (Version::LATEST, failure))?;
+        let document = Document::read(&stdin);
+        if call == Call::Version {
+            return Ok(Some(versions(document.ok().as_ref())));
+        }
+        let document = document.map_err(|failure| (Version::LATEST, failure))?;
+        let version = document.version().map_err(|failure| (Version::LATEST, failure))?;
+        let answered = allowed(&call, version).and_then(|()| self.obey(&call, &document, started));
+        answered.map_err(|failure| (version, failure))
+    }
+
+    fn obey(self, call: &Call, document: &Document, started: u64) -> Result<Option<Value>, Failure> {
+        match self {
+            Self::Ipam => ipam::obey(call, &Conf::read(document, Place::Ipam)?, started),
+            Self::Cni => veth::obey(call, &Conf::read(document, Place::Top)?, started),
+        }
+    }
+}
+
+/// A conf in an older version has no word for what is asked.
+fn allowed(call: &Call, version: Version) -> Result<(), Failure> {
+    let (command, since) = match call {
+        Call::Check { .. } => ("CHECK", Version::V0_4_0),
+        Call::Gc => ("GC", Version::V1_1_0),
+        Call::Status => ("STATUS", Version::V1_1_0),
+        Call::Add { .. } | Call::Del { .. } | Call::Version => return Ok(()),
+    };
+    if version < since {
+        let msg = format!("cniVersion {version} has no {command}: it came with {since}");
+        return Err(Failure::new(Code::IncompatibleVersion, msg));
+    }
+    Ok(())
+}
+
+/// Answered whatever the conf is like: a runtime asks to find out what it may write into one.
+fn versions(document: Option<&Document>) -> Value {
+    let asked = document.and_then(|document| document.version().ok());
+    let supported = Version::ALL.map(Version::as_str);
+    json!({"cniVersion": asked.unwrap_or(Version::LATEST).as_str(), "supportedVersions": supported})
+}
+
+fn read_stdin() -> Result<Vec<u8>, Failure> {
+    let mut stdin = Vec::with_capacity(4096);
+    let most = u64::try_from(MOST_CONF_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    // One byte more than is allowed tells that there is more.
+    let read = std::io::stdin().lock().take(most).read_to_end(&mut stdin);
+    let failed = |error| Failure::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"));
+    read.map(|_| stdin).map_err(failed)
+}
+
+/// Nanoseconds since the machine was booted: one clock for all processes on it, that nobody sets.
+fn boot_time() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_is_known_by_the_last_part_of_its_path() {
+        let named = |path: &str| Plugin::named(OsStr::new(path));
+        assert_eq!(named("/opt/cni/bin/berth-ipam"), Some(Plugin::Ipam));
+        assert_eq!(named("berth-cni"), Some(Plugin::Cni));
+        for other in ["berth", "/usr/bin/berth", "/berth-cni/x", "berth-cni-old", ""] {
+            assert_eq!(named(other), None, "{other}");
+        }
+    }
+}

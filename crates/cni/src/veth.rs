@@ -1,0 +1,70 @@
+//! `berth-cni`: a pair of interfaces, one end in the pod and one on the host, and routes through it.
+//!
+//! The pod's end has the pod's address alone (/32, /128) and sends everything to a gateway that is nobody: 169.254.1.1 and fe80::1, whose
+//! permanent entry in the pod's neighbour table is the host's end. So no address of the subnet is spent on a gateway and none is shared by all
+//! host ends, nothing is broadcast, nobody asks or answers for an address, and no switch of the kernel (proxy_arp) has to be thrown for each
+//! pod. On the host, a route to the pod's address and a permanent neighbour lead into the pair; the routing table says which pod is where.
+//!
+//! Names and hardware addresses are made from the attachment: a DEL finds the interface without a network namespace, which may be gone,
+//! and without a result.
+
+mod add;
+mod check;
+mod del;
+mod gc;
+mod identity;
+mod namespace;
+mod removal;
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use berth_api::cni::{Call, Code, Conf, Failure};
+use rustix::io::Errno;
+use serde_json::Value;
+
+use crate::ipam;
+
+pub use removal::for_another_process as removal_for_another_process;
+
+pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Failure> {
+    match call {
+        Call::Add { attachment, netns, pod } => {
+            let outcome = add::add(conf, attachment, netns, pod, started)?;
+            Ok(Some(outcome.document(conf.version)))
+        }
+        Call::Check { attachment, netns, .. } => check::check(conf, attachment, netns).map(|()| None),
+        Call::Del { attachment, netns, .. } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
+        Call::Gc => gc::gc(conf, started).map(|()| None),
+        Call::Status => ipam::status(conf).map(|()| None),
+        Call::Version => Ok(None),
+    }
+}
+
+/// Where a pod sends what is not for itself.
+fn gateway(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::new(169, 254, 1, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(),
+    }
+}
+
+/// Everywhere, in the family of an address.
+fn everywhere(address: IpAddr) -> (IpAddr, u8) {
+    match address {
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), 0),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), 0),
+    }
+}
+
+fn kernel(doing: impl Display, error: Errno) -> Failure {
+    let error = std::io::Error::from(error);
+    Failure::new(Code::Kernel, format!("{doing}: the kernel refuses: {error}"))
+}
+
+/// All of them as one, with the first one's code; `None` when there is none.
+fn together(failures: Vec<Failure>) -> Option<Failure> {
+    let code = failures.first()?.code;
+    let texts: Vec<String> = failures.into_iter().map(|failure| failure.msg).collect();
+    Some(Failure::new(code, texts.join("; ")))
+}

@@ -1,0 +1,112 @@
+//! CHECK: whether the kernel and the agent still have what the ADD's result says.
+
+use berth_api::cni::{Address, Attachment, Code, Conf, Failure, Interface, Outcome};
+use rustix::io::Errno;
+
+use super::identity::{host_name, mac_text};
+use super::namespace::Namespace;
+use super::{gateway, kernel, together};
+use crate::ipam;
+use crate::netlink::{Link, Socket};
+
+pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Failure> {
+    let previous = ipam::previous(conf)?;
+    let namespace = Namespace::open(netns)?;
+    let addresses = addresses_of(&previous, attachment, netns);
+    if addresses.is_empty() {
+        let msg = format!("prevResult gives no address to {} in {netns}", attachment.interface);
+        return Err(Failure::new(Code::InvalidConf, msg));
+    }
+    let pod = namespace.socket()?;
+    let host = Socket::open().map_err(|error| kernel("opening a socket", error))?;
+    let looked = Look {
+        previous: &previous,
+        wrong: Vec::new(),
+    };
+    let wrong = looked.all(&host, &pod, attachment, netns, &addresses);
+    let mut failures = wrong.map_err(|error| kernel("looking at the interface", error))?;
+    failures.extend(ipam::check(conf, attachment, &addresses).err());
+    together(failures).map_or(Ok(()), Err)
+}
+
+/// Those of this attachment: another plugin of the chain may have others.
+fn addresses_of(previous: &Outcome, attachment: &Attachment, netns: &str) -> Vec<Address> {
+    let is_ours = |address: &&Address| {
+        let interface = address.interface.and_then(|at| previous.interfaces.get(at));
+        interface.is_some_and(|interface| interface.name == attachment.interface && interface.sandbox == netns)
+    };
+    previous.addresses.iter().filter(is_ours).cloned().collect()
+}
+
+struct Look<'a> {
+    previous: &'a Outcome,
+    wrong: Vec<Failure>,
+}
+
+impl Look<'_> {
+    fn all(
+        mut self,
+        host: &Socket,
+        pod: &Socket,
+        attachment: &Attachment,
+        netns: &str,
+        addresses: &[Address],
+    ) -> Result<Vec<Failure>, Errno> {
+        let host_end = self.end(host, &host_name(attachment), "")?;
+        let pod_end = self.end(pod, &attachment.interface, netns)?;
+        if let Some(link) = pod_end {
+            let (has, gateways) = (pod.addresses(link.index)?, pod.default_gateways(link.index)?);
+            for address in addresses {
+                if !has.contains(&(address.address, address.length)) {
+                    self.miss(format!("{} has not {}/{}", link.name, address.address, address.length));
+                }
+                let gateway = gateway(address.address);
+                if !gateways.contains(&gateway) {
+                    self.miss(format!("{} has no default route by {gateway}", link.name));
+                }
+            }
+        }
+        if let Some(link) = host_end {
+            for Address { address, length, .. } in addresses {
+                let found = host.route_to(*address)?;
+                if !found.is_some_and(|route| route.link == link.index && route.length == *length) {
+                    self.miss(format!("the host has no route to {address} by {}", link.name));
+                }
+            }
+        }
+        Ok(self.wrong)
+    }
+
+    /// An interface, compared with what the result says of it.
+    fn end(&mut self, socket: &Socket, name: &str, sandbox: &str) -> Result<Option<Link>, Errno> {
+        let place = if sandbox.is_empty() { "the host" } else { sandbox };
+        let Some(link) = socket.link(name)? else {
+            self.miss(format!("there is no interface {name} in {place}"));
+            return Ok(None);
+        };
+        if !link.up {
+            self.miss(format!("{name} in {place} is down"));
+        }
+        let is_it = |interface: &&Interface| interface.name == name && interface.sandbox == sandbox;
+        match self.previous.interfaces.iter().find(is_it) {
+            None => self.miss(format!("prevResult has no interface {name} in {place}")),
+            Some(said) => {
+                let mac = mac_text(&link.mac);
+                if !said.mac.is_empty() && said.mac != mac {
+                    self.miss(format!(
+                        "{name} in {place} has the hardware address {mac}, not {}",
+                        said.mac
+                    ));
+                }
+                if let Some(mtu) = said.mtu.filter(|mtu| *mtu != link.mtu) {
+                    self.miss(format!("{name} in {place} has the MTU {}, not {mtu}", link.mtu));
+                }
+            }
+        }
+        Ok(Some(link))
+    }
+
+    fn miss(&mut self, what: String) {
+        self.wrong.push(Failure::new(Code::Mismatch, what));
+    }
+}

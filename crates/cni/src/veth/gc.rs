@@ -1,0 +1,45 @@
+//! GC: what no valid attachment has goes, here and at the agent.
+
+use std::collections::BTreeSet;
+
+use berth_api::cni::{Conf, Failure};
+use rustix::io::Errno;
+
+use super::identity::Mark;
+use super::{kernel, together};
+use crate::ipam;
+use crate::netlink::Socket;
+
+pub fn gc(conf: &Conf, started: u64) -> Result<(), Failure> {
+    let valid = ipam::valid(conf)?;
+    let mut failures = remove_interfaces(conf, &valid.iter().collect(), started);
+    // An address whose interface could not be removed is still in use, as far as anybody knows.
+    if failures.is_empty() {
+        failures.extend(ipam::gc(conf, valid, started).err());
+    }
+    together(failures).map_or(Ok(()), Err)
+}
+
+/// Goes on past errors.
+fn remove_interfaces(conf: &Conf, valid: &BTreeSet<&berth_api::cni::Attachment>, started: u64) -> Vec<Failure> {
+    let found = Socket::open().and_then(|host| host.links().map(|links| (host, links)));
+    let (host, links) = match found {
+        Ok(found) => found,
+        Err(error) => return vec![kernel("listing interfaces", error)],
+    };
+    let mut failures = Vec::new();
+    for link in links {
+        let Some(mark) = Mark::read(&link.alias).filter(|mark| mark.is_of(&conf.name)) else {
+            continue;
+        };
+        // The runtime's list can't have what came after it was made.
+        if mark.started >= started || valid.contains(&mark.attachment) {
+            continue;
+        }
+        match host.ask(|batch| batch.delete_link(link.index)) {
+            Ok(_) | Err(Errno::NODEV) => {}
+            Err(error) => failures.push(kernel(format!("removing {}", link.name), error)),
+        }
+    }
+    failures
+}

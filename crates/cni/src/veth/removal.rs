@@ -1,0 +1,90 @@
+//! Removing an interface without waiting for the kernel to forget it.
+//!
+//! A link is gone for everybody as soon as the kernel has taken it off its lists, within a millisecond. The process that asked for it is held
+//! for some fifteen more, until nobody can still be looking at its memory. A pod's deletion need not wait for that: another process asks, and
+//! this one goes on when the kernel tells everybody that the link is gone.
+
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::netlink::{Link, Socket};
+
+/// What the other process is called with.
+const FLAG: &str = "--remove-link";
+/// Its name, to which a program that has several answers.
+const PROGRAM: &str = "berth-cni";
+
+/// When it returns well, neither end of the pair is on any list.
+pub fn remove(socket: &Socket, link: &Link) -> Result<(), Errno> {
+    let events = Socket::of_link_events()?;
+    match start(link.index) {
+        Ok(mut child) => wait(socket, &events, link, &mut child),
+        // Then this one waits.
+        Err(_) => delete(socket, link.index),
+    }
+}
+
+fn start(index: u32) -> std::io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(PROGRAM).arg(FLAG).arg(index.to_string());
+    // A runtime reads until everybody has closed what it gave us.
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .env_clear();
+    command.spawn()
+}
+
+fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child) -> Result<(), Errno> {
+    let Some(ended) = child.stdout.take() else {
+        return delete(socket, link.index);
+    };
+    loop {
+        let mut files = [
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut files, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        let [event, end] = files.map(|file| !file.revents().is_empty());
+        if event {
+            match events.next() {
+                Ok(messages) if messages.iter().any(|message| Link::is_end_of(message, link.index)) => return Ok(()),
+                Ok(_) => {}
+                // There were more than it could keep: the one we wait for may have been among them.
+                Err(Errno::NOBUFS) if socket.link(&link.name)?.is_none() => return Ok(()),
+                Err(Errno::NOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        } else if end {
+            // The other process is through, and what it could not do is tried here, for the kernel's own word on it.
+            let _ = child.wait();
+            return delete(socket, link.index);
+        }
+    }
+}
+
+fn delete(socket: &Socket, index: u32) -> Result<(), Errno> {
+    match socket.ask(|batch| batch.delete_link(index)) {
+        Ok(_) | Err(Errno::NODEV) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the other process does, if this is it.
+pub fn for_another_process() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != FLAG {
+        return None;
+    }
+    let index = arguments.next().and_then(|index| index.to_str()?.parse().ok());
+    let removed = index.and_then(|index| delete(&Socket::open().ok()?, index).ok());
+    Some(removed.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+}

@@ -1,0 +1,44 @@
+//! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a text.
+
+use berth_api::cni::{Conf, Document, Outcome, Place, Version};
+
+pub fn run(data: &[u8]) {
+    let document = match Document::read(data) {
+        Ok(document) => document,
+        Err(failure) => {
+            assert_eq!(failure.code.number(), 6);
+            return;
+        }
+    };
+    for place in [Place::Ipam, Place::Top] {
+        match Conf::read(&document, place) {
+            Err(failure) => {
+                assert!(matches!(failure.code.number(), 1 | 2 | 7), "{failure:?}");
+                assert!(!failure.msg.is_empty());
+            }
+            Ok(conf) => believe(&conf),
+        }
+    }
+}
+
+/// What is read has been checked: a plugin uses it as it is.
+fn believe(conf: &Conf) {
+    let settings = &conf.settings;
+    for path in [&settings.socket, &settings.queue_dir] {
+        assert!(path.starts_with('/') && !path.contains('\0'), "{path:?}");
+    }
+    assert!(settings.socket.len() < 108 && !settings.timeout.is_zero());
+    assert!(!conf.name.is_empty() && !conf.name.contains('/') && !conf.name.starts_with('.'));
+    for attachment in conf.valid.iter().flatten() {
+        attachment.validate().unwrap();
+    }
+    // A result of others is written again in every version, and is then one that stays the same.
+    if let Some(previous) = &conf.previous {
+        let outcome = Outcome::read(previous);
+        let written = outcome.document(Version::LATEST);
+        assert_eq!(Outcome::read(&written).document(Version::LATEST), written);
+        for version in Version::ALL {
+            outcome.document(version);
+        }
+    }
+}

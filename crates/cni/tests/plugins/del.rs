@@ -1,0 +1,173 @@
+//! DEL of `berth-ipam`: with nobody there to answer it succeeds, and what it would have said is in the queue.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::call::{Call, IPAM, ipam_conf};
+use crate::server::{Manner, Server};
+
+fn del() -> Call {
+    Call::new(IPAM, "DEL").unset("CNI_NETNS")
+}
+
+fn impatient(folder: &Path) -> Value {
+    let mut conf = ipam_conf(folder);
+    conf["ipam"]["timeout"] = json!("300ms");
+    conf
+}
+
+/// All names in the queue, hidden ones too.
+fn queued(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder.join("queue")) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn an_agent_that_acknowledges_is_all_there_is_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[Manner::answers(200, &json!({"released": 1}))]);
+    del().run(&ipam_conf(folder.path())).silent();
+    let asked = server.asked();
+    assert_eq!((asked.len(), asked[0].line.as_str()), (1, "POST /v1/release HTTP/1.1"));
+    assert_eq!(
+        asked[0].body["attachment"],
+        json!({"container": "c1", "interface": "eth0"})
+    );
+    assert!(asked[0].body["started"].as_u64().unwrap() > 0);
+    assert!(!folder.path().join("queue").exists());
+}
+
+#[test]
+fn an_agent_that_does_not_answer_finds_it_in_the_queue() {
+    let says = |text: &str| Some(Manner::Says(text.as_bytes().to_vec()));
+    let manners = [
+        None,
+        Some(Manner::Silent),
+        Some(Manner::Resets),
+        Some(Manner::Closes),
+        says("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"released\""),
+        says("HTTP/1.1 200 OK\r\ncontent-le"),
+        says("HTTP/1.1 200 OK\r\n\r\n{\"rel"),
+        says("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull"),
+        says("220 mail.example ESMTP\r\n"),
+        says("\0\0\0\0"),
+        Some(Manner::Babbles(b"x: y\r\n".to_vec())),
+        Some(Manner::Babbles(b"HTTP/1.1 200 OK\r\n".to_vec())),
+    ];
+    for manner in manners {
+        let folder = tempfile::tempdir().unwrap();
+        let server = manner.clone().map(|manner| Server::start(folder.path(), &[manner]));
+        del().run(&impatient(folder.path())).silent();
+        drop(server);
+        assert_eq!(queued(folder.path()), ["c1:eth0"], "{manner:?}");
+        let entry = folder.path().join("queue/c1:eth0");
+        let content: Value = serde_json::from_slice(&std::fs::read(&entry).unwrap()).unwrap();
+        assert_eq!(content["attachment"], json!({"container": "c1", "interface": "eth0"}));
+        assert!(content["started"].as_u64().unwrap() > 0);
+        assert_eq!((mode(&entry), mode(&folder.path().join("queue"))), (0o600, 0o700));
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_listens_at_is_an_agent_that_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    // Closed, its file stays.
+    drop(UnixListener::bind(folder.path().join("agent.sock")).unwrap());
+    del().run(&ipam_conf(folder.path())).silent();
+    assert_eq!(queued(folder.path()), ["c1:eth0"]);
+}
+
+#[test]
+fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_than_one_that_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    // Nobody accepts: connections are made until no more fit, then connecting itself waits.
+    let mut connections = Vec::new();
+    loop {
+        let socket = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::NONBLOCK,
+            None,
+        )
+        .unwrap();
+        let address = rustix::net::SocketAddrUnix::new(&path).unwrap();
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => connections.push(socket),
+            Err(_) => break,
+        }
+    }
+    del().run(&impatient(folder.path())).silent();
+    assert_eq!(queued(folder.path()), ["c1:eth0"]);
+}
+
+#[test]
+fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
+    for (status, reason, expected) in [(507, "Storage", 104), (503, "Busy", 11), (403, "Forbidden", 100)] {
+        let folder = tempfile::tempdir().unwrap();
+        let body = json!({"reason": reason, "message": "this is why"});
+        let _server = Server::start(folder.path(), &[Manner::answers(status, &body)]);
+        let (code, text) = del().run(&ipam_conf(folder.path())).failure();
+        assert!(code == expected && text.contains("this is why"), "{text}");
+        assert!(queued(folder.path()).is_empty());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), &[Manner::Answers(500, "oops".to_owned())]);
+    assert_eq!(del().run(&ipam_conf(folder.path())).code(), 100);
+    assert!(queued(folder.path()).is_empty());
+}
+
+#[test]
+fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut conf = ipam_conf(folder.path());
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let full = "/dev/full";
+    for place in ["missing/queue", "file", "file/queue", full] {
+        conf["ipam"]["queueDir"] = json!(folder.path().join(place));
+        let (code, text) = del().run(&conf).failure();
+        assert_eq!(code, 11, "{text}");
+        assert!(text.contains("agent.sock") && text.contains(place), "{text}");
+    }
+}
+
+#[test]
+fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_place_of_an_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let conf = ipam_conf(folder.path());
+    let started = |name: &str| {
+        let content = std::fs::read(folder.path().join("queue").join(name)).unwrap();
+        let content: Value = serde_json::from_slice(&content).unwrap();
+        content["started"].as_u64().unwrap()
+    };
+    del().run(&conf).silent();
+    let first = started("c1:eth0");
+    del().run(&conf).silent();
+    del().set("CNI_IFNAME", "net1").run(&conf).silent();
+    del().set("CNI_CONTAINERID", "c2").run(&conf).silent();
+    assert!(started("c1:eth0") > first);
+    assert_eq!(queued(folder.path()), ["c1:eth0", "c1:net1", "c2:eth0"]);
+}
+
+#[test]
+fn the_longest_names_fit_into_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let (container, interface) = ("c".repeat(200), "i".repeat(15));
+    let call = del().set("CNI_CONTAINERID", &container).set("CNI_IFNAME", &interface);
+    call.run(&ipam_conf(folder.path())).silent();
+    assert_eq!(queued(folder.path()), [format!("{container}:{interface}")]);
+}
