@@ -1,7 +1,8 @@
 //! What makes objects of the API into a cluster for `berth up`: virtual nodes, a scheduler, Deployments and ReplicaSets, and a kubelet for
 //! every virtual node.
 //!
-//! All of it speaks to the API through a `kube::Client` and nothing else. Nothing is ever executed: a pod is Running once it has what it needs.
+//! All of it speaks to the API through a `kube::Client` and nothing else. Nothing is ever executed: a pod is Running once it has what it needs. The
+//! network that gives it its addresses is handed in.
 //! Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
 
 mod clock;
@@ -11,6 +12,7 @@ mod nodes;
 mod scheduler;
 mod workloads;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::events::{EventMetrics, Recorder};
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::api::Clock;
 pub use feed::{Change, Feed, Key};
+pub use kubelet::{PodNetwork, Refused, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};
 
 /// How many writes a loop has under way at a time.
@@ -46,6 +49,8 @@ pub struct Options {
     pub metrics: Metrics,
     /// With the same seed and clock a run takes the same steps.
     pub seed: Option<u64>,
+    /// Who gives pods their addresses; without one, whoever writes them into `status.podIPs`.
+    pub network: Option<Arc<dyn PodNetwork>>,
 }
 
 /// The running loops. Dropping it ends them at once.
@@ -62,6 +67,7 @@ impl Cluster {
             clock,
             metrics,
             seed,
+            network,
         } = options;
         let mut random = match seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -109,7 +115,9 @@ impl Cluster {
             client: client.clone(),
             clock,
             fleet,
-            queue: Queue::new("kubelet", DEFAULT_BACKOFF, &queue_metrics),
+            network,
+            events: recorder("kubelet"),
+            queue: Queue::new("kubelet", kubelet::BACKOFF, &queue_metrics),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
         };

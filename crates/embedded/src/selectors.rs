@@ -18,6 +18,7 @@ pub struct Matcher {
     terms: Vec<Term>,
     wanted: pick::Wanted,
     single_name: Option<String>,
+    single_node: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +51,9 @@ impl Matcher {
             if term.field == "metadata.name" && term.equal {
                 matcher.single_name = Some(term.value.clone());
             }
+            if term.field == "spec.nodeName" && term.equal && !term.value.is_empty() {
+                matcher.single_node = Some(term.value.clone());
+            }
             matcher.terms.push(Term::Field {
                 slots: source.paths.iter().map(|path| matcher.wanted.add(path)).collect(),
                 missing: source.missing,
@@ -68,6 +72,11 @@ impl Matcher {
     /// The one name that can match, where `metadata.name=` pins it.
     pub fn single_name(&self) -> Option<&str> {
         self.single_name.as_deref()
+    }
+
+    /// The one node whose pods can match, where `spec.nodeName=` pins it.
+    pub fn single_node(&self) -> Option<&str> {
+        self.single_node.as_deref()
     }
 
     /// Whether the object in this JSON text is asked for. Text that is no JSON object has no labels and no fields.
@@ -92,6 +101,13 @@ impl Matcher {
             }
         })
     }
+}
+
+/// The node that the pod in this JSON text is bound to.
+pub fn node_of(json: &[u8]) -> Option<Box<str>> {
+    let mut wanted = pick::Wanted::default();
+    let slot = wanted.add(&["spec", "nodeName"]);
+    wanted.find(json).get(slot).map(Into::into)
 }
 
 #[cfg(test)]

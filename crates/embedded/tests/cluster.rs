@@ -32,6 +32,7 @@ async fn cluster_on(server: Server, nodes: u32) -> Running {
         clock: Clock::System,
         metrics: Metrics::new("test"),
         seed: None,
+        network: None,
     };
     let cluster = Cluster::start(client.clone(), options, token.clone()).await.unwrap();
     Running {

@@ -23,9 +23,10 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Everything from info on; but from this crate, what somebody should do something about.
-    pub fn with_warnings_of(krate: &str) -> Self {
-        Self(format!("{},{krate}=warn", Self::default()))
+    /// Everything from info on; but from these crates, what somebody should do something about.
+    pub fn with_warnings_of(crates: &[&str]) -> Self {
+        let quiet = crates.iter().map(|krate| format!(",{krate}=warn"));
+        Self(quiet.fold(Self::default().0, |filter, one| filter + &one))
     }
 }
 

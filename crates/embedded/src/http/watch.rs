@@ -21,7 +21,7 @@ use super::answer::{self, Form};
 use super::{Call, Front, list};
 use crate::api::Api;
 use crate::kinds::{Conversion, Kind};
-use crate::selectors::Matcher;
+use crate::selectors::{Matcher, node_of};
 use crate::status::{FieldError, Path, Result, Status};
 use crate::store::{Event, EventKind, Range, Record, TooOld};
 use crate::table::Table;
@@ -232,12 +232,20 @@ impl Watcher {
         let mut piece = BytesMut::new();
         for event in events {
             if step::is_inside(event, self.namespace.as_deref())
+                && self.may_see(event)
                 && let Some((kind, record)) = self.seen(event)
             {
                 piece.extend_from_slice(&self.encode(kind, &record));
             }
         }
         piece.freeze()
+    }
+
+    /// Without reading the object: of a thousand nodes that watch their own pods and their own objects, each event is for one.
+    fn may_see(&self, event: &Event) -> bool {
+        let pinned = |name: &str| name == &*event.key.name;
+        let on = |node: &str| event.nodes(node_of).iter().flatten().any(|bound| **bound == *node);
+        self.matcher.single_name().is_none_or(pinned) && self.matcher.single_node().is_none_or(on)
     }
 
     /// The event as a selector sees it: an object can come into sight, or leave it, without being created or deleted.

@@ -33,6 +33,7 @@ pub struct Event {
     pub body: Bytes,
     pub previous: Option<Record>,
     line: OnceLock<Bytes>,
+    nodes: OnceLock<[Option<Box<str>>; 2]>,
 }
 
 impl Event {
@@ -44,7 +45,16 @@ impl Event {
             body,
             previous,
             line: OnceLock::new(),
+            nodes: OnceLock::new(),
         }
+    }
+
+    /// The nodes that a pod was and is bound to: read once, for all the nodes that watch their pods.
+    pub fn nodes(&self, read: impl Fn(&[u8]) -> Option<Box<str>>) -> &[Option<Box<str>>; 2] {
+        self.nodes.get_or_init(|| {
+            let before = self.previous.as_ref().and_then(|record| read(&record.body));
+            [before, read(&self.body)]
+        })
     }
 
     /// The line of a watch that needs no conversion: made once, sent to every watcher.

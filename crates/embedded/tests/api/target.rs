@@ -139,6 +139,7 @@ async fn start_embedded() -> String {
         clock: cluster::Clock::System,
         metrics: Metrics::new("test"),
         seed: None,
+        network: None,
     };
     let cluster = Cluster::start(server.client(), options, CancellationToken::new())
         .await

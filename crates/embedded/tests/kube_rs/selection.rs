@@ -1,12 +1,13 @@
 //! Selectors and namespaces: what a list or a watch shows of all that is there.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::{Binding, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::space::{Space, in_space, names, version};
+use crate::space::{Space, in_space, names, object, version};
 use crate::wait::next;
 use crate::watch::watch;
 
@@ -53,6 +54,38 @@ fn an_object_that_leaves_the_fields_of_a_watch_is_deleted_for_it() {
         };
         assert_eq!(left.name_any(), "a");
         assert_eq!(version(&left), version(&running));
+    });
+}
+
+#[test]
+fn a_watch_of_one_nodes_pods_sees_those_that_are_bound_to_it_and_no_others() {
+    in_space(async |space| {
+        let pods = space.api::<Pod>();
+        let first = space.pod("there").await;
+        let params = WatchParams::default().fields("spec.nodeName=berth-test-here");
+        let mut stream = watch(&pods, &params, &first.resource_version().unwrap()).await;
+        space.pod("here").await;
+        for name in ["there", "here"] {
+            let target = json!({"kind": "Node", "name": format!("berth-test-{name}")});
+            let binding: Binding = object(json!({"metadata": {"name": name}, "target": target}));
+            let params = PostParams::default();
+            pods.create_subresource::<_, Status>("binding", name, &params, &binding)
+                .await
+                .unwrap();
+        }
+        let event = next("it is bound", &mut stream).await.unwrap();
+        assert!(matches!(event, WatchEvent::Added(pod) if pod.name_any() == "here"));
+        for name in ["there", "here"] {
+            let force = DeleteParams::default().grace_period(0);
+            pods.delete(name, &force).await.unwrap();
+        }
+        loop {
+            match next("it goes", &mut stream).await.unwrap() {
+                WatchEvent::Modified(pod) => assert_eq!(pod.name_any(), "here"),
+                WatchEvent::Deleted(pod) => break assert_eq!(pod.name_any(), "here"),
+                other => panic!("{other:?}"),
+            }
+        }
     });
 }
 

@@ -8,30 +8,48 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::index::Attachment;
+
 /// The addresses of a pod and its host, as far as they are known.
 #[derive(Debug)]
 pub struct Addresses {
     host: Option<String>,
     pod: Vec<String>,
+    /// What the pod waits for when it has none.
+    missing: &'static str,
 }
 
 impl Addresses {
-    /// A pod has the addresses that somebody wrote into its status, or its node's when it lives on the host's network.
-    pub fn of(spec: &PodSpec, status: &PodStatus, host: Option<Ipv4Addr>) -> Self {
+    /// A pod has the addresses of its sandbox. Until those are known it has what its status says, as after a start; where there is no network, somebody
+    /// else writes them there. One on the host's network has its node's.
+    pub fn of(spec: &PodSpec, status: &PodStatus, attachment: &Attachment, host: Option<Ipv4Addr>) -> Self {
         let host = host.map(|ip| ip.to_string());
-        let listed = status.pod_ips.iter().flatten().map(|ip| ip.ip.clone());
-        let mut pod: Vec<_> = listed.filter(|ip| !ip.is_empty()).collect();
-        if pod.is_empty() {
-            pod.extend(status.pod_ip.clone().filter(|ip| !ip.is_empty()));
-        }
+        let mut pod = match attachment {
+            Attachment::Attached(addresses) => addresses.iter().map(ToString::to_string).collect(),
+            _ => listed(status),
+        };
         if pod.is_empty() && spec.host_network == Some(true) {
             pod.extend(host.clone());
         }
-        Self { host, pod }
+        let missing = match attachment {
+            Attachment::Unneeded => UNWRITTEN,
+            _ => UNATTACHED,
+        };
+        Self { host, pod, missing }
     }
 }
 
-const WAITING: &str = "The pod waits for an address: it runs once status.podIPs has one";
+fn listed(status: &PodStatus) -> Vec<String> {
+    let listed = status.pod_ips.iter().flatten().map(|ip| ip.ip.clone());
+    let mut pod: Vec<_> = listed.filter(|ip| !ip.is_empty()).collect();
+    if pod.is_empty() {
+        pod.extend(status.pod_ip.clone().filter(|ip| !ip.is_empty()));
+    }
+    pod
+}
+
+const UNWRITTEN: &str = "The pod waits for an address: it runs once status.podIPs has one";
+const UNATTACHED: &str = "The pod waits for an address: its node asks for one, and its events say what is in the way";
 
 /// `before` with what the node knows better. What others wrote stays; what holds unchanged keeps its times.
 pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: Option<i64>, now: &Time) -> PodStatus {
@@ -43,13 +61,15 @@ pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: 
     status.host_ips = addresses.host.iter().cloned().map(|ip| vec![HostIP { ip }]).next();
     status.host_ip = addresses.host;
     if running {
-        status.message = status.message.filter(|message| message != WAITING);
+        status.message = status
+            .message
+            .filter(|message| ![UNWRITTEN, UNATTACHED].contains(&message.as_str()));
         status.pod_ip = addresses.pod.first().cloned();
         let ips = addresses.pod.into_iter().map(|ip| PodIP { ip });
         status.pod_ips = Some(ips.collect());
     } else {
         // Where `kubectl describe` shows it.
-        status.message = Some(WAITING.to_owned());
+        status.message = Some(addresses.missing.to_owned());
     }
     let init = spec.init_containers.as_deref().unwrap_or_default();
     let waiting = if init.is_empty() {
@@ -74,7 +94,8 @@ pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: 
     status.container_statuses = describe_all(&spec.containers, &before.container_statuses, false);
     status.observed_generation = generation;
     let conditions = status.conditions.get_or_insert_default();
-    for (type_, verdict) in verdicts(spec, running, before) {
+    let missing = (!running).then_some(addresses.missing);
+    for (type_, verdict) in verdicts(spec, missing, before) {
         set(conditions, type_, verdict, generation, now);
     }
     status
@@ -83,9 +104,11 @@ pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: 
 /// A condition's answer: it holds, or why it does not.
 type Verdict = Result<(), (&'static str, String)>;
 
-fn verdicts(spec: &PodSpec, running: bool, before: &PodStatus) -> [(&'static str, Verdict); 5] {
-    let unless_running = |reason, message: String| {
-        if running { Ok(()) } else { Err((reason, message)) }
+/// `missing` is what keeps the pod from running.
+fn verdicts(spec: &PodSpec, missing: Option<&str>, before: &PodStatus) -> [(&'static str, Verdict); 5] {
+    let unless_running = |reason, message: String| match missing {
+        None => Ok(()),
+        Some(_) => Err((reason, message)),
     };
     let names = |containers: &[Container]| {
         let names: Vec<_> = containers.iter().map(|c| c.name.as_str()).collect();
@@ -118,7 +141,7 @@ fn verdicts(spec: &PodSpec, running: bool, before: &PodStatus) -> [(&'static str
     [
         (
             "PodReadyToStartContainers",
-            unless_running("WaitingForAddress", WAITING.to_owned()),
+            unless_running("WaitingForAddress", missing.unwrap_or_default().to_owned()),
         ),
         ("Initialized", initialized),
         ("Ready", ready),
