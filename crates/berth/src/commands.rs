@@ -1,5 +1,6 @@
 //! The command line: what all commands share, and which there are.
 
+mod agent;
 mod allocator;
 mod controller;
 mod crds;
@@ -27,15 +28,16 @@ enum Command {
     Up(up::Up),
     Controller(controller::Controller),
     Allocator(allocator::Allocator),
+    Agent(agent::Agent),
     Crds(crds::Crds),
     Version(version::Version),
 }
 
 impl Command {
-    /// A person watches the terminal of `berth up`, where what its controllers do all the time would bury the lines that are for them.
+    /// A person watches the terminal of `berth up`, where what its controllers and agents do all the time would bury the lines that are for them.
     fn log_level(&self) -> Filter {
         match self {
-            Self::Up(_) => Filter::with_warnings_of("berth_nodenet"),
+            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_nodenet"]),
             _ => Filter::default(),
         }
     }
@@ -50,10 +52,16 @@ impl Cli {
             Command::Up(up) => up.run(&self.common),
             Command::Controller(controller) => controller.run(&self.common),
             Command::Allocator(allocator) => allocator.run(&self.common),
+            Command::Agent(agent) => agent.run(&self.common),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }
     }
+}
+
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
 }
 
 #[cfg(test)]

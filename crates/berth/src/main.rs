@@ -1,16 +1,21 @@
-//! The `berth` command: one file per subcommand under `commands`, and the dashboard of `berth up`.
+//! The `berth` command: one file per subcommand under `commands`, and the dashboard of `berth up`. Called by the name of a CNI plugin, it is that plugin.
 
 mod commands;
 mod dashboard;
 
 use std::process::ExitCode;
 
+use berth_cni::Plugin;
 use clap::Parser;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // First of all: a plugin takes the time of its call.
+    if let Some(plugin) = std::env::args_os().next().as_deref().and_then(Plugin::named) {
+        return plugin.main();
+    }
     match commands::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,10 +4,13 @@
 
 #[path = "up/network.rs"]
 mod network;
+#[path = "up/pods.rs"]
+mod pods;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
@@ -236,6 +239,25 @@ fn a_directory_that_cannot_be_one_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let output = up(file.path()).output().unwrap();
     refused(&output, &["--data-dir", file.path().to_str().unwrap()]);
+}
+
+#[test]
+fn a_directory_too_deep_for_the_agents_sockets_is_refused_before_anything_is_made() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("d".repeat(100));
+    let output = up(&directory).output().unwrap();
+    refused(&output, &["--data-dir", "socket", "shorter"]);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn under_the_name_of_a_plugin_it_is_that_plugin() {
+    for name in ["berth-ipam", "berth-cni"] {
+        let output = berth().arg0(name).env("CNI_COMMAND", "VERSION").output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let versions = answer["supportedVersions"].as_array().unwrap();
+        assert!(versions.contains(&"1.1.0".into()), "{answer}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::hostname;
 use source::{Source, SourceArgs};
 
 /// What is under way when the signal to stop comes gets this long.
@@ -178,11 +179,6 @@ fn lease_of(chosen: &BTreeSet<Name>) -> String {
     }
     let names = chosen.iter().map(|name| name.name());
     std::iter::once(LEASE).chain(names).collect::<Vec<_>>().join(".")
-}
-
-fn hostname() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned())
 }
 
 async fn uid_of_cluster(client: Client) -> Result<String> {

@@ -5,9 +5,12 @@
 mod directory;
 mod lines;
 mod network;
+mod nodes;
+mod plugin;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -29,6 +32,8 @@ use tracing::warn;
 use crate::dashboard::{Dashboard, Facts};
 use directory::Directory;
 use network::Space;
+use nodes::{Agents, Folders};
+use plugin::Plugin;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_millis(1800);
@@ -100,7 +105,8 @@ impl Up {
             self.dashboard_listen.port()
         );
         let space = Space::choose(&self.subnet)?;
-        let directory = Directory::choose(self.data_dir, self.in_memory)?;
+        let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
+        let folders = Folders::choose(&directory, fleet)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
         let (dashboard_listener, dashboard) = listen::bind("--dashboard-listen", self.dashboard_listen).await?;
         let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
@@ -121,6 +127,7 @@ impl Up {
             .map_err(|error| anyhow!("--data-dir: {error}"))?;
         // From here on the directory is ours.
         directory.withdraw_kubeconfig()?;
+        directory.make()?;
         let client = server.client();
         progress.set_message("defining Berth's resources");
         define_resources(client.clone()).await?;
@@ -129,11 +136,13 @@ impl Up {
         let running = network::run(client.clone(), store, metrics.clone(), tasks.stopping());
         let controllers = tokio::spawn(running);
         progress.set_message(format!("starting {} nodes", fleet.size()));
+        let agents = Agents::start(&client, fleet, &folders, &metrics, &tasks)?;
         let options = Options {
             fleet,
             clock: Clock::System,
             metrics: metrics.clone(),
             seed: None,
+            network: Some(Arc::new(Plugin::new(folders, agents.ready()))),
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
 
@@ -158,6 +167,7 @@ impl Up {
                 Ok(Ok(())) => {}
             }
             cluster.stopped().await;
+            agents.stopped().await;
             server.stop().await;
             connections.await
         });

@@ -19,7 +19,6 @@ async fn containers(client: &Client, nodes: usize) -> BTreeMap<String, NetworkCo
     loop {
         let configs = configs.list(&ListParams::default()).await.unwrap();
         let of_one = |config: NodeNetworkConfig| {
-            assert_eq!(config.spec.requested_ip_count, 0);
             let containers = config.status.clone().unwrap_or_default().network_containers;
             containers
                 .into_iter()
@@ -49,30 +48,36 @@ async fn table(client: &Client, path: &str) -> Vec<BTreeMap<String, String>> {
 }
 
 #[tokio::test]
-async fn every_node_gets_a_container_with_no_addresses_for_pods() {
+async fn every_node_gets_a_container_and_its_agent_asks_for_the_first_addresses() {
     let parent = tempfile::tempdir().unwrap();
     let mut command = up(parent.path());
     command.args(["--nodes", "4", "--in-memory"]);
     let berth = Running::start(command);
     let client = berth.client().await;
-    let containers = containers(&client, 4).await;
+    let supplied = |container: &NetworkContainer| container.ip_assignments.len() == 16;
+    let containers = loop {
+        let containers = containers(&client, 4).await;
+        if containers.values().all(supplied) {
+            break containers;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
     let names: Vec<&str> = containers.keys().map(String::as_str).collect();
     assert_eq!(names, ["berth-node-1", "berth-node-2", "berth-node-3", "berth-node-4"]);
     for container in containers.values() {
         assert_eq!(container.subnet_name, DEFAULT_SUBNET);
         assert!(container.primary_ip.starts_with("10.64.0."), "{container:?}");
-        assert!(container.ip_assignments.is_empty(), "{container:?}");
     }
     let path = format!("/apis/acn.azure.com/v1alpha/namespaces/{NAMESPACE}/nodenetworkconfigs");
     for row in table(&client, &path).await {
         let shown = [
-            ("Requested IPs", "0"),
-            ("Allocated IPs", "0"),
+            ("Requested IPs", "16"),
+            ("Allocated IPs", "16"),
             ("Subnet", DEFAULT_SUBNET),
             ("Subnet CIDR", "10.64.0.0/16"),
             ("NC ID", &containers[&row["Name"]].id),
             ("NC Mode", "dynamic"),
-            ("NC Version", "0"),
+            ("NC Version", "1"),
         ];
         for (column, cell) in shown {
             assert_eq!(row[column], cell, "{column} in {row:?}");
@@ -84,8 +89,8 @@ async fn every_node_gets_a_container_with_no_addresses_for_pods() {
 async fn the_subnet_of_the_flag_is_there_at_the_first_start_and_says_how_full_it_is() {
     let parent = tempfile::tempdir().unwrap();
     for (flags, cidrs, capacity, free) in [
-        (&[][..], "10.64.0.0/16", "65534", "65532"),
-        (&["--subnet", "10.99.0.0/24"][..], "10.99.0.0/24", "254", "252"),
+        (&[][..], "10.64.0.0/16", "65534", "65500"),
+        (&["--subnet", "10.99.0.0/24"][..], "10.99.0.0/24", "254", "220"),
     ] {
         let mut command = up(parent.path());
         command.args(["--nodes", "2", "--in-memory"]).args(flags);
@@ -98,7 +103,8 @@ async fn the_subnet_of_the_flag_is_there_at_the_first_start_and_says_how_full_it
             let [row] = &rows[..] else {
                 panic!("{rows:?}");
             };
-            if row["Reserved"] == "2" {
+            // An address for each node, and 16 for the pods of each.
+            if row["Reserved"] == "34" {
                 let columns = ["Name", "Use", "Capacity", "Free", "Ready"].map(|column| row[column].as_str());
                 assert_eq!(columns, [DEFAULT_SUBNET, "pods", capacity, free, "True"]);
                 assert!(row["CIDRs"].contains(cidrs), "{row:?}");

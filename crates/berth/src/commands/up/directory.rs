@@ -13,39 +13,59 @@ use berth_kit::private_file;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// The objects are kept here too.
-    durable: bool,
-    /// Made for this run; goes with it.
-    temporary: bool,
+    /// Made for this run, and goes with it: what has to be in files while nothing is kept. The objects are in `path` when there is none.
+    temporary: Option<PathBuf>,
+    made: bool,
 }
 
 impl Directory {
     /// Chooses, and changes nothing yet. In memory and without a directory, the kubeconfig needs one of its own: the default one may belong to a
     /// cluster that runs.
     pub fn choose(asked: Option<PathBuf>, in_memory: bool) -> Result<Self> {
-        let temporary = in_memory && asked.is_none();
-        let path = match asked {
-            Some(path) => path,
-            None if temporary => std::env::temp_dir().join(format!("berth-{}", std::process::id())),
-            None => default_path(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
+        let temporary = in_memory.then(|| std::env::temp_dir().join(format!("berth-{}", std::process::id())));
+        let path = match (asked, &temporary) {
+            (Some(path), _) => path,
+            (None, Some(temporary)) => temporary.clone(),
+            (None, None) => default_path(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
                 .context("--data-dir: HOME is not set, so there is no default; give --data-dir DIR")?,
         };
-        let path = std::path::absolute(&path).with_context(|| format!("--data-dir {}", path.display()))?;
+        let absolute =
+            |path: PathBuf| std::path::absolute(&path).with_context(|| format!("--data-dir {}", path.display()));
         Ok(Self {
-            path,
-            durable: !in_memory,
-            temporary,
+            path: absolute(path)?,
+            temporary: temporary.map(absolute).transpose()?,
+            made: false,
         })
+    }
+
+    /// Where the virtual nodes keep what is theirs, and what it was chosen by.
+    pub fn nodes(&self) -> (PathBuf, &'static str) {
+        match &self.temporary {
+            Some(temporary) => (temporary.join("nodes"), "TMPDIR"),
+            None => (self.path.join("nodes"), "--data-dir"),
+        }
+    }
+
+    /// To be called once the directory is known to be nobody else's.
+    pub fn make(&mut self) -> Result<()> {
+        if let Some(temporary) = &self.temporary {
+            // One that is there is somebody else's.
+            let made = DirBuilder::new().mode(0o700).create(temporary);
+            made.with_context(|| unwritable("TMPDIR", temporary))?;
+            self.made = true;
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        made.with_context(|| unwritable("--data-dir", &self.path))
     }
 
     /// Where the API keeps its objects.
     pub fn objects(&self) -> Option<PathBuf> {
-        self.durable.then(|| self.path.clone())
+        self.is_durable().then(|| self.path.clone())
     }
 
     /// Where the ledger is kept.
     pub fn ledger(&self) -> Option<PathBuf> {
-        self.durable.then(|| self.path.join("ledger.redb"))
+        self.is_durable().then(|| self.path.join("ledger.redb"))
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -56,37 +76,36 @@ impl Directory {
     pub fn withdraw_kubeconfig(&self) -> Result<()> {
         let path = self.kubeconfig();
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).with_context(|| unwritable(&path)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| unwritable("--data-dir", &path))
+            }
             _ => Ok(()),
         }
     }
 
     pub fn write_kubeconfig(&self, content: &str) -> Result<PathBuf> {
         let path = self.kubeconfig();
-        let mut builder = DirBuilder::new();
-        builder.recursive(!self.temporary).mode(0o700);
-        builder.create(&self.path).with_context(|| unwritable(&self.path))?;
-        private_file::write(&path, content).with_context(|| unwritable(&path))?;
+        private_file::write(&path, content).with_context(|| unwritable("--data-dir", &path))?;
         Ok(path)
     }
 
     pub fn is_durable(&self) -> bool {
-        self.durable
+        self.temporary.is_none()
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if self.temporary {
+        if let Some(temporary) = self.temporary.as_ref().filter(|_| self.made) {
             // Nobody is left to be told.
-            drop(std::fs::remove_dir_all(&self.path));
+            drop(std::fs::remove_dir_all(temporary));
         }
     }
 }
 
 impl fmt::Display for Directory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.durable {
+        if self.is_durable() {
             self.path.display().fmt(out)
         } else {
             out.write_str("memory")
@@ -94,9 +113,9 @@ impl fmt::Display for Directory {
     }
 }
 
-fn unwritable(path: &Path) -> String {
+fn unwritable(chosen_by: &str, path: &Path) -> String {
     format!(
-        "--data-dir: {} cannot be written; choose a directory that can",
+        "{chosen_by}: {} cannot be written; choose a directory that can",
         path.display()
     )
 }
@@ -127,7 +146,8 @@ mod tests {
     #[test]
     fn the_kubeconfig_is_for_its_owner_alone_even_when_one_was_there() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = Directory::choose(Some(parent.path().join("d")), false).unwrap();
+        let mut directory = Directory::choose(Some(parent.path().join("d")), false).unwrap();
+        directory.make().unwrap();
         directory.write_kubeconfig("old").unwrap();
         std::fs::set_permissions(directory.kubeconfig(), PermissionsExt::from_mode(0o644)).unwrap();
         let path = directory.write_kubeconfig("new").unwrap();
@@ -136,12 +156,26 @@ mod tests {
     }
 
     #[test]
-    fn in_memory_leaves_nothing_behind() {
-        let directory = Directory::choose(None, true).unwrap();
+    fn in_memory_leaves_nothing_behind_but_a_kubeconfig_where_it_was_asked_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let asked = parent.path().join("d");
+        let mut directory = Directory::choose(Some(asked.clone()), true).unwrap();
         assert_eq!(directory.objects(), None);
-        let path = directory.write_kubeconfig("x").unwrap();
-        assert!(path.exists());
+        directory.make().unwrap();
+        let kubeconfig = directory.write_kubeconfig("x").unwrap();
+        assert_eq!(kubeconfig, asked.join("kubeconfig"));
+        let (nodes, _) = directory.nodes();
+        assert!(!nodes.starts_with(&asked));
+        std::fs::create_dir(&nodes).unwrap();
         drop(directory);
-        assert!(!path.parent().unwrap().exists());
+        assert!(!nodes.parent().unwrap().exists());
+        assert!(kubeconfig.exists());
+
+        let mut directory = Directory::choose(None, true).unwrap();
+        directory.make().unwrap();
+        let kubeconfig = directory.write_kubeconfig("x").unwrap();
+        assert!(kubeconfig.exists());
+        drop(directory);
+        assert!(!kubeconfig.parent().unwrap().exists());
     }
 }

@@ -1,0 +1,170 @@
+//! `berth agent`: a node's pool of addresses, and what plugins ask of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Folders, Source};
+use berth_agent::{AgentMetrics, Clock, Options, Surroundings, boot_id};
+use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
+use berth_api::subnet::parse_duration;
+use berth_kit::admin::Admin;
+use berth_kit::args::CommonArgs;
+use berth_kit::events::{EventMetrics, Recorder};
+use berth_kit::health::Readiness;
+use berth_kit::metrics::Metrics;
+use berth_kit::shutdown::Shutdown;
+use kube::runtime::events::Reporter;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// What is under way when the signal to stop comes gets this long.
+const STOP: Duration = Duration::from_secs(2);
+
+/// Run a node's agent: it keeps a pool of addresses on the node and hands them to the CNI plugins
+#[derive(Debug, clap::Args)]
+pub struct Agent {
+    /// The node's name in the cluster [default: the machine's host name]
+    #[arg(long, env = "BERTH_NODE_NAME", value_name = "NAME")]
+    node_name: Option<String>,
+    /// Where plugins call: a Unix socket, for root and the agent's own user
+    #[arg(long, env = "BERTH_SOCKET", value_name = "FILE", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Where the journal is kept
+    #[arg(long, env = "BERTH_STATE_DIR", value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+    state_dir: PathBuf,
+    /// Where plugins leave releases while no agent answers
+    #[arg(long, env = "BERTH_QUEUE_DIR", value_name = "DIR", default_value = DEFAULT_QUEUE_DIR)]
+    queue_dir: PathBuf,
+    /// Also speak Azure CNS's REST on this loopback address, for plugins made for it; off by default
+    #[arg(long, env = "BERTH_COMPAT_LISTEN", value_name = "ADDR")]
+    compat_listen: Option<SocketAddr>,
+    /// Also drain the release queue that those plugins write, /var/run/azure-vnet/deleteIDs for example; off by default
+    #[arg(long, env = "BERTH_COMPAT_QUEUE_DIR", value_name = "DIR")]
+    compat_queue_dir: Option<PathBuf>,
+    /// The container runtime's CRI socket, to find addresses whose sandbox is gone; off when empty
+    #[arg(long, env = "BERTH_CRI_SOCKET", value_name = "FILE", default_value = "", value_parser = path_or_nothing)]
+    cri_socket: PathBuf,
+    /// How long an address rests before another pod gets it, while others are free
+    #[arg(long, env = "BERTH_REUSE_DELAY", value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    reuse_delay: Duration,
+    /// How long an owner must be gone before its address is taken back
+    #[arg(long, env = "BERTH_RECLAIM_GRACE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    reclaim_grace: Duration,
+    /// Put the plugins in place at the start, and their conf once the agent serves
+    #[arg(long, env = "BERTH_INSTALL_CNI")]
+    install_cni: bool,
+    /// Take conf and plugins out again, and end
+    #[arg(long, env = "BERTH_UNINSTALL_CNI", conflicts_with = "install_cni")]
+    uninstall_cni: bool,
+    /// Where the container runtime looks for plugins
+    #[arg(long, env = "BERTH_CNI_BIN_DIR", value_name = "DIR", default_value = DEFAULT_BIN_DIR)]
+    cni_bin_dir: PathBuf,
+    /// Where the container runtime looks for its network configuration
+    #[arg(long, env = "BERTH_CNI_CONF_DIR", value_name = "DIR", default_value = DEFAULT_CONF_DIR)]
+    cni_conf_dir: PathBuf,
+}
+
+impl Agent {
+    pub fn run(self, common: &CommonArgs) -> Result<()> {
+        let folders = Folders::new(&self.cni_bin_dir, &self.cni_conf_dir);
+        if self.uninstall_cni {
+            return Ok(folders.uninstall()?);
+        }
+        // One thread: an ADD takes microseconds, and memory on a node is for its pods.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("starting")?;
+        let outcome = runtime.block_on(self.start_and_wait(common, folders));
+        // All that is answered is in the journal: whatever still runs can end with the process.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    async fn start_and_wait(self, common: &CommonArgs, folders: Folders) -> Result<()> {
+        let options = self.options()?;
+        if self.install_cni {
+            let program = std::env::current_exe().context("--install-cni: finding this program")?;
+            folders.install_plugins(&Source::beside(&program))?;
+        }
+        let shutdown = Shutdown::on_signals().context("listening for signals")?;
+        let tasks = shutdown.tasks();
+        let client = common.cluster.client().await?;
+        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+        let readiness = Readiness::default();
+        let ready = readiness.check("agent");
+        if let Some(address) = common.metrics_listen {
+            let admin = Admin::bind(address, metrics.clone(), readiness).await?;
+            tasks.spawn("metrics", admin.serve(tasks.stopping()));
+        }
+        let reporter = Reporter {
+            controller: "berth-agent".to_owned(),
+            instance: Some(options.node.clone()),
+        };
+        let event_metrics = metrics.register(EventMetrics::register);
+        let mut random = StdRng::from_rng(&mut rand::rng());
+        let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::from_rng(&mut random));
+        let stopping = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stopping).await;
+            anyhow::Ok(())
+        });
+        let around = Surroundings {
+            client,
+            metrics: metrics.register(AgentMetrics::register),
+            events,
+        };
+        let conf = self.install_cni.then(|| Conf {
+            socket: options.socket.clone(),
+            queue_dir: options.queue_dir.clone(),
+            mtu: None,
+        });
+        let (placing, stopping) = (tasks.clone(), tasks.stopping());
+        tasks.spawn("agent", async move {
+            let serves = move |_: &berth_agent::Agent| {
+                ready.ready();
+                if let Some(conf) = conf {
+                    // From now on the kubelet takes the node for ready. A conf that can't be placed ends the agent: somebody must see it.
+                    placing.spawn("conf", async move { folders.place_conf(&conf).map(drop) });
+                }
+            };
+            berth_agent::run(options, around, random, serves, stopping).await
+        });
+        shutdown.finished(STOP).await?;
+        Ok(())
+    }
+
+    fn options(&self) -> Result<Options> {
+        let node = match &self.node_name {
+            Some(name) => name.clone(),
+            None => super::hostname().context("--node-name: the machine has no host name; give the node's name")?,
+        };
+        ensure!(
+            !node.is_empty(),
+            "--node-name: it is empty; give the name that the node has in the cluster"
+        );
+        Ok(Options {
+            node,
+            socket: self.socket.clone(),
+            state_dir: self.state_dir.clone(),
+            queue_dir: self.queue_dir.clone(),
+            compat_listen: self.compat_listen,
+            compat_queue_dir: self.compat_queue_dir.clone(),
+            cri_socket: Some(self.cri_socket.clone()).filter(|path| !path.as_os_str().is_empty()),
+            boot: boot_id().context("reading the id of this boot")?,
+            clock: Clock::Boot,
+            rest: self.reuse_delay,
+            grace: self.reclaim_grace,
+        })
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "write it like 30s or 5m, at most 24h".to_owned())
+}
+
+/// A path that may be empty, which clap's own parser refuses.
+#[allow(clippy::unnecessary_wraps, reason = "clap wants a Result")]
+fn path_or_nothing(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
+}

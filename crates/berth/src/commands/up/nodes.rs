@@ -1,0 +1,152 @@
+//! The virtual nodes' own side: a folder and an agent for each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use berth_agent::{AgentMetrics, Options, Surroundings};
+use berth_embedded::cluster::Fleet;
+use berth_kit::events::{EventMetrics, Recorder};
+use berth_kit::metrics::Metrics;
+use berth_kit::shutdown::Tasks;
+use kube::Client;
+use kube::runtime::events::Reporter;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use super::directory::Directory;
+
+/// The longest path that a Unix socket can have, in bytes: the kernel's 108 without its end.
+const SOCKET_PATH: usize = 107;
+
+/// Where the nodes have their folders.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    home: PathBuf,
+}
+
+impl Folders {
+    /// Refused when the socket of a node would not fit. Nothing is made yet.
+    pub fn choose(directory: &Directory, fleet: Fleet) -> Result<Self> {
+        let (home, chosen_by) = directory.nodes();
+        let folders = Self { home };
+        // The last has the longest name.
+        if let Some(node) = fleet.names().last() {
+            let socket = folders.of(&node).socket();
+            let length = socket.as_os_str().len();
+            ensure!(
+                length <= SOCKET_PATH,
+                "{chosen_by}: the nodes' agents listen in it, and {} is {} bytes longer than a socket's path can be; choose a shorter one",
+                socket.display(),
+                length.saturating_sub(SOCKET_PATH)
+            );
+        }
+        Ok(folders)
+    }
+
+    pub fn of(&self, node: &str) -> Folder {
+        Folder {
+            path: self.home.join(node),
+        }
+    }
+}
+
+/// A node's: where its agent listens, keeps its state, and finds what plugins leave.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("agent.sock")
+    }
+
+    pub fn queue(&self) -> PathBuf {
+        self.path.join("release-queue")
+    }
+}
+
+/// The agents of all nodes, in this process.
+#[derive(Debug)]
+pub struct Agents {
+    running: TaskTracker,
+    ready: BTreeMap<String, watch::Receiver<bool>>,
+}
+
+impl Agents {
+    /// They run until the tasks are asked to stop. One that can't go on ends the process.
+    pub fn start(client: &Client, fleet: Fleet, folders: &Folders, metrics: &Metrics, tasks: &Tasks) -> Result<Self> {
+        let boot = berth_agent::boot_id().context("asking the kernel for the id of this boot")?;
+        let reporter = Reporter {
+            controller: "berth-agent".to_owned(),
+            instance: None,
+        };
+        let event_metrics = metrics.register(EventMetrics::register);
+        let mut random = StdRng::from_rng(&mut rand::rng());
+        let names = StdRng::from_rng(&mut random);
+        let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, names);
+        let around = Surroundings {
+            client: client.clone(),
+            metrics: metrics.register(AgentMetrics::register),
+            events,
+        };
+        let running = TaskTracker::new();
+        running.spawn(writer.run(tasks.stopping()));
+        let mut ready = BTreeMap::new();
+        for node in fleet.names() {
+            let options = Options {
+                boot: boot.clone(),
+                ..Options::new(&node, &folders.of(&node).path)
+            };
+            let (serves, when_ready) = watch::channel(false);
+            ready.insert(node.clone(), when_ready);
+            let random = StdRng::from_rng(&mut random);
+            let (around, stopping) = (around.clone(), tasks.stopping());
+            let agent = running.track_future(async move {
+                let say = move |_: &_| {
+                    serves.send_replace(true);
+                };
+                berth_agent::run(options, around, random, say, stopping).await
+            });
+            tasks.spawn(format!("agent of {node}"), agent);
+        }
+        running.close();
+        Ok(Self { running, ready })
+    }
+
+    /// For each node, whether its agent serves.
+    pub fn ready(&self) -> BTreeMap<String, watch::Receiver<bool>> {
+        self.ready.clone()
+    }
+
+    /// Ends once all have.
+    pub async fn stopped(self) {
+        self.running.wait().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_directory(length: usize) -> Result<Folders> {
+        let path = format!("/{}", "d".repeat(length - 1));
+        let directory = Directory::choose(Some(path.into()), false).unwrap();
+        Folders::choose(&directory, Fleet::new(10).unwrap())
+    }
+
+    #[test]
+    fn a_directory_whose_sockets_would_not_fit_is_refused_with_what_to_do() {
+        let room = SOCKET_PATH - "/nodes/berth-node-10/agent.sock".len();
+        in_directory(room).unwrap();
+        let refused = in_directory(room + 3).unwrap_err().to_string();
+        assert!(refused.starts_with("--data-dir: "), "{refused}");
+        assert!(
+            refused.contains("3 bytes longer") && refused.contains("choose a shorter one"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! The network of the virtual nodes' pods: `berth-ipam`, executed for every pod as a container runtime does it.
+//!
+//! This program answers to the plugin's name, so nothing else has to be installed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use berth_api::cni::{Outcome, Version};
+use berth_embedded::cluster::{PodNetwork, Refused, Sandbox};
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::sync::{Semaphore, watch};
+
+use super::nodes::Folders;
+
+pub const IPAM: &str = "berth-ipam";
+
+/// Of the network in the plugin's conf.
+const NETWORK: &str = "berth";
+const INTERFACE: &str = "eth0";
+
+/// How many calls that end by themselves run at a time. ADDs are counted by the kubelets: they may wait for an address.
+const AT_ONCE: usize = 8;
+/// A plugin that has not ended by then is ended: its own limits are shorter.
+const LONGEST: Duration = Duration::from_secs(30);
+/// More than any answer has.
+const MOST_BYTES: u64 = 64 * 1024;
+
+#[derive(Debug)]
+pub struct Plugin {
+    program: PathBuf,
+    folders: Folders,
+    /// For each node, whether its agent serves.
+    ready: BTreeMap<String, watch::Receiver<bool>>,
+    at_once: Semaphore,
+}
+
+impl Plugin {
+    pub fn new(folders: Folders, ready: BTreeMap<String, watch::Receiver<bool>>) -> Self {
+        Self {
+            // Not by its path, under which there may be another build by now: what answers is what runs.
+            program: "/proc/self/exe".into(),
+            folders,
+            ready,
+            at_once: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// A node without an agent never is.
+    async fn serves(&self, node: &str) {
+        if let Some(ready) = self.ready.get(node)
+            && ready.clone().wait_for(|ready| *ready).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+
+    fn conf(&self, node: &str) -> Value {
+        let folder = self.folders.of(node);
+        json!({
+            "cniVersion": Version::LATEST.as_str(),
+            "name": NETWORK,
+            "type": IPAM,
+            "ipam": {"type": IPAM, "socket": folder.socket(), "queueDir": folder.queue()},
+        })
+    }
+
+    async fn add(&self, sandbox: &Sandbox, wait: Duration) -> Result<Vec<IpAddr>, Refused> {
+        let mut conf = self.conf(&sandbox.node);
+        conf["ipam"]["wait"] = format!("{}ms", wait.as_millis()).into();
+        let answer = self.call("ADD", Some(sandbox), &conf).await?;
+        let document = serde_json::from_slice(&answer)
+            .map_err(|error| Refused(format!("{IPAM} answered what is no JSON: {error}")))?;
+        Ok(Outcome::read(&document)
+            .addresses
+            .into_iter()
+            .map(|address| address.address)
+            .collect())
+    }
+
+    async fn del(&self, sandbox: &Sandbox) -> Result<(), Refused> {
+        let _one = self.at_once.acquire().await;
+        let conf = self.conf(&sandbox.node);
+        self.call("DEL", Some(sandbox), &conf).await.map(drop)
+    }
+
+    async fn gc(&self, node: &str, sandboxes: &[String]) -> Result<(), Refused> {
+        let _one = self.at_once.acquire().await;
+        let valid = sandboxes
+            .iter()
+            .map(|id| json!({"containerID": id, "ifname": INTERFACE}));
+        let mut conf = self.conf(node);
+        conf["cni.dev/valid-attachments"] = valid.collect();
+        self.call("GC", None, &conf).await.map(drop)
+    }
+
+    /// What the plugin wrote to stdout.
+    async fn call(&self, what: &'static str, sandbox: Option<&Sandbox>, conf: &Value) -> Result<Vec<u8>, Refused> {
+        let mut command = Command::new(&self.program);
+        command
+            .arg0(IPAM)
+            .env_clear()
+            .envs(environment(what, sandbox))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let ended = tokio::time::timeout(LONGEST, run(command, conf.to_string().into_bytes()));
+        let Ok(ended) = ended.await else {
+            return Err(Refused(format!("{IPAM} {what} has not ended after {LONGEST:?}")));
+        };
+        let ended = ended.map_err(|error| Refused(format!("{IPAM} {what} cannot be run: {error}")))?;
+        if ended.status.success() {
+            Ok(ended.stdout)
+        } else {
+            Err(Refused(format!("{IPAM} {what}: {ended}")))
+        }
+    }
+}
+
+fn environment(what: &str, sandbox: Option<&Sandbox>) -> Vec<(&'static str, OsString)> {
+    // It delegates to nobody, and yet the specification wants one.
+    let path = Path::new("/opt/cni/bin").into();
+    let mut environment = vec![("CNI_COMMAND", what.into()), ("CNI_PATH", path)];
+    if let Some(Sandbox {
+        id,
+        namespace,
+        name,
+        uid,
+        ..
+    }) = sandbox
+    {
+        let pod = format!("K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name};K8S_POD_UID={uid}");
+        environment.extend([
+            ("CNI_CONTAINERID", id.into()),
+            ("CNI_IFNAME", INTERFACE.into()),
+            // A virtual node has no network namespaces, and a plugin that gives addresses needs none.
+            ("CNI_NETNS", format!("virtual/{id}").into()),
+            (
+                "CNI_ARGS",
+                format!("IgnoreUnknown=1;{pod};K8S_POD_INFRA_CONTAINER_ID={id}").into(),
+            ),
+        ]);
+    }
+    environment
+}
+
+/// What a plugin has left behind.
+#[derive(Debug)]
+struct Ended {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+async fn run(mut command: Command, stdin: Vec<u8>) -> std::io::Result<Ended> {
+    let mut child = command.spawn()?;
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let write = async {
+        if let Some(mut input) = input {
+            // One that ends without reading it says why by itself.
+            drop(input.write_all(&stdin).await);
+        }
+    };
+    let ((), stdout, stderr) = tokio::join!(write, read(output), read(errors));
+    let (stdout, stderr) = (stdout?, stderr?);
+    let status = child.wait().await?;
+    Ok(Ended { status, stdout, stderr })
+}
+
+/// No more than [`MOST_BYTES`]; closed after that, so one that goes on writing ends.
+async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        from.take(MOST_BYTES).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Why it failed: by the specification stdout says it, and stderr or the exit status where that says nothing.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let document: Value = serde_json::from_slice(&self.stdout).unwrap_or_default();
+        let text = |field: &str| document[field].as_str().filter(|text| !text.is_empty());
+        match (text("msg"), text("details")) {
+            (Some(msg), Some(details)) => write!(f, "{msg}: {details}"),
+            (Some(msg), None) => f.write_str(msg),
+            (None, _) => match String::from_utf8_lossy(&self.stderr).trim() {
+                "" => write!(f, "it ended with {} and did not say why", self.status),
+                stderr => f.write_str(stderr),
+            },
+        }
+    }
+}
+
+impl PodNetwork for Plugin {
+    fn ready<'a>(&'a self, node: &'a str) -> BoxFuture<'a, ()> {
+        self.serves(node).boxed()
+    }
+
+    fn attach<'a>(&'a self, sandbox: &'a Sandbox, wait: Duration) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
+        self.add(sandbox, wait).boxed()
+    }
+
+    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>> {
+        self.del(sandbox).boxed()
+    }
+
+    fn keep_only<'a>(&'a self, node: &'a str, sandboxes: &'a [String]) -> BoxFuture<'a, Result<(), Refused>> {
+        self.gc(node, sandboxes).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;
