@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use berth_testbed::Programs;
+use berth_testbed::{Programs, peers};
 use clap::ValueEnum;
 
-use crate::cargo::{cargo, exit_code};
+use crate::cargo::{cargo, exit_code, target_folder};
+use crate::plugins;
 
 #[derive(Debug, clap::Args)]
 pub struct Bench {
@@ -25,6 +26,8 @@ enum Name {
     Ledger,
     /// 5,000 nodes that join at once, on kube-apiserver and etcd.
     Join,
+    /// The CNI plugins and the agent behind them; and host-local and ptp.
+    Cni,
 }
 
 impl Bench {
@@ -40,6 +43,12 @@ impl Bench {
                 command.env("BERTH_PROGRAM", build_berth()?);
                 build_kubernetes()?;
                 command.args(["bench", "--package", "berth-e2e", "--bench", "join", "--"]);
+            }
+            Name::Cni => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                command.env("BERTH_PLUGINS", plugins::build()?);
+                peers::build_host_local(&|line| eprintln!("{line}"))?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "cni", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);
@@ -67,10 +76,5 @@ fn build_berth() -> Result<PathBuf> {
         built.context("starting cargo build")?.success(),
         "berth could not be built"
     );
-    // Beside us: <target>/debug/xtask, <target>/release/berth.
-    let xtask = std::env::current_exe().context("looking for the target directory")?;
-    let target = xtask.parent().and_then(|profile| profile.parent());
-    Ok(target
-        .context("xtask is not in a target directory")?
-        .join("release/berth"))
+    Ok(target_folder()?.join("release/berth"))
 }

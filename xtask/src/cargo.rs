@@ -1,8 +1,10 @@
 //! Calling cargo from a program that cargo has started.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+
+use anyhow::{Context, Result};
 
 /// Cargo, at the workspace's root, as a user would call it.
 pub fn cargo() -> Command {
@@ -23,6 +25,13 @@ fn describes_xtask(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_PRIMARY_PACKAGE"
     })
+}
+
+/// Where cargo puts what it builds, by profile: this program is in one of its folders.
+pub fn target_folder() -> Result<PathBuf> {
+    let xtask = std::env::current_exe().context("looking for the target directory")?;
+    let target = xtask.parent().and_then(Path::parent);
+    target.map(Path::to_owned).context("xtask is not in a target directory")
 }
 
 /// Ours is what cargo's was.

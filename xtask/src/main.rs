@@ -4,6 +4,7 @@ mod bench;
 mod cargo;
 mod codegen;
 mod kubernetes;
+mod plugins;
 mod test;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ enum Command {
     /// A real cluster on this machine.
     #[command(subcommand)]
     Kubernetes(kubernetes::Kubernetes),
+    /// Build the CNI plugins as nodes get them, and print where they are.
+    Plugins,
     /// Measure, and print a table of figures.
     Bench(bench::Bench),
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
         Command::Kubernetes(kubernetes) => kubernetes.run(),
+        Command::Plugins => plugins::run(),
         Command::Bench(bench) => bench.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -29,7 +29,7 @@ impl Part {
             Self::Doc => "examples in the documentation",
             Self::Integration => "each crate by its public names",
             Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
-            Self::Crash => "kill -9 of `berth up` in a storm of writes",
+            Self::Crash => "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a storm of plugin calls",
             Self::Real => "crates by their public names, on a real etcd and a real kube-apiserver",
             Self::ApiReal => "the same suite as in api, on kube-apiserver with controllers and three kubelets",
             Self::E2e => "whole flows on a real cluster, and the cluster itself",
@@ -54,7 +54,7 @@ impl Part {
             // Pure arithmetic: all its tests are property tests, vectors and fuzz bodies.
             ("berth-addr", _) => Self::Unit,
             ("berth-embedded", "api" | "kube_rs") => Self::Api,
-            ("berth", "crash") => Self::Crash,
+            ("berth", "crash" | "agent_crash") => Self::Crash,
             ("berth-e2e", _) | ("xtask", "kubernetes") => Self::E2e,
             (_, test) if test.ends_with("_real") => Self::Real,
             _ => Self::Integration,

@@ -18,7 +18,22 @@ const CNS: Module = Module {
     takes: "about 4 minutes on 2 cores",
 };
 
-/// Builds those that are not there.
+/// What most networks of others get their addresses from, and what ours is measured against.
+const HOST_LOCAL: Module = Module {
+    title: "host-local",
+    folder: "peers/host-local",
+    sources: &["go.mod", "go.sum"],
+    requirement: "github.com/containernetworking/plugins",
+    package: "github.com/containernetworking/plugins/plugins/ipam/host-local",
+    names: &["host-local"],
+    variables: |version| {
+        let variable = "github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion";
+        vec![(variable, version.to_owned())]
+    },
+    takes: "about half a minute on 2 cores",
+};
+
+/// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {
     CNS.build(say)
 }
@@ -26,4 +41,14 @@ pub fn build(say: &dyn Fn(&str)) -> Result<()> {
 /// Where CNS is, once it is built.
 pub fn cns() -> Result<PathBuf> {
     Ok(CNS.built()?.join("azure-cns"))
+}
+
+/// Only benchmarks need it.
+pub fn build_host_local(say: &dyn Fn(&str)) -> Result<()> {
+    HOST_LOCAL.build(say)
+}
+
+/// Where host-local is, once it is built.
+pub fn host_local() -> Result<PathBuf> {
+    Ok(HOST_LOCAL.built()?.join("host-local"))
 }

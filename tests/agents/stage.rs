@@ -1,0 +1,236 @@
+//! Nodes without a network of anybody else's, the controllers, and an agent on each node.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use berth_api::agent::{AddressLine, AddressState};
+use berth_e2e::{Scene, Seen, install, wait_for};
+use berth_testbed::{Component, Network, Node, POD_IMAGE};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
+use serde_json::{Value, json};
+
+use crate::socket;
+
+pub struct Stage {
+    pub scene: Scene,
+    agents: RefCell<BTreeMap<String, Component>>,
+    _controller: Component,
+    /// Of the plugins of others there is one: containerd sets up a pod's loopback interface by it, whatever the network is.
+    _plugins: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Nobody gives the nodes a network before `start_agents`.
+    pub async fn open(test: &str, nodes: u8, spec: Value) -> Self {
+        let plugins = tempfile::tempdir().unwrap();
+        let folder = PathBuf::from(plugins.path());
+        std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
+        let bare = move |_: &berth_testbed::Seat| Network {
+            configuration: None,
+            plugins: folder.clone(),
+        };
+        let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare))
+            .await
+            .unwrap();
+        install(&scene, &spec).await.unwrap();
+        let node = scene.node("node-1").unwrap();
+        let mut command = node.command(berth_e2e::berth().unwrap());
+        command
+            .arg("controller")
+            .arg("--kubeconfig")
+            .arg(scene.cluster.kubeconfig());
+        let controller = node.start_component("berth-controller", command).unwrap();
+        Self {
+            scene,
+            agents: RefCell::default(),
+            _controller: controller,
+            _plugins: plugins,
+        }
+    }
+
+    pub fn nodes(&self) -> &[Node] {
+        self.scene.cluster.nodes()
+    }
+
+    /// On a node, until it serves: then the node becomes ready, and not before.
+    pub async fn start_agent(&self, node: &Node) {
+        let mut command = node.command(berth_e2e::berth().unwrap());
+        command
+            .arg("agent")
+            .arg("--kubeconfig")
+            .arg(self.scene.cluster.kubeconfig());
+        command.args([
+            "--node-name",
+            node.name(),
+            "--install-cni",
+            "--cri-socket",
+            "/run/containerd/containerd.sock",
+        ]);
+        let agent = node.start_component("berth-agent", command).unwrap();
+        self.agents.borrow_mut().insert(node.name().to_owned(), agent);
+        let look = async || {
+            self.agents.borrow_mut().get_mut(node.name()).unwrap().check()?;
+            Ok(match self.status(node) {
+                Ok(_) => Seen::There,
+                Err(error) => Seen::NotYet(error.to_string()),
+            })
+        };
+        wait_for(&self.scene, "the agent serves", look).await.unwrap();
+    }
+
+    /// As if the machine's memory had run out.
+    pub fn kill_agent(&self, node: &Node) {
+        let agent = self.agents.borrow_mut().remove(node.name()).unwrap();
+        let process = agent.process().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    pub fn stop_agent(&self, node: &Node) {
+        let agent = self.agents.borrow_mut().remove(node.name()).unwrap();
+        let process = agent.process().unwrap();
+        process.terminate().unwrap();
+        process.wait().unwrap();
+    }
+
+    pub fn agent_memory(&self, node: &Node) -> u64 {
+        let agents = self.agents.borrow();
+        agents[node.name()].process().unwrap().resident().unwrap()
+    }
+
+    pub fn status(&self, node: &Node) -> Result<berth_api::agent::Status> {
+        socket::status(&node.path("/run/berth"))
+    }
+
+    pub fn addresses(&self, node: &Node) -> Vec<AddressLine> {
+        socket::addresses(&node.path("/run/berth")).unwrap()
+    }
+
+    pub fn assigned(&self, node: &Node) -> Vec<AddressLine> {
+        let all = self.addresses(node).into_iter();
+        all.filter(|line| line.state == AddressState::Assigned).collect()
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.scene.client.clone())
+    }
+
+    pub async fn listed(&self) -> Vec<Pod> {
+        self.pods().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// So many pods, all on one node.
+    pub async fn deploy(&self, node: &str, replicas: usize) {
+        let container = json!({"name": "web", "image": POD_IMAGE, "imagePullPolicy": "Never"});
+        let labels = json!({"app": node});
+        let deployment = json!({
+            "metadata": {"name": node},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "nodeName": node, "terminationGracePeriodSeconds": 1, "containers": [container],
+                        "automountServiceAccountToken": false, "enableServiceLinks": false,
+                    },
+                },
+            },
+        });
+        let deployments = Api::<Deployment>::default_namespaced(self.scene.client.clone());
+        let deployment = serde_json::from_value(deployment).unwrap();
+        deployments.create(&PostParams::default(), &deployment).await.unwrap();
+    }
+
+    pub async fn undeploy(&self, node: &str) {
+        let deployments = Api::<Deployment>::default_namespaced(self.scene.client.clone());
+        let background = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        deployments.delete(node, &background).await.unwrap();
+    }
+
+    /// Until at least so many run.
+    pub async fn run(&self, count: usize) -> Vec<Pod> {
+        let mut found = Vec::new();
+        let look = async || {
+            found = self.pods().list(&ListParams::default()).await?.items;
+            found.retain(|pod| phase(pod) == "Running");
+            Ok(if found.len() >= count {
+                Seen::There
+            } else {
+                Seen::NotYet(format!("{} run", found.len()))
+            })
+        };
+        wait_for(&self.scene, &format!("{count} pods run"), look).await.unwrap();
+        found
+    }
+
+    /// Until not one of them is left, not even on its way out.
+    pub async fn gone(&self) {
+        let look = async || {
+            let left = self.pods().list(&ListParams::default()).await?.items;
+            Ok(if left.is_empty() {
+                Seen::There
+            } else {
+                Seen::NotYet(format!("{} are left", left.len()))
+            })
+        };
+        wait_for(&self.scene, "all pods are gone", look).await.unwrap();
+    }
+
+    /// Until nobody on the node has an address, and the kernel has nothing of a pod's.
+    pub async fn cleared(&self, node: &Node) {
+        let look = async || {
+            let status = self.status(node)?;
+            let links = on_node(node, "ip -o link show type veth");
+            let routes = on_node(node, "ip route show") + &on_node(node, "ip -6 route show");
+            let routes: Vec<&str> = routes
+                .lines()
+                .filter(|line| line.starts_with("10.64.") || line.starts_with("fd64"))
+                .collect();
+            let queued = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?.count();
+            // The node's own link is one, too.
+            let clear = status.pool.assigned == 0 && links.lines().count() == 1 && routes.is_empty() && queued == 0;
+            Ok(if clear {
+                Seen::There
+            } else {
+                Seen::NotYet(format!("{:?}, {queued} queued, {routes:?}\n{links}", status.pool))
+            })
+        };
+        wait_for(&self.scene, "nothing is left of the pods", look)
+            .await
+            .unwrap();
+    }
+}
+
+pub fn phase(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()).unwrap_or("none")
+}
+
+pub fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap()
+}
+
+pub fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().unwrap().node_name.as_deref().unwrap()
+}
+
+pub fn address_of(pod: &Pod) -> &str {
+    pod.status.as_ref().unwrap().pod_ip.as_deref().unwrap()
+}
+
+pub fn on_node(node: &Node, line: &str) -> String {
+    let mut words = line.split(' ');
+    let mut command = node.command(words.next().unwrap());
+    let output = command.args(words).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}

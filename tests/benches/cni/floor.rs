@@ -1,0 +1,28 @@
+//! A program that does nothing: what starting any plugin costs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Built as the plugins are.
+pub fn build(folder: &Path) -> PathBuf {
+    let (source, program) = (folder.join("floor.rs"), folder.join("floor"));
+    std::fs::write(&source, "fn main() {}\n").unwrap();
+    let built = Command::new("rustc")
+        .args([
+            "--edition",
+            "2024",
+            "-C",
+            "opt-level=3",
+            "-C",
+            "panic=abort",
+            "-C",
+            "strip=symbols",
+        ])
+        .args(["-C", "target-feature=+crt-static", "-C", "relocation-model=static"])
+        .arg("-o")
+        .args([&program, &source])
+        .status()
+        .expect("rustc is there");
+    assert!(built.success(), "the floor could not be built");
+    program
+}

@@ -1,0 +1,82 @@
+//! Starting a plugin, the same for all.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub label: String,
+    path: PathBuf,
+    conf: PathBuf,
+    netns: String,
+}
+
+impl Program {
+    pub fn new(label: &str, path: &Path, folder: &Path, conf: &Value) -> Self {
+        let file = folder.join(format!("{label}.json"));
+        std::fs::write(&file, conf.to_string()).unwrap();
+        Self {
+            label: label.to_owned(),
+            path: path.to_owned(),
+            conf: file,
+            netns: "/run/netns/none".to_owned(),
+        }
+    }
+
+    pub fn in_namespace(&self, netns: &str) -> Self {
+        let netns = netns.to_owned();
+        Self { netns, ..self.clone() }
+    }
+
+    /// How long it takes from before it is started until it has ended.
+    pub fn call(&self, command: &str, container: &str) -> Duration {
+        let mut process = self.command(command, container);
+        process.stdout(Stdio::null());
+        let start = Instant::now();
+        let status = process.spawn().unwrap().wait().unwrap();
+        let took = start.elapsed();
+        assert!(
+            status.success(),
+            "{} {command}: {}",
+            self.label,
+            self.excuse(command, container)
+        );
+        took
+    }
+
+    fn command(&self, command: &str, container: &str) -> Command {
+        let mut process = Command::new(&self.path);
+        process
+            .env_clear()
+            .stdin(File::open(&self.conf).unwrap())
+            .stderr(Stdio::null());
+        process.env("CNI_COMMAND", command).env("CNI_CONTAINERID", container);
+        process.env("CNI_NETNS", &self.netns).env("CNI_IFNAME", "eth0");
+        process.env("CNI_PATH", super::DEBIAN);
+        // What plugins of others call: iptables, for one.
+        process.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        process
+    }
+
+    /// What it says of its failure, if it fails again.
+    fn excuse(&self, command: &str, container: &str) -> String {
+        let output = self
+            .command(command, container)
+            .stdout(Stdio::piped())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+/// For host-local itself, and for a plugin that delegates to it. What it holds is in the folder.
+pub fn host_local_conf(kind: &str, folder: &Path) -> Value {
+    json!({
+        "cniVersion": "1.0.0", "name": "bench", "type": kind,
+        "ipam": {"type": "host-local", "dataDir": folder, "ranges": [[{"subnet": "10.65.0.0/16"}]]},
+    })
+}
