@@ -29,7 +29,9 @@ impl Part {
             Self::Doc => "examples in the documentation",
             Self::Integration => "each crate by its public names",
             Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
-            Self::Crash => "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a storm of plugin calls",
+            Self::Crash => {
+                "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a storm of plugin calls"
+            }
             Self::Real => "crates by their public names, on a real etcd and a real kube-apiserver",
             Self::ApiReal => "the same suite as in api, on kube-apiserver with controllers and three kubelets",
             Self::E2e => "whole flows on a real cluster, and the cluster itself",

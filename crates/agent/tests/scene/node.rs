@@ -1,6 +1,6 @@
 //! An agent with a folder of its own and no cluster: what a NodeNetworkConfig would say, it is told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_agent::clock::Clock;
@@ -17,6 +17,7 @@ pub struct Node {
     pub agent: Agent,
     pub registry: Registry,
     folder: tempfile::TempDir,
+    storage: Storage,
 }
 
 #[allow(dead_code, reason = "each test program needs some of it")]
@@ -29,12 +30,21 @@ impl Node {
         Self::at(name, tempfile::tempdir().unwrap())
     }
 
+    pub fn with_state(state_dir: &Path) -> Self {
+        Self::keeping("node-1", tempfile::tempdir().unwrap(), state_dir)
+    }
+
     fn at(name: &str, folder: tempfile::TempDir) -> Self {
+        let state_dir = folder.path().join("state");
+        Self::keeping(name, folder, &state_dir)
+    }
+
+    fn keeping(name: &str, folder: tempfile::TempDir, state_dir: &Path) -> Self {
         let mut registry = Registry::default();
         let metrics = AgentMetrics::register(&mut registry).of(name);
         let storage = Storage {
             node: name.to_owned(),
-            state_dir: folder.path().join("state"),
+            state_dir: state_dir.to_owned(),
             mark: folder.path().join("mark"),
             boot: "this-boot".to_owned(),
             clock: Clock::Boot,
@@ -46,7 +56,14 @@ impl Node {
             agent,
             registry,
             folder,
+            storage,
         }
+    }
+
+    /// As the next one would find it, without a word to the one that runs.
+    pub fn open_again(&self) -> Agent {
+        let metrics = AgentMetrics::register(&mut Registry::default()).of(&self.storage.node);
+        Agent::open(&self.storage, metrics).unwrap().0
     }
 
     /// As after a crash: nothing is said to the old one.

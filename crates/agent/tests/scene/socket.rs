@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use berth_agent::Agent;
 use berth_agent::server::{Listener, router};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +27,20 @@ impl Drop for Served {
 #[allow(dead_code, reason = "each test program needs some of it")]
 impl Served {
     pub async fn new(addresses: &[&str]) -> Self {
-        let node = Node::new();
+        Self::of(Node::new(), addresses).await
+    }
+
+    /// With its journal in a folder of somebody's.
+    pub async fn with_state(addresses: &[&str], state_dir: &Path) -> Self {
+        Self::of(Node::with_state(state_dir), addresses).await
+    }
+
+    /// As the next agent would find it, without a word to the one that runs.
+    pub fn reopened(&self) -> Agent {
+        self.node.open_again()
+    }
+
+    async fn of(node: Node, addresses: &[&str]) -> Self {
         node.deliver(addresses);
         let path = node.path("agent.sock");
         let listener = Listener::bind(&path).await.unwrap();
