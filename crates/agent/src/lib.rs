@@ -11,6 +11,7 @@ pub mod agent;
 pub mod clock;
 pub mod cluster;
 pub mod compat;
+mod connections;
 pub mod cri;
 pub mod follow;
 pub mod install;

@@ -9,30 +9,26 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::response::IntoResponse;
 use berth_api::agent::{Reason, Refusal};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use routes::router;
 
-/// Of those that are served at a time; others wait to be accepted.
-const MOST_CONNECTIONS: usize = 512;
-/// For a request to be there.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// For a connection in all: the longest wait for an address, and some.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
-/// After a failure to accept, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::connections::{Connections, Door};
+
+/// In all: the longest wait for an address, and some.
+const CONNECTIONS: Connections = Connections {
+    most: 512,
+    header: Duration::from_secs(10),
+    whole: Duration::from_secs(90),
+    keep_alive: true,
+};
 /// The kernel's limit for the path of a socket.
 pub const MOST_PATH: usize = 107;
 
@@ -82,34 +78,31 @@ impl Listener {
         Ok(Self { listener, path })
     }
 
-    /// Serves until it is told to stop. What is under way then ends with the process.
+    /// Serves until it is told to stop.
     pub async fn serve(self, router: Router, stopping: CancellationToken) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let serving = async {
-            loop {
-                let Ok(place) = places.clone().acquire_owned().await else {
-                    return;
-                };
-                let stream = match self.listener.accept().await {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        warn!(%error, "can't accept a connection");
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    }
-                };
-                let router = if is_allowed(&stream) {
-                    router.clone()
-                } else {
-                    refusing()
-                };
-                tokio::spawn(async move {
-                    serve_one(stream, router).await;
-                    drop(place);
-                });
-            }
-        };
-        stopping.run_until_cancelled(serving).await;
+        let door = Guarded { listener: self, router };
+        CONNECTIONS.serve(door, stopping).await;
+    }
+}
+
+struct Guarded {
+    listener: Listener,
+    router: Router,
+}
+
+impl Door for Guarded {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.listener.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn router(&self, stream: &UnixStream) -> Router {
+        if is_allowed(stream) {
+            self.router.clone()
+        } else {
+            refusing()
+        }
     }
 }
 
@@ -119,20 +112,6 @@ impl Drop for Listener {
         if let Err(error) = fs::remove_file(&self.path) {
             debug!(%error, "the socket can't be removed");
         }
-    }
-}
-
-async fn serve_one(stream: UnixStream, router: Router) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
-        Ok(Ok(())) => {}
-        // The caller's affair: it has gone, or does not speak HTTP.
-        Ok(Err(error)) => debug!(%error, "a connection ended early"),
-        Err(_) => debug!("a connection took too long"),
     }
 }
 

@@ -1,26 +1,23 @@
 //! The port, and what bounds its callers: connections, and the time that one may take.
 
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use berth_kit::listen::{BindError, bind};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
-/// Those that are served at a time; others wait to be accepted.
-const MOST_CONNECTIONS: usize = 64;
-/// For a request to be there, and for a connection in all: nothing is waited for in between.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// After a failure to accept, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::connections::{Connections, Door};
+
+/// One request each: a plugin makes no second one, and a connection that is kept open takes the place of another. Nothing is waited for.
+const CONNECTIONS: Connections = Connections {
+    most: 64,
+    header: Duration::from_secs(5),
+    whole: Duration::from_secs(15),
+    keep_alive: false,
+};
 
 const FLAG: &str = "--compat-listen";
 
@@ -54,44 +51,30 @@ impl Listener {
         self.address
     }
 
-    /// Serves until it is told to stop. What is under way then ends with the process.
+    /// Serves until it is told to stop.
     pub async fn serve(self, router: Router, stopping: CancellationToken) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let serving = async {
-            loop {
-                let Ok(place) = places.clone().acquire_owned().await else {
-                    return;
-                };
-                match self.listener.accept().await {
-                    Ok((stream, _)) => {
-                        let router = router.clone();
-                        tokio::spawn(async move {
-                            serve_one(stream, router).await;
-                            drop(place);
-                        });
-                    }
-                    Err(error) => {
-                        warn!(%error, "can't accept a connection");
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                }
-            }
+        let door = Open {
+            listener: self.listener,
+            router,
         };
-        stopping.run_until_cancelled(serving).await;
+        CONNECTIONS.serve(door, stopping).await;
     }
 }
 
-/// One request: a plugin makes no second one, and one that is kept open takes the place of another.
-async fn serve_one(stream: TcpStream, router: Router) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .keep_alive(false)
-        .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "a connection ended early"),
-        Err(_) => debug!("a connection took too long"),
+/// Whoever reaches it is served.
+struct Open {
+    listener: TcpListener,
+    router: Router,
+}
+
+impl Door for Open {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn router(&self, _: &TcpStream) -> Router {
+        self.router.clone()
     }
 }

@@ -278,3 +278,44 @@ fn a_config_that_is_deleted_by_hand_comes_back_and_is_asked_for_again() {
         assert_ne!(add(&running.agent, 2).await.unwrap(), held);
     });
 }
+
+#[test]
+fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
+    play(async |scene: Scene| {
+        one_node(&scene, &["10.64.0.0/16"]).await;
+        scene.create_pods("n1", 0..1).await;
+        let configs = scene.configs();
+        until("the node has a container", async || {
+            let status = configs.get_opt("n1").await.unwrap()?.status?;
+            status.network_containers.first().map(drop)
+        })
+        .await;
+        settle().await;
+        let empty = scene.config("n1").await;
+        assert_eq!(assignments(&empty), []);
+        let began = tokio::time::Instant::now();
+        let folder = tempfile::tempdir().unwrap();
+        let running = scene.start("n1", &folder).await.unwrap();
+        let waiting = berth_api::agent::Request {
+            wait_ms: 30_000,
+            ..crate::scene::request(&running.agent, 0)
+        };
+        running.agent.request(waiting).await.unwrap();
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(1),
+            "somebody waited for a time to come"
+        );
+        // The agent's spec and the controller's status, each written once; the third round trip is the watch that brings it.
+        let full = scene.config("n1").await;
+        assert_eq!(
+            full.metadata.generation,
+            empty.metadata.generation.map(|generation| generation + 1)
+        );
+        assert_eq!(version(&full), version(&empty) + 1);
+    });
+}
+
+/// Of the container: it goes up with every change of its addresses.
+fn version(config: &berth_api::NodeNetworkConfig) -> i64 {
+    config.status.as_ref().unwrap().network_containers[0].version
+}
