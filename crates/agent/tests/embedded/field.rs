@@ -12,8 +12,7 @@ fn a_spec_that_somebody_empties_is_written_again() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;
-        let folder = tempfile::tempdir().unwrap();
-        let _running = scene.start("n1", &folder).await.unwrap();
+        let _running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         let none = Patch::Merge(json!({"spec": {"requestedIPCount": 0}}));
         scene
@@ -62,8 +61,7 @@ fn a_scaler_that_is_gone_does_not_give_the_pool_back() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;
-        let folder = tempfile::tempdir().unwrap();
-        let _running = scene.start("n1", &folder).await.unwrap();
+        let _running = scene.agent("n1").await;
         scene.create_pods("n1", 0..25).await;
         scene.has("n1", 48).await;
         let none = Patch::Merge(json!({"status": {"scaler": null}}));
@@ -82,12 +80,8 @@ fn two_identical_adds_at_once_get_one_address() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
-        until("it has a batch", async || {
-            (running.agent.status().pool.free == 16).then_some(())
-        })
-        .await;
+        let running = scene.agent("n1").await;
+        running.has_free(16).await;
         let (one, other) = tokio::join!(add(&running.agent, 1), add(&running.agent, 1));
         assert_eq!(one.unwrap(), other.unwrap());
         assert_eq!(running.agent.status().pool.assigned, 1);

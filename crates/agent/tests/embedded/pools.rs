@@ -19,13 +19,9 @@ async fn one_node(scene: &Scene, cidrs: &[&str]) {
 fn an_agent_starts_on_an_empty_container_and_asks_for_a_batch() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         let listed = scene.has("n1", 16).await;
-        until("all are free", async || {
-            (running.agent.status().pool.free == 16).then_some(())
-        })
-        .await;
+        running.has_free(16).await;
         let address = add(&running.agent, 1).await.unwrap();
         assert!(listed.iter().any(|one| one.ip == address[0]));
         assert!(running.agent.status().ready);
@@ -36,15 +32,11 @@ fn an_agent_starts_on_an_empty_container_and_asks_for_a_batch() {
 fn it_grows_in_one_step_and_gives_back_exactly_what_is_free() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         scene.create_pods("n1", 0..75).await;
         scene.has("n1", 96).await;
-        until("the agent has them", async || {
-            (running.agent.status().pool.free == 96).then_some(())
-        })
-        .await;
+        running.has_free(96).await;
         let mut held = BTreeSet::new();
         for n in 0..75 {
             held.extend(add(&running.agent, n).await.unwrap());
@@ -75,8 +67,7 @@ fn it_grows_in_one_step_and_gives_back_exactly_what_is_free() {
 fn finished_pods_and_those_on_the_hosts_network_need_nothing() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let _running = scene.start("n1", &folder).await.unwrap();
+        let _running = scene.agent("n1").await;
         for n in 0..20 {
             scene
                 .create_pod("n1", &format!("host-{n}"), json!({"hostNetwork": true}))
@@ -102,8 +93,7 @@ fn finished_pods_and_those_on_the_hosts_network_need_nothing() {
 fn the_state_of_another_subnet_is_nothing_to_the_node() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let _running = scene.start("n1", &folder).await.unwrap();
+        let _running = scene.agent("n1").await;
         scene.create_pods("n1", 0..25).await;
         scene.has("n1", 48).await;
         let state = json!({
@@ -128,16 +118,12 @@ fn in_a_subnet_that_is_nearly_full_a_node_keeps_one_spare_and_pods_still_get_add
             )
             .await;
         scene.node("n1").await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         scene.create_pods("n1", 0..20).await;
         // 20 pods and one to spare.
         scene.has("n1", 21).await;
-        until("the agent has them", async || {
-            (running.agent.status().pool.free == 21).then_some(())
-        })
-        .await;
+        running.has_free(21).await;
         assert!(running.agent.status().exhausted);
         for n in 0..20 {
             add(&running.agent, n).await.unwrap();
@@ -149,13 +135,9 @@ fn in_a_subnet_that_is_nearly_full_a_node_keeps_one_spare_and_pods_still_get_add
 fn an_add_on_an_empty_pool_is_refused_at_once_and_more_is_asked_for() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/29"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         // Six addresses, of which one is the container's own.
-        until("the agent has five", async || {
-            (running.agent.status().pool.free == 5).then_some(())
-        })
-        .await;
+        running.has_free(5).await;
         for n in 0..5 {
             add(&running.agent, n).await.unwrap();
         }
@@ -174,12 +156,8 @@ fn an_add_on_an_empty_pool_is_refused_at_once_and_more_is_asked_for() {
 fn an_add_that_may_wait_gets_the_address_that_comes() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/29"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
-        until("the agent has five", async || {
-            (running.agent.status().pool.free == 5).then_some(())
-        })
-        .await;
+        let running = scene.agent("n1").await;
+        running.has_free(5).await;
         let mut held = Vec::new();
         for n in 0..5 {
             held.push(add(&running.agent, n).await.unwrap());
@@ -221,12 +199,8 @@ fn an_add_that_may_wait_gets_the_address_that_comes() {
 fn with_two_families_a_pod_gets_one_of_each() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16", "fd64::/64"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
-        until("the agent has a batch", async || {
-            (running.agent.status().pool.free == 16).then_some(())
-        })
-        .await;
+        let running = scene.agent("n1").await;
+        running.has_free(16).await;
         let listed = assignments(&scene.config("n1").await);
         assert_eq!(listed.len(), 32);
         let both = add(&running.agent, 1).await.unwrap();
@@ -235,10 +209,7 @@ fn with_two_families_a_pod_gets_one_of_each() {
             "{both:?}"
         );
         scene.create_pods("n1", 0..20).await;
-        until("it has two batches", async || {
-            (running.agent.status().pool.free == 31).then_some(())
-        })
-        .await;
+        running.has_free(31).await;
         scene.delete_pods(0..20).await;
         until("it has one batch", async || {
             let config = scene.config("n1").await;
@@ -253,8 +224,7 @@ fn with_two_families_a_pod_gets_one_of_each() {
 fn a_config_that_is_deleted_by_hand_comes_back_and_is_asked_for_again() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         let held = until("an address", async || add(&running.agent, 1).await.ok()).await;
         let before = scene.config("n1").await.uid();
@@ -294,8 +264,7 @@ fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
         let empty = scene.config("n1").await;
         assert_eq!(assignments(&empty), []);
         let began = tokio::time::Instant::now();
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.agent("n1").await;
         let waiting = berth_api::agent::Request {
             wait_ms: 30_000,
             ..crate::scene::request(&running.agent, 0)

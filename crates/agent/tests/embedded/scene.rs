@@ -55,9 +55,17 @@ impl Drop for Scene {
 pub struct Running {
     pub agent: Agent,
     task: JoinHandle<()>,
+    /// Of one that has a folder of its own, and is not started again.
+    _folder: Option<TempDir>,
 }
 
 impl Running {
+    /// Until so many are free.
+    pub async fn has_free(&self, count: u64) {
+        let free = async || (self.agent.status().pool.free == count).then_some(());
+        until(&format!("{count} are free"), free).await;
+    }
+
     /// Wherever it is.
     pub async fn kill(self) {
         self.task.abort();
@@ -178,6 +186,16 @@ impl Scene {
         self.boots.set(self.boots.get() + 1);
     }
 
+    /// One with a folder of its own, once it serves.
+    pub async fn agent(&self, node: &str) -> Running {
+        let folder = tempfile::tempdir().unwrap();
+        let running = self.start(node, &folder).await.unwrap();
+        Running {
+            _folder: Some(folder),
+            ..running
+        }
+    }
+
     pub fn start(&self, node: &str, folder: &TempDir) -> JoinHandle<Running> {
         let started = self.start_on(self.client.clone(), node, folder.path());
         tokio::spawn(started)
@@ -215,7 +233,11 @@ impl Scene {
         });
         async move {
             let agent = ready.await.expect("the agent serves");
-            Running { agent, task }
+            Running {
+                agent,
+                task,
+                _folder: None,
+            }
         }
     }
 }
