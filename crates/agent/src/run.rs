@@ -4,6 +4,7 @@
 //! sandboxes have is known where the journal can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail at
 //! once, and releases go to the queue.
 
+mod lock;
 mod settle;
 
 use std::fmt;
@@ -29,6 +30,7 @@ use crate::metrics::AgentMetrics;
 use crate::queue::{Drain, Flavour, Folder, FolderError};
 use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
+use lock::{Lock, LockError};
 
 /// How an agent is run. The flags of `berth agent` say the same.
 #[derive(Clone, Debug)]
@@ -76,6 +78,8 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -107,6 +111,7 @@ pub async fn run(
     ready: impl FnOnce(&Agent) + Send,
     stopping: CancellationToken,
 ) -> Result<(), RunError> {
+    let _lock = Lock::take(&options.state_dir)?;
     let storage = Storage {
         node: options.node.clone(),
         state_dir: options.state_dir.clone(),

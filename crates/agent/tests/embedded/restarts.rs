@@ -118,3 +118,17 @@ fn nothing_is_answered_before_the_config_is_seen() {
         assert!(matches!(add(&running.agent, 1).await, Ok(_) | Err(Reason::PoolEmpty)));
     });
 }
+
+#[test]
+fn a_second_agent_on_the_same_folder_is_refused_and_the_first_goes_on() {
+    play(async |scene: Scene| {
+        one_node(&scene).await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        let error = scene.refused("n1", &folder).await;
+        assert!(error.contains("another agent uses it"), "{error}");
+        assert!(add(&running.agent, 1).await.is_ok());
+        running.kill().await;
+        started(&scene, &folder).await;
+    });
+}

@@ -201,8 +201,45 @@ impl Scene {
         tokio::spawn(started)
     }
 
+    /// What it ends with, where it must not start.
+    pub async fn refused(&self, node: &str, folder: &TempDir) -> String {
+        let (options, around) = self.furnish(self.client.clone(), node, folder.path());
+        let ended = run(
+            options,
+            around,
+            StdRng::seed_from_u64(3),
+            |_| (),
+            CancellationToken::new(),
+        );
+        ended.await.unwrap_err().to_string()
+    }
+
     /// Until it serves, with another way to the same API server.
     pub fn start_on(&self, client: Client, node: &str, folder: &Path) -> impl Future<Output = Running> + use<> {
+        let (options, around) = self.furnish(client, node, folder);
+        let (sender, ready) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let tell = move |agent: &Agent| drop(sender.send(agent.clone()));
+            let running = run(
+                options,
+                around,
+                StdRng::seed_from_u64(3),
+                tell,
+                CancellationToken::new(),
+            );
+            running.await.unwrap();
+        });
+        async move {
+            let agent = ready.await.expect("the agent serves");
+            Running {
+                agent,
+                task,
+                _folder: None,
+            }
+        }
+    }
+
+    fn furnish(&self, client: Client, node: &str, folder: &Path) -> (Options, Surroundings) {
         let options = Options {
             boot: format!("{BOOT}-{}", self.boots.get()),
             clock: self.clock,
@@ -214,31 +251,14 @@ impl Scene {
             instance: None,
         };
         let event_metrics = EventMetrics::register(&mut registry);
-        let random = StdRng::seed_from_u64(3);
         let (events, writer) = Recorder::new(self.client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
+        tokio::spawn(writer.run(self.controllers.clone()));
         let around = Surroundings {
             client,
             metrics: AgentMetrics::register(&mut registry),
             events,
         };
-        let (sender, ready) = oneshot::channel();
-        let task = tokio::spawn(async move {
-            let stopping = CancellationToken::new();
-            let tell = move |agent: &Agent| drop(sender.send(agent.clone()));
-            let running = run(options, around, random, tell, stopping.clone());
-            tokio::select! {
-                ended = running => ended.unwrap(),
-                () = writer.run(stopping) => {}
-            }
-        });
-        async move {
-            let agent = ready.await.expect("the agent serves");
-            Running {
-                agent,
-                task,
-                _folder: None,
-            }
-        }
+        (options, around)
     }
 }
 
