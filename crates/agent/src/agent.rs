@@ -34,6 +34,8 @@ const FEW_LINES: usize = 4096;
 /// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
 const WANTED: Duration = Duration::from_secs(60);
 const MOST_WANTING: usize = 1024;
+/// The pool is measured at most so often: nobody reads it more often, and to count takes longer than to serve.
+const MEASURED_EVERY: Duration = Duration::from_millis(250);
 
 /// Where an agent keeps what it knows, and how.
 #[derive(Clone, Debug)]
@@ -78,6 +80,10 @@ struct Inside {
     /// Since when no ADD can be served.
     starved: Option<u64>,
     demand: u64,
+    /// The journal is looked at again when it has so many lines.
+    compact_at: usize,
+    /// When the pool was last measured.
+    measured: u64,
 }
 
 impl Agent {
@@ -98,6 +104,8 @@ impl Agent {
             wanting: BTreeMap::new(),
             starved: None,
             demand: 0,
+            compact_at: FEW_LINES,
+            measured: 0,
         };
         let shared = Shared {
             node: storage.node.clone(),
@@ -168,10 +176,27 @@ impl Agent {
             let starved = Duration::from_nanos(now.saturating_sub(since));
             self.shared.metrics.starved(starved);
         }
-        self.shared.metrics.pool(inside.pool.counts(now, self.shared.rest));
-        self.shared.metrics.journal(inside.journal.length());
+        if now.saturating_sub(inside.measured) > nanoseconds(MEASURED_EVERY) {
+            inside.measured = now;
+            self.measure(inside, now);
+        }
         self.shared.came_free.notify_waiters();
         self.shared.changed.notify_one();
+    }
+}
+
+impl Agent {
+    fn measure(&self, inside: &Inside, now: u64) {
+        self.shared.metrics.pool(inside.pool.counts(now, self.shared.rest));
+        self.shared.metrics.journal(inside.journal.length());
+    }
+
+    /// What a burst of calls has left unmeasured.
+    pub fn measure_now(&self) {
+        let now = self.now();
+        let mut inside = self.shared.inside.lock();
+        inside.measured = now;
+        self.measure(&inside, now);
     }
 }
 
@@ -192,12 +217,16 @@ impl Inside {
 
     /// When most of its lines say nothing that still matters. One that can't be compacted goes on growing.
     fn compact(&mut self, now: u64) {
-        if self.journal.lines() < FEW_LINES {
+        if self.journal.lines() < self.compact_at {
             return;
         }
         self.pool.forget(now);
         let entries = self.pool.entries(now);
-        if self.journal.lines() / 2 < entries.len() {
+        // It is worth it when half of it goes; and to look costs as much as to write, so that it must have grown by half before the next look.
+        let worth = entries.len() <= self.journal.lines() / 2;
+        let lines = if worth { entries.len() * 2 } else { self.journal.lines() };
+        self.compact_at = FEW_LINES.max(lines + lines / 2);
+        if !worth {
             return;
         }
         if let Err(problem) = self.journal.compact(&entries) {

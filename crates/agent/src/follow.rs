@@ -101,6 +101,8 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     loop {
         let Some(wish) = agent.next_wish() else {
             agent.has_changed().await;
+            // What comes together is looked at once.
+            tokio::task::yield_now().await;
             continue;
         };
         match apply(&api, agent.node(), &wish).await {

@@ -32,6 +32,8 @@ use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
 use lock::{Lock, LockError};
 
+const MEASURED_EVERY: Duration = Duration::from_secs(5);
+
 /// How an agent is run. The flags of `berth agent` say the same.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -147,6 +149,7 @@ pub async fn run(
         }
         let listener = Listener::bind(&options.socket).await?;
         tasks.spawn(drain.clone().run(stopping.clone()));
+        tasks.spawn(measure(agent.clone()));
         if let Some(cri) = cri {
             let reclaim = Reclaim::new(agent.clone(), cri, options.grace);
             tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
@@ -161,6 +164,14 @@ pub async fn run(
         Ok(())
     };
     stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+}
+
+/// Nobody scrapes more often.
+async fn measure(agent: Agent) {
+    loop {
+        agent.measure_now();
+        tokio::time::sleep(MEASURED_EVERY).await;
+    }
 }
 
 fn folders(options: &Options) -> Result<Vec<Folder>, FolderError> {

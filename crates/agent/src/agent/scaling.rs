@@ -120,7 +120,6 @@ impl Agent {
         if let Some(entry) = inside.pool.plan_leaving(step.release, now) {
             // A disk that is full: later. What is free stays free.
             inside.commit(&[entry], now).ok()?;
-            self.shared.metrics.pool(inside.pool.counts(now, self.shared.rest));
         }
         let seen = inside.cluster.config.as_ref()?;
         let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();

@@ -12,18 +12,16 @@ use super::units::State;
 impl Pool {
     /// In leases, and for blocks in addresses of their first family. What came free less than `rest` ago rests.
     pub fn counts(&self, now: u64, rest: u64) -> PoolCounts {
-        let mut counts = PoolCounts::default();
         let since = now.saturating_sub(rest);
-        for unit in self.units.iter() {
-            let count = match unit.state {
-                State::Free { since: at } if at > since => &mut counts.resting,
-                State::Free { .. } => &mut counts.free,
-                State::Held => &mut counts.assigned,
-                State::Leaving => &mut counts.leaving,
-                State::Uncertain => &mut counts.uncertain,
-            };
-            *count += 1;
-        }
+        let tally = self.units.tally();
+        let resting = self.units.free_after(since);
+        let mut counts = PoolCounts {
+            free: tally.free.saturating_sub(resting),
+            resting,
+            assigned: tally.held,
+            leaving: tally.leaving,
+            uncertain: tally.uncertain,
+        };
         let first = self.blocks.iter().map(super::blocks::Block::family).min();
         for block in self.blocks.iter().filter(|block| Some(block.family()) == first) {
             let resting = block.freed_after(since);
@@ -44,22 +42,15 @@ impl Pool {
     /// What the formula needs: leases only, for a node's blocks neither grow nor shrink. Where it is not certain whether somebody has one, it is as good
     /// as had. `pods` need an address, and so do `wanting` attachments that were refused one.
     pub fn holding(&self, pods: u64, wanting: u64) -> scaling::Holding {
-        let mut holding = scaling::Holding::default();
-        for unit in self.units.iter() {
-            match unit.state {
-                State::Free { .. } => holding.held += 1,
-                State::Held | State::Uncertain => {
-                    holding.held += 1;
-                    holding.assigned += 1;
-                }
-                State::Leaving => holding.pending_release += 1,
-            }
+        let tally = self.units.tally();
+        let attached = u64::try_from(self.holdings.len()).unwrap_or(u64::MAX);
+        let attached = attached.saturating_add(tally.uncertain).saturating_add(wanting);
+        scaling::Holding {
+            demand: pods.max(attached),
+            held: tally.free + tally.held + tally.uncertain,
+            assigned: tally.held + tally.uncertain,
+            pending_release: tally.leaving,
         }
-        let uncertain = self.units.iter().filter(|unit| unit.state == State::Uncertain).count();
-        let attached = self.holdings.len().saturating_add(uncertain);
-        let attached = u64::try_from(attached).unwrap_or(u64::MAX).saturating_add(wanting);
-        holding.demand = pods.max(attached);
-        holding
     }
 
     /// Whether there is a container whose leases come and go: only such a pool is scaled.

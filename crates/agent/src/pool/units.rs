@@ -31,8 +31,30 @@ pub struct Unit {
 /// By the families of their leases.
 type Free = BTreeMap<Vec<Family>, BTreeSet<(u64, IpAddr)>>;
 
+/// How many units are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub free: u64,
+    pub held: u64,
+    pub leaving: u64,
+    pub uncertain: u64,
+}
+
+impl Tally {
+    fn of(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Free { .. } => &mut self.free,
+            State::Held => &mut self.held,
+            State::Leaving => &mut self.leaving,
+            State::Uncertain => &mut self.uncertain,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Units {
+    /// Kept up with every change: every call asks for it.
+    tally: Tally,
     by_name: BTreeMap<String, Unit>,
     name_of: BTreeMap<IpAddr, String>,
     free: Free,
@@ -62,7 +84,19 @@ impl Units {
         if let (State::Free { since }, Some((families, first))) = (unit.state, key(&unit.lease)) {
             self.free.entry(families).or_default().insert((since, first));
         }
+        *self.tally.of(unit.state) += 1;
         self.by_name.insert(name, unit);
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Of the free ones, those that have been free since later than that.
+    pub fn free_after(&self, since: u64) -> u64 {
+        let later = |free: &BTreeSet<(u64, IpAddr)>| free.iter().rev().take_while(|(at, _)| *at > since).count();
+        let count: usize = self.free.values().map(later).sum();
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     pub fn set(&mut self, name: &str, state: State) {
@@ -74,6 +108,7 @@ impl Units {
 
     pub fn remove(&mut self, name: &str) -> Option<Unit> {
         let unit = self.by_name.remove(name)?;
+        *self.tally.of(unit.state) -= 1;
         for held in &unit.lease.held {
             if self.name_of.get(&held.address).is_some_and(|of| of == name) {
                 self.name_of.remove(&held.address);
