@@ -31,6 +31,8 @@ use crate::pool::{Holding, Pool};
 const MOST_WAITING: usize = 128;
 /// A journal of fewer lines is left as it is.
 const FEW_LINES: usize = 4096;
+/// So many short lines.
+const AS_LONG_AS_AN_ADD: usize = 32;
 /// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
 const WANTED: Duration = Duration::from_secs(60);
 const MOST_WANTING: usize = 1024;
@@ -84,6 +86,8 @@ struct Inside {
     compact_at: usize,
     /// When the pool was last measured.
     measured: u64,
+    /// Why the journal could not be written the last time.
+    failing: Option<Refusal>,
 }
 
 impl Agent {
@@ -106,6 +110,7 @@ impl Agent {
             demand: 0,
             compact_at: FEW_LINES,
             measured: 0,
+            failing: None,
         };
         let shared = Shared {
             node: storage.node.clone(),
@@ -146,7 +151,7 @@ impl Agent {
     pub fn status(&self) -> Status {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
-        let served = inside.pool.can_serve();
+        let served = inside.serves(now);
         let requested = inside.cluster.config.as_ref().map_or(0, |seen| seen.requested);
         let message = match (&served, &inside.cluster.config) {
             (Ok(()), _) => String::new(),
@@ -208,11 +213,26 @@ impl Inside {
         }
         if let Err(problem) = self.journal.append(entries) {
             error!(%problem, "the journal can't be written");
-            return Err(storage(&problem));
+            let refusal = storage(&problem);
+            self.failing = Some(refusal.clone());
+            return Err(refusal);
         }
+        self.failing = None;
         let freed = entries.iter().map(|entry| self.pool.apply(entry)).sum();
         self.compact(now);
         Ok(freed)
+    }
+
+    /// Whether an ADD of a new attachment would be served. A journal that could not be written is tried with lines that say nothing.
+    fn serves(&mut self, now: u64) -> Result<(), Refusal> {
+        if self.failing.is_some() {
+            let nothing = Entry::Freed {
+                at: now,
+                held: Vec::new(),
+            };
+            self.commit(&vec![nothing; AS_LONG_AS_AN_ADD], now)?;
+        }
+        self.pool.can_serve()
     }
 
     /// When most of its lines say nothing that still matters. One that can't be compacted goes on growing.

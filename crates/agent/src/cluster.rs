@@ -144,9 +144,9 @@ impl Cluster {
         u64::try_from(needing).unwrap_or(u64::MAX)
     }
 
-    /// The addresses that living pods show.
+    /// The addresses that living pods show; those on the host's network show the node's.
     pub fn shown(&self) -> BTreeSet<IpAddr> {
-        let living = self.pods.values().filter(|pod| !pod.is_finished);
+        let living = self.pods.values().filter(|pod| pod.needs_address);
         living.flat_map(|pod| pod.addresses.iter().copied()).collect()
     }
 }

@@ -16,6 +16,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::agent::Agent;
@@ -25,6 +26,10 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(30),
 };
+
+/// A write that is not answered may be lost, with whatever was between: it can be made again.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_secs(60);
 
 /// A change of what is watched.
 enum Change<K> {
@@ -100,12 +105,16 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     let mut backoff = Backoff::new(BACKOFF, random);
     loop {
         let Some(wish) = agent.next_wish() else {
-            agent.has_changed().await;
-            // What comes together is looked at once.
-            tokio::task::yield_now().await;
+            // Looked at from time to time also when nothing happens: ADDs that were refused long ago no longer count, and a disk may have room again.
+            let _ = timeout(LOOK, agent.has_changed()).await;
             continue;
         };
-        match apply(&api, agent.node(), &wish).await {
+        let applied = timeout(PATIENCE, apply(&api, agent.node(), &wish)).await;
+        let Ok(applied) = applied else {
+            warn!("the API server does not answer, it is tried again");
+            continue;
+        };
+        match applied {
             Ok(answer) => {
                 backoff.succeed();
                 agent.wrote(&wish, &answer);

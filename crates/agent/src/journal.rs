@@ -194,21 +194,32 @@ impl Journal {
             text.push_str(&Line::of(entry).to_string());
         }
         let unfinished = path.with_extension("new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut disk = OpenOptions::new()
+            .create_new(true)
+            .append(true)
             .mode(0o600)
             .open(&unfinished)?;
-        file.write_all(text.as_bytes())?;
-        mark.begin(id, length(&text))?;
-        fs::rename(&unfinished, &path)?;
-        mark.settle(id)?;
+        let written = disk
+            .write_all(text.as_bytes())
+            .and_then(|()| mark.begin(id, length(&text)));
+        if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
+            // What is left of it would keep the room that is missing.
+            drop(fs::remove_file(&unfinished));
+            return Err(error);
+        }
+        // From here on it is the journal, and nothing may fail: the mark knows both until it is told more.
+        if let Err(error) = mark.settle(id) {
+            warn!(%error, "the mark of the journal can't be written");
+        }
         Ok(Self {
             boot: boot.to_owned(),
             id,
             mark,
-            disk: appending(&path)?,
+            disk,
             path,
             length: length(&text),
             lines: entries.len() + 1,

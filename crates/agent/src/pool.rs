@@ -33,6 +33,9 @@ use units::{State, Unit, Units};
 
 pub use delivered::{Container, Content, Delivered, Lease, Space};
 
+/// Names in one line of the journal.
+const LISTED: usize = 64;
+
 /// What an attachment has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
@@ -72,7 +75,7 @@ impl Pool {
     /// What is delivered from now on.
     pub fn deliver(&mut self, delivered: &Delivered) {
         self.containers.clone_from(&delivered.containers);
-        self.doubt.deliver(delivered);
+        self.doubt.deliver(&self.containers);
         let mut leases: BTreeMap<String, (String, Lease)> = BTreeMap::new();
         let mut blocks = Vec::new();
         for container in &delivered.containers {
@@ -84,10 +87,11 @@ impl Pool {
                     leases.extend(named);
                 }
                 Content::Blocks(listed) => blocks.extend(listed.iter().map(|prefix| {
+                    let gateway = container.space_of(prefix.first()).and_then(|space| space.gateway);
                     let known = self
                         .blocks
                         .iter()
-                        .find(|block| block.prefix == *prefix && block.container == container.id);
+                        .find(|block| block.is(&container.id, *prefix, gateway));
                     known.cloned().unwrap_or_else(|| self.new_block(container, *prefix))
                 })),
             }
@@ -209,15 +213,21 @@ impl Pool {
         gone.map(entry).collect()
     }
 
-    /// The leases to give back next, as an entry: of the free ones, so many.
-    pub fn plan_leaving(&self, count: usize, now: u64) -> Option<Entry> {
-        let names: Vec<String> = self
-            .units
-            .latest_free()
-            .take(count)
-            .map(|unit| unit.lease.name().to_owned())
-            .collect();
-        (!names.is_empty()).then_some(Entry::Leaving { at: now, names })
+    /// The leases to give back next: of the free ones, so many. Where a node has two families, only such as have both: of leases of one, an equal
+    /// number of each would have to go.
+    pub fn plan_leaving(&self, count: usize, now: u64) -> Vec<Entry> {
+        let families = self.families();
+        let is_whole = |unit: &&Unit| {
+            let has = unit.lease.held.iter().map(|held| Family::of(held.address));
+            has.collect::<BTreeSet<Family>>() == families
+        };
+        let chosen = self.units.latest_free().filter(is_whole).take(count);
+        let names: Vec<String> = chosen.map(|unit| unit.lease.name().to_owned()).collect();
+        let entry = |names: &[String]| Entry::Leaving {
+            at: now,
+            names: names.to_vec(),
+        };
+        names.chunks(LISTED).map(entry).collect()
     }
 
     /// A runtime says that this attachment has these addresses, and the journal does not know it. What is not the node's is left out, and what
@@ -235,14 +245,16 @@ impl Pool {
         if self.holdings.contains_key(attachment) || self.graves.has(attachment) {
             return None;
         }
-        let known = |address: &IpAddr| self.units.of(*address).is_some() || self.block_of(*address).is_some();
         let given_up = |owner: &Attachment| self.is_in_doubt() && !living.contains(owner);
         let can_be_its = |address: &IpAddr| self.owners.get(address).is_none_or(given_up);
-        let its = addresses.iter().filter(|address| known(address) && can_be_its(address));
+        let its = addresses
+            .iter()
+            .filter(|address| self.has(**address) && can_be_its(address));
         let held: Vec<Held> = its.map(|address| self.held_of(*address)).collect();
         (!held.is_empty()).then(|| Entry::Assigned {
             at: now,
-            started: now,
+            // When its ADD was started nobody knows: before any DEL of it.
+            started: 1,
             attachment: attachment.clone(),
             network: String::new(),
             pod: pod.clone(),
@@ -300,6 +312,8 @@ impl Pool {
             }
             Entry::Doubted => {
                 self.doubt = Doubt::unsettled();
+                self.doubt.deliver(&self.containers);
+                self.refresh_all();
                 0
             }
             Entry::Settled => {
@@ -431,6 +445,7 @@ impl Pool {
     }
 
     fn refresh_all(&mut self) {
+        self.blocks.iter_mut().for_each(Block::look_again);
         let leases = self.units.iter().flat_map(|unit| &unit.lease.held);
         let addresses: Vec<IpAddr> = leases.map(|held| held.address).collect();
         self.refresh(addresses);
@@ -439,6 +454,11 @@ impl Pool {
     /// Whether the next ADD of a new attachment would be served.
     pub fn can_serve(&mut self) -> Result<(), Refusal> {
         self.choose(&[]).map(drop)
+    }
+
+    /// Whether the node has it to give.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.units.of(address).is_some() || self.block_of(address).is_some()
     }
 
     /// All addresses that somebody on the node has.

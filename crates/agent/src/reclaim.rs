@@ -108,9 +108,21 @@ impl Reclaim {
         };
         let candidates = decide(&view, &mut self.memory);
         let mut confirmed = Vec::new();
-        for candidate in candidates.into_iter().take(MOST) {
-            if candidate.why == Why::Replaced || is_gone(client, &candidate.pod, self.agent.node()).await? {
+        let mut asked = 0;
+        for candidate in candidates {
+            if candidate.why == Why::Replaced {
                 confirmed.push(candidate);
+                continue;
+            }
+            asked += 1;
+            if asked > MOST {
+                break;
+            }
+            match is_gone(client, &candidate.pod, self.agent.node()).await {
+                Ok(true) => confirmed.push(candidate),
+                Ok(false) => {}
+                // It says nothing of the others.
+                Err(error) => warn!(%error, "an owner may be gone, and is left alone"),
             }
         }
         // The moment of the ADD that we know of: one that came since is not undone.

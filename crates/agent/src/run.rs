@@ -25,13 +25,16 @@ use crate::clock::Clock;
 use crate::compat::{self, CompatError};
 use crate::cri::Cri;
 use crate::follow;
-use crate::journal::JournalError;
+use crate::journal::{Found, JournalError};
 use crate::metrics::AgentMetrics;
 use crate::queue::{Drain, Flavour, Folder, FolderError};
 use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
 use lock::{Lock, LockError};
 
+/// The witnesses of owners that are gone are asked several times in a grace period, but not all the time.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(500);
+const LONGEST_PERIOD: Duration = Duration::from_secs(30);
 const MEASURED_EVERY: Duration = Duration::from_secs(5);
 
 /// How an agent is run. The flags of `berth agent` say the same.
@@ -89,6 +92,8 @@ pub enum RunError {
     Compat(#[from] CompatError),
     #[error(transparent)]
     Queue(#[from] FolderError),
+    #[error("a part of the agent has ended, so it must be started again: {0}")]
+    Ended(String),
 }
 
 /// What an agent shares with others in its process.
@@ -122,12 +127,9 @@ pub async fn run(
         clock: options.clock,
         rest: options.rest,
     };
-    let (agent, _) = Agent::open(&storage, around.metrics.of(&options.node))?;
+    let (agent, found) = Agent::open(&storage, around.metrics.of(&options.node))?;
     let drain = Drain::new(agent.clone(), folders(&options)?);
-    let compat = match options.compat_listen {
-        Some(address) => Some(compat::Listener::bind(address).await?),
-        None => None,
-    };
+    options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);
     let client = &around.client;
     let mut tasks = JoinSet::new();
@@ -136,12 +138,16 @@ pub async fn run(
     tasks.spawn(follow::states(client.clone(), agent.clone()));
     let running = async {
         agent.is_supplied().await;
+        if found == Found::Nothing {
+            agent.doubt_what_is_shown();
+        }
         let trusted = !agent.is_in_doubt();
         settle::learn(&agent, cri.as_ref(), trusted).await;
         let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(&mut random));
         tasks.spawn(write);
+        let mut doubts = JoinSet::new();
         if !trusted {
-            tasks.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
+            doubts.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
         }
         if let Err(error) = drain.once().await {
             // What can't be released now stays in the queue, and its addresses with those who had them.
@@ -151,17 +157,25 @@ pub async fn run(
         tasks.spawn(drain.clone().run(stopping.clone()));
         tasks.spawn(measure(agent.clone()));
         if let Some(cri) = cri {
-            let reclaim = Reclaim::new(agent.clone(), cri, options.grace);
+            let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
+            let reclaim = Reclaim::new(agent.clone(), cri, options.grace).every(period);
             tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
         }
-        if let Some(compat) = compat {
+        if let Some(address) = options.compat_listen {
+            // Not before: what waits at the door would be served as if it had just come.
+            let compat = compat::Listener::bind(address).await?;
             info!(address = %compat.address(), "plugins made for CNS are served");
             tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
         }
         info!(node = options.node, socket = %options.socket.display(), "the agent serves");
         ready(&agent);
-        listener.serve(server::router(agent.clone()), stopping.clone()).await;
-        Ok(())
+        tasks.spawn(listener.serve(server::router(agent.clone()), stopping.clone()));
+        // They end when they are told to, all of them.
+        match tasks.join_next().await {
+            Some(Err(panic)) => Err(RunError::Ended(panic.to_string())),
+            _ if stopping.is_cancelled() => Ok(()),
+            _ => Err(RunError::Ended("it returned".to_owned())),
+        }
     };
     stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
 }

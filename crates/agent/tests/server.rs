@@ -58,6 +58,20 @@ async fn a_life_from_request_to_release() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_interface_may_be_called_by_a_dash() {
+    let served = Served::new(&["10.64.0.10"]).await;
+    let attachment = json!({"container": "c1", "interface": "-"});
+    let request = json!({"attachment": attachment, "network": "pods"});
+    assert_eq!(served.post("/v1/request", &request).await.0, 200);
+    assert_eq!(served.reopened().holdings(), served.node.agent.holdings());
+    let release = json!({"attachment": attachment});
+    assert_eq!(
+        served.post("/v1/release", &release).await,
+        (200, json!({"released": 1}))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_pool_says_so_and_the_status_with_it() {
     let served = Served::new(&[]).await;
     let (code, refusal) = add(&served, 1).await;

@@ -100,10 +100,13 @@ async fn on_a_full_disk_an_add_fails_clearly_and_nothing_is_half_done() {
         }
     }
     assert!(refused > 0, "the disk was never full");
+    let (code, status) = served.get("/v1/status").await;
+    assert_eq!(code, 503, "no ADD can be served: {status}");
     assert_eq!(served.node.agent.status().pool.assigned, 1);
     assert!(fs::read(small.0.join("journal")).unwrap().starts_with(&journal));
     // With room again it goes on, and a restart finds all that was answered.
     fs::remove_file(&filler).unwrap();
+    assert_eq!(served.get("/v1/status").await.0, 200);
     assert_eq!(add(&served, 500).await.0, 200);
     let held = served.node.agent.holdings();
     assert_eq!(served.reopened().holdings(), held);

@@ -1,7 +1,7 @@
 //! Giving addresses back, with the agent or without it.
 
 use std::fs::{DirBuilder, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 
 use berth_api::agent::{Release, entry_name};
@@ -35,10 +35,7 @@ pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Re
 
 /// There as a whole or not at all, and after a loss of power too once this returns. An older entry of the same attachment gives way.
 fn queue(folder: &str, release: &Release) -> std::io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
     let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, folder, directory, Mode::empty())?;
     let name = entry_name(&release.attachment);

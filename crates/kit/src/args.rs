@@ -1,6 +1,6 @@
 //! Flags that every command has, and the rule for all flags: each can be given as `BERTH_<FLAG>` in the environment.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use kube::{
     Client, Config,
@@ -32,6 +32,9 @@ pub struct LogArgs {
     pub log_level: Option<Filter>,
 }
 
+/// Watches are ended by the server before that.
+const READ_TIMEOUT: Duration = Duration::from_secs(295);
+
 /// Which cluster to talk to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ClusterArgs {
@@ -62,7 +65,9 @@ pub enum ClusterError {
 impl ClusterArgs {
     /// A client for the cluster. It has not called yet.
     pub async fn client(&self) -> Result<Client, ClusterError> {
-        let config = self.config(std::env::var_os("KUBECONFIG")).await?;
+        let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
+        // A server that has vanished without a word must not be waited for for ever; a watch says something more often.
+        config.read_timeout.get_or_insert(READ_TIMEOUT);
         let url = config.cluster_url.clone();
         Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
     }

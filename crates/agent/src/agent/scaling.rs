@@ -117,9 +117,10 @@ impl Agent {
         let step = step(&inside.pool, &inside.cluster, inside.wanting())?;
         inside.demand = step.demand;
         self.shared.metrics.scaled(step.demand, step.requested);
-        if let Some(entry) = inside.pool.plan_leaving(step.release, now) {
+        let leaving = inside.pool.plan_leaving(step.release, now);
+        if !leaving.is_empty() {
             // A disk that is full: later. What is free stays free.
-            inside.commit(&[entry], now).ok()?;
+            inside.commit(&leaving, now).ok()?;
         }
         let seen = inside.cluster.config.as_ref()?;
         let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();

@@ -42,6 +42,20 @@ impl Agent {
         Ok(adopted)
     }
 
+    /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not the first start here, whatever became of the files.
+    pub fn doubt_what_is_shown(&self) {
+        let mut inside = self.shared.inside.lock();
+        let shown = inside.cluster.shown();
+        if shown.iter().any(|address| inside.pool.has(*address)) {
+            warn!(
+                node = self.node(),
+                "there is no journal, and pods have addresses of this node"
+            );
+            drop(inside.commit(&[Entry::Doubted], self.now()));
+            self.changed(&mut inside);
+        }
+    }
+
     pub fn is_in_doubt(&self) -> bool {
         self.shared.inside.lock().pool.is_in_doubt()
     }

@@ -38,10 +38,14 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Whether it may be listened on.
+    pub fn check(address: SocketAddr) -> Result<(), CompatError> {
+        let is_closed = address.ip().is_loopback();
+        is_closed.then_some(()).ok_or(CompatError::Open(address))
+    }
+
     pub async fn bind(address: SocketAddr) -> Result<Self, CompatError> {
-        if !address.ip().is_loopback() {
-            return Err(CompatError::Open(address));
-        }
+        Self::check(address)?;
         let (listener, address) = bind(FLAG, address).await?;
         Ok(Self { listener, address })
     }

@@ -122,7 +122,9 @@ fn write_held(held: &[Held]) -> String {
 pub fn can_be_written(entry: &Entry) -> bool {
     let is_word = |text: &str| !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
     let is_name = |text: &str| !text.is_empty() && text != NONE && is_word(text);
-    let is_attachment = |one: &Attachment| is_name(&one.container) && is_name(&one.interface);
+    // An interface may be called as nothing is: these two are never left out.
+    let is_given = |text: &str| !text.is_empty() && is_word(text);
+    let is_attachment = |one: &Attachment| is_given(&one.container) && is_given(&one.interface);
     let is_listed = |name: &str| is_name(name) && !name.contains([',', '=']);
     let fits = |entry: &Entry| write_entry(entry).len() <= LONGEST;
     let words = match entry {

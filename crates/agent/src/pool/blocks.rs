@@ -33,6 +33,11 @@ impl Block {
         }
     }
 
+    pub fn is(&self, container: &str, prefix: Prefix, gateway: Option<IpAddr>) -> bool {
+        let gateway = gateway.filter(|gateway| prefix.contains(*gateway));
+        self.container == container && self.prefix == prefix && self.gateway == gateway
+    }
+
     pub fn family(&self) -> Family {
         self.prefix.family()
     }
@@ -59,6 +64,11 @@ impl Block {
             }
         }
         self.freed.first().map(|(_, address)| *address)
+    }
+
+    /// Some that were passed over may be free now.
+    pub fn look_again(&mut self) {
+        self.next = Some(self.prefix.first());
     }
 
     pub fn take(&mut self, address: IpAddr) {

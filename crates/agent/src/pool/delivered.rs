@@ -154,7 +154,8 @@ impl Reader {
     fn blocks<'a>(&mut self, id: &str, texts: impl Iterator<Item = &'a String>) -> Vec<Prefix> {
         let mut blocks: Vec<Prefix> = Vec::new();
         for text in texts {
-            match block_of(text) {
+            // Without a length it is one address, and that is the container's own.
+            match block_of(text).filter(|_| text.contains('/')) {
                 Some(block) if !blocks.iter().any(|other| other.overlaps(block)) => blocks.push(block),
                 _ => self.left_out.push(format!("{text:?} of container {id}")),
             }

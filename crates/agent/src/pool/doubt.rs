@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::delivered::{Content, Delivered};
+use super::delivered::{Container, Content};
 
 #[derive(Clone, Debug, Default)]
 pub struct Doubt {
@@ -32,15 +32,12 @@ impl Doubt {
         }
     }
 
-    pub fn deliver(&mut self, delivered: &Delivered) {
-        if matches!(self.stage, Stage::Blank) && !delivered.containers.is_empty() {
-            let leases = delivered
-                .containers
-                .iter()
-                .filter_map(|container| match &container.content {
-                    Content::Leases(leases) => Some(leases),
-                    Content::Blocks(_) => None,
-                });
+    pub fn deliver(&mut self, containers: &[Container]) {
+        if matches!(self.stage, Stage::Blank) && !containers.is_empty() {
+            let leases = containers.iter().filter_map(|container| match &container.content {
+                Content::Leases(leases) => Some(leases),
+                Content::Blocks(_) => None,
+            });
             let held = leases.flatten().flat_map(|lease| &lease.held);
             self.stage = Stage::About(held.map(|held| held.address).collect());
         }

@@ -1,13 +1,10 @@
 //! All that is worth keeping, as the entries that a compacted journal has.
 
-use super::Pool;
+use super::{LISTED, Pool};
 use crate::journal::{Entry, Held};
 
 /// What has been free for longer counts as if nobody had ever had it.
 const REMEMBERED: u64 = 3_600_000_000_000;
-/// In one line of the journal.
-const LISTED: usize = 64;
-
 impl Pool {
     pub fn entries(&self, now: u64) -> Vec<Entry> {
         let doubt = self.is_in_doubt().then_some(Entry::Doubted);

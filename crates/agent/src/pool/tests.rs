@@ -94,6 +94,12 @@ impl Pool {
         self.plan_release(&release, now).map_or(0, |entry| self.apply(&entry))
     }
 
+    fn leave(&mut self, count: usize, now: u64) {
+        for entry in self.plan_leaving(count, now) {
+            self.apply(&entry);
+        }
+    }
+
     fn state(&self, address: &str) -> Option<AddressState> {
         let lines = self.lines(SECOND, 0);
         lines

@@ -116,13 +116,25 @@ impl Drain {
         let own = folder.clone();
         let mut pass = blocking(move || own.pass()).await.map_err(unreadable)?;
         let mut released = 0;
+        let mut failed = Ok(());
         loop {
             let (rest, batch) = blocking(move || next(pass)).await.map_err(unreadable)?;
             pass = rest;
             if batch.is_empty() {
-                return Ok(released);
+                return failed.map(|()| released);
             }
-            released += self.settle(folder, batch).await?;
+            // One that can't be released must not keep the others: those go one by one. Where not one goes, none of the next will.
+            let Err(error) = self.settle(folder, batch.clone()).await.map(|count| released += count) else {
+                continue;
+            };
+            let before = released;
+            for found in batch {
+                released += self.settle(folder, vec![found]).await.unwrap_or(0);
+            }
+            if released == before {
+                return Err(error);
+            }
+            failed = Err(error);
         }
     }
 

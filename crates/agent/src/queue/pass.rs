@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::entry::{self, Broken, Found, Why};
 use super::{ASIDE, Flavour, Survey, look};
@@ -49,12 +49,11 @@ impl Pass {
             };
             match why {
                 Some(why) => batch.push(Found::Broken(Broken { name, why })),
-                None => batch.extend(entry::read(
-                    std::os::fd::AsFd::as_fd(&self.folder),
-                    &name,
-                    self.flavour,
-                    now,
-                )?),
+                None => match entry::read(std::os::fd::AsFd::as_fd(&self.folder), &name, self.flavour, now) {
+                    Ok(found) => batch.extend(found),
+                    // It stays, and does not keep the others.
+                    Err(error) => warn!(%error, name = %name.display(), "an entry of the release queue can't be read"),
+                },
             }
         }
         Ok(batch)

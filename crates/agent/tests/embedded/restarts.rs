@@ -132,3 +132,38 @@ fn a_second_agent_on_the_same_folder_is_refused_and_the_first_goes_on() {
         started(&scene, &folder).await;
     });
 }
+
+#[test]
+fn with_all_its_files_gone_what_living_pods_show_is_theirs() {
+    play(async |scene: Scene| {
+        one_node(&scene).await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        let held = add(&running.agent, 1).await.unwrap();
+        scene.create_pod("n1", "web-1", json!({})).await;
+        scene.create_pod("n1", "proxy", json!({"hostNetwork": true})).await;
+        for (pod, address) in [("web-1", held[0].as_str()), ("proxy", "192.0.2.1")] {
+            let shown = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+            let params = kube::api::PatchParams::default();
+            scene
+                .pods()
+                .patch_status(pod, &params, &kube::api::Patch::Merge(shown))
+                .await
+                .unwrap();
+        }
+        running.kill().await;
+        let folder = tempfile::tempdir().unwrap();
+        let running = started(&scene, &folder).await;
+        assert!(running.agent.is_in_doubt());
+        until("it is over", async || {
+            (running.agent.status().pool.uncertain == 1).then_some(())
+        })
+        .await;
+        scene.delete_pods(1..2).await;
+        // One on the host's network shows the node's address, which is no reason to doubt.
+        until("it is certain", async || (!running.agent.is_in_doubt()).then_some(())).await;
+        running.kill().await;
+        let running = started(&scene, &folder).await;
+        assert!(!running.agent.is_in_doubt());
+    });
+}

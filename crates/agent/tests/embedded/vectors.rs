@@ -126,3 +126,30 @@ fn every_demand_vector_is_what_an_agent_counts() {
         assert_eq!(agent.status().demand, vector["want"].as_u64().unwrap(), "{vector}");
     }
 }
+
+#[test]
+fn nothing_is_given_back_before_the_pods_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(folder.path());
+    agent.see_config(&config(48, 48, 0, usual()));
+    assert_eq!(agent.next_wish(), None);
+    agent.set_pods(&pods(&["Running"; 25]));
+    assert_eq!(agent.next_wish(), None, "48 are what 25 pods need");
+    assert_eq!(agent.status().pool.free, 48);
+}
+
+#[test]
+fn versions_are_numbers_and_an_older_config_is_not_taken_for_a_newer() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = agent(folder.path());
+    let of = |version: &str, count: u64| {
+        let mut config = config(count, 16, 0, usual());
+        config.metadata.resource_version = Some(version.to_owned());
+        config
+    };
+    agent.see_config(&of("9", 4));
+    agent.see_config(&of("10", 8));
+    assert_eq!(agent.status().pool.free, 8);
+    agent.see_config(&of("9", 4));
+    assert_eq!(agent.status().pool.free, 8);
+}

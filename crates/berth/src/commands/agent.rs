@@ -22,6 +22,9 @@ use rand::rngs::StdRng;
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(2);
 
+/// Where containerd answers, on every distribution.
+const CONTAINERD: &str = "/run/containerd/containerd.sock";
+
 /// Run a node's agent: it keeps a pool of addresses on the node and hands them to the CNI plugins
 #[derive(Debug, clap::Args)]
 pub struct Agent {
@@ -43,9 +46,9 @@ pub struct Agent {
     /// Also drain the release queue that those plugins write, /var/run/azure-vnet/deleteIDs for example; off by default
     #[arg(long, env = "BERTH_COMPAT_QUEUE_DIR", value_name = "DIR")]
     compat_queue_dir: Option<PathBuf>,
-    /// The container runtime's CRI socket, to find addresses whose sandbox is gone; off when empty
-    #[arg(long, env = "BERTH_CRI_SOCKET", value_name = "FILE", default_value = "", value_parser = path_or_nothing)]
-    cri_socket: PathBuf,
+    /// The container runtime's CRI socket, to find addresses whose sandbox is gone; off when empty [default: containerd's, if it is there]
+    #[arg(long, env = "BERTH_CRI_SOCKET", value_name = "FILE", value_parser = path_or_nothing)]
+    cri_socket: Option<PathBuf>,
     /// How long an address rests before another pod gets it, while others are free
     #[arg(long, env = "BERTH_REUSE_DELAY", value_name = "DURATION", default_value = "30s", value_parser = duration)]
     reuse_delay: Duration,
@@ -134,6 +137,14 @@ impl Agent {
         Ok(())
     }
 
+    fn cri_socket(&self) -> Option<PathBuf> {
+        let socket = match &self.cri_socket {
+            Some(given) => Some(given.clone()),
+            None => Some(PathBuf::from(CONTAINERD)).filter(|path| path.exists()),
+        };
+        socket.filter(|path| !path.as_os_str().is_empty())
+    }
+
     fn options(&self) -> Result<Options> {
         let node = match &self.node_name {
             Some(name) => name.clone(),
@@ -150,7 +161,7 @@ impl Agent {
             queue_dir: self.queue_dir.clone(),
             compat_listen: self.compat_listen,
             compat_queue_dir: self.compat_queue_dir.clone(),
-            cri_socket: Some(self.cri_socket.clone()).filter(|path| !path.as_os_str().is_empty()),
+            cri_socket: self.cri_socket(),
             boot: boot_id().context("reading the id of this boot")?,
             clock: Clock::Boot,
             rest: self.reuse_delay,

@@ -137,7 +137,7 @@ fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
     let mut conf = ipam_conf(folder.path());
     std::fs::write(folder.path().join("file"), "").unwrap();
     let full = "/dev/full";
-    for place in ["missing/queue", "file", "file/queue", full] {
+    for place in ["file", "file/queue", full] {
         conf["ipam"]["queueDir"] = json!(folder.path().join(place));
         let (code, text) = del().run(&conf).failure();
         assert_eq!(code, 11, "{text}");

@@ -89,7 +89,7 @@ impl World {
                 assert!(self.pool.holdings().keys().all(|one| gc.valid.contains(one)));
             }
             Action::Leave { count } => {
-                if let Some(entry) = self.pool.plan_leaving(*count, now) {
+                for entry in self.pool.plan_leaving(*count, now) {
                     self.write(entry);
                 }
             }

@@ -31,7 +31,7 @@ fn nothing_that_the_node_had_is_given_out_until_it_is_certain() {
 #[test]
 fn what_is_uncertain_is_not_given_back_and_counts_as_demand() {
     let pool = doubtful(16);
-    assert_eq!(pool.plan_leaving(16, 1), None);
+    assert_eq!(pool.plan_leaving(16, 1), []);
     let holding = pool.holding(3, 0);
     assert_eq!((holding.demand, holding.held, holding.assigned), (16, 16, 16));
 }
@@ -111,4 +111,28 @@ fn a_living_sandbox_has_what_an_old_journal_gives_to_one_that_is_gone() {
     pool.apply(&entry);
     assert_eq!(pool.holdings().keys().collect::<Vec<_>>(), [&three]);
     assert_eq!(pool.del(1, 6, 7), 0, "the one that is gone frees nothing");
+}
+
+#[test]
+fn a_del_of_what_was_adopted_frees_it_whenever_it_was_started() {
+    let mut pool = doubtful(1);
+    let addresses = ["10.64.0.10".parse().unwrap()];
+    let entry = pool
+        .plan_adoption(&attachment(7), &PodRef::default(), &addresses, &BTreeSet::new(), 50)
+        .unwrap();
+    pool.apply(&entry);
+    assert_eq!(pool.del(7, 40, 60), 1);
+}
+
+#[test]
+fn what_a_block_passed_over_in_doubt_is_given_out_when_the_pod_is_gone() {
+    let mut pool = Pool::default();
+    pool.apply(&Entry::Doubted);
+    let block = json!({"id": "c1", "assignmentMode": "static", "type": "overlay", "primaryIP": "10.0.0.0/31"});
+    pool.deliver(&delivered(json!([block])));
+    pool.believe(shown(&["10.0.0.0"]), true);
+    assert_eq!(pool.add(&request(1, 1), 2).unwrap(), ["10.0.0.1"]);
+    assert_eq!(pool.add(&request(2, 1), 2), Err(Reason::PoolEmpty));
+    pool.believe(shown(&[]), true);
+    assert_eq!(pool.add(&request(2, 1), 2).unwrap(), ["10.0.0.0"]);
 }
