@@ -97,9 +97,7 @@ impl Agent {
         let (journal, found) = Journal::open(&storage.state_dir, &storage.mark, &storage.boot)?;
         let mut pool = Pool::default();
         if let Found::Entries { entries, .. } | Found::Untrusted { entries, .. } = &found {
-            for entry in entries {
-                pool.apply(entry);
-            }
+            pool.replay(entries);
         }
         let inside = Inside {
             pool,

@@ -334,6 +334,22 @@ impl Pool {
         }
     }
 
+    /// All of a journal. The same as to apply one after the other, but for graves that would be forgotten on the way.
+    pub fn replay(&mut self, entries: &[Entry]) {
+        let is_release = |entry: &&Entry| matches!(entry, Entry::Released { .. });
+        let mut releases = entries.iter().filter(is_release).count();
+        for entry in entries {
+            match entry {
+                Entry::Released { at, attachment, .. } if releases > graves::MOST => {
+                    releases -= 1;
+                    let held = self.vacate(attachment);
+                    self.free(&held, *at);
+                }
+                entry => drop(self.apply(entry)),
+            }
+        }
+    }
+
     fn vacate(&mut self, attachment: &Attachment) -> Vec<Held> {
         let Some(holding) = self.holdings.remove(attachment) else {
             return Vec::new();

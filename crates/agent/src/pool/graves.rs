@@ -13,7 +13,7 @@ const KEPT: u64 = 600 * SECOND;
 /// For callers that do not say when they were started: so long after a DEL an ADD is taken for a late one.
 const LATE: u64 = 60 * SECOND;
 /// After 100,000 releases at once there are not 100,000 ADDs under way.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Grave {

@@ -119,3 +119,27 @@ fn releases_are_forgotten_in_the_end_however_many_they_are() {
     assert!(pool.entries(10_000).len() < 5000);
     assert!(pool.entries(4000 * SECOND).is_empty());
 }
+
+#[test]
+fn a_long_journal_is_replayed_to_what_its_last_lines_say() {
+    let mut pool = pool(2);
+    let mut journal = Vec::new();
+    for n in 0..6000 {
+        let Ok(Plan::Gets(_, entry)) = pool.plan_request(&request(n, 2 * n + 1), 2 * n + 1) else {
+            panic!("{n} gets none");
+        };
+        pool.apply(&entry);
+        journal.push(entry);
+        let release = Release {
+            attachment: attachment(n),
+            started: 2 * n + 2,
+        };
+        let entry = pool.plan_release(&release, 2 * n + 2).unwrap();
+        pool.apply(&entry);
+        journal.push(entry);
+    }
+    let mut again = Pool::default();
+    again.replay(&journal);
+    assert_eq!(again.entries(12_001), pool.entries(12_001));
+    assert_eq!(again.add(&request(5_999, 1), 12_001), Err(Reason::Detached));
+}

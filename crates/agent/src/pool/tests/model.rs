@@ -103,10 +103,7 @@ impl World {
             Action::Restart => {
                 let before = self.pool.holdings().clone();
                 self.pool = Pool::default();
-                let journal = self.journal.clone();
-                for entry in &journal {
-                    self.pool.apply(entry);
-                }
+                self.pool.replay(&self.journal);
                 self.pool.deliver(&self.delivered);
                 assert_eq!(*self.pool.holdings(), before);
             }
