@@ -3,6 +3,7 @@
 mod commands;
 mod dashboard;
 
+use std::env;
 use std::process::ExitCode;
 
 use berth_cni::Plugin;
@@ -15,6 +16,11 @@ fn main() -> ExitCode {
     // First of all: a plugin takes the time of its call.
     if let Some(plugin) = std::env::args_os().next().as_deref().and_then(Plugin::named) {
         return plugin.main();
+    }
+    if env::args_os().any(|argument| argument == "agent") {
+        // A node's memory is for its pods: with huge pages an agent would take 2 MiB for every few KiB that it uses. As early as can be, for what is
+        // there stays. Where the kernel has none there is nothing to switch off.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     match commands::Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,

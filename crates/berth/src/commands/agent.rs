@@ -75,8 +75,6 @@ impl Agent {
         if self.uninstall_cni {
             return Ok(folders.uninstall()?);
         }
-        // With huge pages it would have 2 MiB in memory for every few KiB it uses. Where the kernel has none, there is nothing to switch off.
-        let _ = rustix::thread::disable_transparent_huge_pages(true);
         // One thread: an ADD takes microseconds, and memory on a node is for its pods.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("starting")?;
