@@ -178,7 +178,7 @@ fn outcome(refusal: Refusal) -> Outcome {
     let code = match refusal.reason {
         Reason::Invalid => Code::InvalidRequest,
         // So that the plugin fails, and its runtime tries again.
-        Reason::PoolEmpty | Reason::Taken | Reason::Detached | Reason::Busy => Code::FailedToAllocate,
+        Reason::PoolEmpty | Reason::Taken | Reason::Detached => Code::FailedToAllocate,
         Reason::Forbidden | Reason::NotFound | Reason::Mismatch | Reason::Storage => Code::Unexpected,
     };
     Outcome::failure(code, refusal.message)

@@ -142,8 +142,6 @@ pub enum Reason {
     Taken,
     /// A CHECK found something else than it was told.
     Mismatch,
-    /// Too much is under way: the same call later may be served.
-    Busy,
     /// The agent can't keep what it would answer: its disk is full, for example.
     Storage,
 }
@@ -156,7 +154,7 @@ impl Reason {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::Detached | Self::Taken | Self::Mismatch => 409,
-            Self::PoolEmpty | Self::Busy => 503,
+            Self::PoolEmpty => 503,
             Self::Storage => 507,
         }
     }
@@ -171,7 +169,6 @@ impl Reason {
             Self::Detached => "detached",
             Self::Taken => "taken",
             Self::Mismatch => "mismatch",
-            Self::Busy => "busy",
             Self::Storage => "storage",
         }
     }

@@ -38,7 +38,7 @@ impl Trouble {
             Self::NoAnswer { .. } => Code::TryAgainLater,
             Self::Status { .. } => Code::Refused,
             Self::Refused(refusal) => match refusal.reason {
-                Reason::PoolEmpty | Reason::Busy => Code::TryAgainLater,
+                Reason::PoolEmpty => Code::TryAgainLater,
                 Reason::Invalid | Reason::Forbidden | Reason::NotFound => Code::Refused,
                 Reason::Detached => Code::Detached,
                 Reason::Taken => Code::Taken,

@@ -69,7 +69,6 @@ fn one_question_on_one_connection_says_all_that_the_agent_needs() {
 fn an_agent_that_refuses_is_quoted_with_the_code_that_fits() {
     let cases = [
         (503, "PoolEmpty", 11),
-        (503, "Busy", 11),
         (400, "Invalid", 100),
         (403, "Forbidden", 100),
         (404, "NotFound", 100),

@@ -117,7 +117,7 @@ fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_tha
 
 #[test]
 fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
-    for (status, reason, expected) in [(507, "Storage", 104), (503, "Busy", 11), (403, "Forbidden", 100)] {
+    for (status, reason, expected) in [(507, "Storage", 104), (503, "PoolEmpty", 11), (403, "Forbidden", 100)] {
         let folder = tempfile::tempdir().unwrap();
         let body = json!({"reason": reason, "message": "this is why"});
         let _server = Server::start(folder.path(), &[Manner::answers(status, &body)]);

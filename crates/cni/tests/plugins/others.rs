@@ -81,7 +81,10 @@ fn a_status_tells_the_truth() {
             Some("can't serve an ADD"),
         ),
         (
-            Some(Manner::answers(503, &json!({"reason": "Busy", "message": "too much"}))),
+            Some(Manner::answers(
+                503,
+                &json!({"reason": "Forbidden", "message": "too much"}),
+            )),
             Some("too much"),
         ),
         (Some(Manner::Answers(500, "oops".to_owned())), Some("500")),
