@@ -109,6 +109,8 @@ impl Reclaim {
         let candidates = decide(&view, &mut self.memory);
         let mut confirmed = Vec::new();
         let mut asked = 0;
+        let mut answered = 0;
+        let mut failed = None;
         for candidate in candidates {
             if candidate.why == Why::Replaced {
                 confirmed.push(candidate);
@@ -119,11 +121,19 @@ impl Reclaim {
                 break;
             }
             match is_gone(client, &candidate.pod, self.agent.node()).await {
-                Ok(true) => confirmed.push(candidate),
-                Ok(false) => {}
-                // It says nothing of the others.
-                Err(error) => warn!(%error, "an owner may be gone, and is left alone"),
+                Ok(is_gone) => {
+                    answered += 1;
+                    confirmed.extend(is_gone.then_some(candidate));
+                }
+                // It says nothing of the others, as long as there is an answer for some.
+                Err(error) => failed = Some(error),
             }
+        }
+        if let Some(error) = failed {
+            if answered == 0 {
+                return Err(error);
+            }
+            warn!(%error, "an owner may be gone, and is left alone");
         }
         // The moment of the ADD that we know of: one that came since is not undone.
         let release = |candidate: &Candidate| Release {
