@@ -196,13 +196,13 @@ fn an_address_that_can_not_be_given_back_then_goes_to_the_queue() {
 #[test]
 fn what_could_not_be_undone_is_told() {
     let mut node = Node::new(&[grant_of(&["10.64.0.5", "10.64.0.5"]), Manner::Closes]);
-    node.conf["queueDir"] = json!("/nonexistent/queue");
+    node.conf["queueDir"] = json!("/dev/null/queue");
     let pod = Namespace::new();
     let done = node.call("ADD", "c1", &pod).run(&node.conf);
     assert_eq!(done.code(), 105);
     let document: Value = serde_json::from_str(&done.stdout).unwrap();
     assert!(
-        document["details"].as_str().unwrap().contains("/nonexistent/queue"),
+        document["details"].as_str().unwrap().contains("/dev/null/queue"),
         "{document}"
     );
 }
