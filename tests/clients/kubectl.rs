@@ -16,9 +16,21 @@ impl Kubectl<'_> {
         }
     }
 
+    /// Once there is something. The bound only ends a run that would hang.
+    fn table(&self, line: &str) -> String {
+        for _ in 0..1200 {
+            let table = self.run(line).unwrap();
+            if !table.is_empty() {
+                return table;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{line}: nothing is there");
+    }
+
     /// The cells of a table's first row, by column.
     fn row(&self, line: &str) -> Vec<(String, String)> {
-        let table = self.run(line).unwrap();
+        let table = self.table(line);
         let (head, row) = table.split_once('\n').unwrap();
         let starts: Vec<usize> = head
             .char_indices()
