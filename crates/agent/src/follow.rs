@@ -121,7 +121,7 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
             }
             Err(error) if is_gone(&error) => {
                 debug!(%error, "the NodeNetworkConfig is another one by now");
-                agent.has_changed().await;
+                let _ = timeout(LOOK, agent.has_changed()).await;
             }
             Err(error) => {
                 warn!(%error, "can't ask for addresses, it is tried again");

@@ -146,19 +146,20 @@ fn after_a_boot_what_was_given_back_is_not_given_out() {
         let running = scene.start("n1", &folder).await.unwrap();
         let listed = scene.has("n1", 16).await;
         running.kill().await;
-        // The controllers are slow: the name is in the spec, and the address still in the status.
-        let config = scene.config("n1").await;
-        let named = berth_agent::pool::Delivered::read(&berth_api::NodeNetworkConfig {
-            spec: berth_api::NodeNetworkConfigSpec {
-                ips_not_in_use: vec![listed[0].name.clone()],
-                ..config.spec.clone()
-            },
-            ..config
-        });
-        let mut pool = berth_agent::pool::Pool::default();
-        pool.deliver(&named);
-        assert_eq!(pool.leaving().into_iter().collect::<Vec<_>>(), [listed[0].name.clone()]);
-        assert_eq!(pool.counts(1, 0).free, 15);
+        // The name is in the spec, and the address still in the status: the controllers have not come to it.
+        scene.stop_controllers().await;
+        let named = Patch::Merge(json!({"spec": {"ipsNotInUse": [listed[0].name]}}));
+        let params = PatchParams::default();
+        scene.configs().patch("n1", &params, &named).await.unwrap();
+        scene.reboot();
+        let running = scene.start("n1", &folder).await.unwrap();
+        settle().await;
+        let pool = running.agent.status().pool;
+        assert_eq!((pool.leaving, pool.free), (1, 15));
+        for n in 0..15 {
+            assert_ne!(add(&running.agent, n).await.unwrap(), [listed[0].ip.clone()]);
+        }
+        assert_eq!(add(&running.agent, 15).await, Err(Reason::PoolEmpty));
     });
 }
 

@@ -71,13 +71,7 @@ fn a_journal_that_is_gone_makes_the_pool_uncertain_and_new_addresses_serve_meanw
         let running = started(&scene, &folder).await;
         let held = add(&running.agent, 1).await.unwrap();
         scene.create_pod("n1", "web-1", json!({})).await;
-        let shown = json!({"status": {"phase": "Running", "podIP": held[0], "podIPs": [{"ip": held[0]}]}});
-        let params = kube::api::PatchParams::default();
-        scene
-            .pods()
-            .patch_status("web-1", &params, &kube::api::Patch::Merge(shown))
-            .await
-            .unwrap();
+        scene.show("web-1", &held[0]).await;
         running.kill().await;
         fs::remove_file(folder.path().join("state/journal")).unwrap();
         let running = started(&scene, &folder).await;
@@ -142,15 +136,8 @@ fn with_all_its_files_gone_what_living_pods_show_is_theirs() {
         let held = add(&running.agent, 1).await.unwrap();
         scene.create_pod("n1", "web-1", json!({})).await;
         scene.create_pod("n1", "proxy", json!({"hostNetwork": true})).await;
-        for (pod, address) in [("web-1", held[0].as_str()), ("proxy", "192.0.2.1")] {
-            let shown = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
-            let params = kube::api::PatchParams::default();
-            scene
-                .pods()
-                .patch_status(pod, &params, &kube::api::Patch::Merge(shown))
-                .await
-                .unwrap();
-        }
+        scene.show("web-1", &held[0]).await;
+        scene.show("proxy", "192.0.2.1").await;
         running.kill().await;
         let folder = tempfile::tempdir().unwrap();
         let running = started(&scene, &folder).await;

@@ -158,6 +158,22 @@ impl Scene {
         self.pods().create(&PostParams::default(), &pod).await.unwrap();
     }
 
+    /// A pod runs, and says which address it has.
+    pub async fn show(&self, pod: &str, address: &str) {
+        let shown = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+        let params = PatchParams::default();
+        self.pods()
+            .patch_status(pod, &params, &Patch::Merge(shown))
+            .await
+            .unwrap();
+    }
+
+    /// From now on nobody acts on what agents write.
+    pub async fn stop_controllers(&self) {
+        self.controllers.cancel();
+        settle().await;
+    }
+
     pub async fn delete_pods(&self, numbers: std::ops::Range<u32>) {
         for n in numbers {
             let now = DeleteParams::default().grace_period(0);
