@@ -41,18 +41,33 @@ impl Scaler {
     }
 }
 
+/// What the node's subnet has to give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Supply {
+    /// Whole batches.
+    #[default]
+    Enough,
+    /// One at a time, and one that is kept free.
+    Exhausted,
+    /// Somebody waits for addresses: none is kept free.
+    Awaited,
+}
+
 /// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is kept free.
 ///
 /// ```
-/// use berth_addr::scaling::{Scaler, target};
+/// use berth_addr::scaling::{Scaler, Supply, target};
 ///
 /// let scaler = Scaler::from_wire(16, 50, 250);
-/// assert_eq!(target(25, scaler, false), 48);
-/// assert_eq!(target(25, scaler, true), 26);
+/// assert_eq!(target(25, scaler, Supply::Enough), 48);
+/// assert_eq!(target(25, scaler, Supply::Exhausted), 26);
+/// assert_eq!(target(25, scaler, Supply::Awaited), 25);
 /// ```
-pub fn target(demand: u64, scaler: Scaler, exhausted: bool) -> u64 {
-    if exhausted {
-        return scaler.cap(demand.saturating_add(1));
+pub fn target(demand: u64, scaler: Scaler, supply: Supply) -> u64 {
+    match supply {
+        Supply::Enough => {}
+        Supply::Exhausted => return scaler.cap(demand.saturating_add(1)),
+        Supply::Awaited => return scaler.cap(demand),
     }
     let batch = u128::from(scaler.batch_size.get());
     // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here overflows.
@@ -84,8 +99,8 @@ pub struct Step {
 }
 
 /// Shrinking is reckoned from what is held, not from what was asked for: a short subnet may have delivered less.
-pub fn reconcile(holding: Holding, scaler: Scaler, exhausted: bool) -> Step {
-    let requested = target(holding.demand, scaler, exhausted);
+pub fn reconcile(holding: Holding, scaler: Scaler, supply: Supply) -> Step {
+    let requested = target(holding.demand, scaler, supply);
     let unassigned = holding.held.saturating_sub(holding.assigned);
     let release = holding.held.saturating_sub(requested).min(unassigned);
     Step {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth_addr::scaling::{Holding, Phase, PodOnNode, Scaler, Step, demand, reconcile, target};
+use berth_addr::scaling::{Holding, Phase, PodOnNode, Scaler, Step, Supply, demand, reconcile, target};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -11,6 +11,10 @@ fn vectors(name: &str) -> Vec<Value> {
     let vectors = all[name].as_array().unwrap().clone();
     assert!(!vectors.is_empty());
     vectors
+}
+
+fn supply(exhausted: bool) -> Supply {
+    if exhausted { Supply::Exhausted } else { Supply::Enough }
 }
 
 fn scaler() -> Scaler {
@@ -28,7 +32,7 @@ fn target_vectors_pass() {
     for vector in vectors("target") {
         let number = |key: &str| vector[key].as_i64().unwrap();
         let scaler = Scaler::from_wire(number("batch"), percent(&vector["buffer"]), number("max"));
-        let exhausted = vector["exhausted"].as_bool().unwrap_or(false);
+        let exhausted = supply(vector["exhausted"].as_bool().unwrap_or(false));
         let demand = vector["demand"].as_u64().unwrap();
         assert_eq!(
             Some(target(demand, scaler, exhausted)),
@@ -48,7 +52,7 @@ fn reconcile_vectors_pass() {
             assigned: 0,
             pending_release: number("pendingRelease"),
         };
-        let step = reconcile(holding, scaler(), false);
+        let step = reconcile(holding, scaler(), Supply::Enough);
         assert_eq!(step.requested, number("wantRequested"), "{vector}");
         assert_eq!(step.not_in_use, number("wantNotInUse"), "{vector}");
     }
@@ -77,15 +81,15 @@ fn pods_on_the_hosts_network_are_no_demand_and_unknown_phases_are() {
 
 #[test]
 fn a_max_of_zero_is_no_cap_and_not_a_target_of_zero() {
-    assert_eq!(target(5, Scaler::from_wire(16, 50, 0), false), 16);
-    assert_eq!(target(500, Scaler::from_wire(16, 50, 0), false), 512);
-    assert_eq!(target(5, Scaler::from_wire(16, 50, -1), true), 6);
+    assert_eq!(target(5, Scaler::from_wire(16, 50, 0), Supply::Enough), 16);
+    assert_eq!(target(500, Scaler::from_wire(16, 50, 0), Supply::Enough), 512);
+    assert_eq!(target(5, Scaler::from_wire(16, 50, -1), Supply::Exhausted), 6);
 }
 
 #[test]
 fn a_scaler_that_is_missing_altogether_keeps_the_pool() {
     let missing = Scaler::from_wire(0, 0, 0);
-    assert_eq!([0, 25].map(|demand| target(demand, missing, false)), [16, 48]);
+    assert_eq!([0, 25].map(|demand| target(demand, missing, Supply::Enough)), [16, 48]);
     assert_eq!(Scaler::from_wire(-1, -1, -1), missing);
 }
 
@@ -97,7 +101,7 @@ fn shrinking_is_reckoned_from_what_was_delivered() {
         assigned: 1,
         pending_release: 0,
     };
-    let step = reconcile(short, scaler(), false);
+    let step = reconcile(short, scaler(), Supply::Enough);
     assert_eq!((step.requested, step.release), (16, 4));
 }
 
@@ -109,7 +113,7 @@ fn an_assigned_address_is_never_given_back() {
         assigned: 40,
         pending_release: 0,
     };
-    assert_eq!(reconcile(finished_but_not_deleted, scaler(), false).release, 8);
+    assert_eq!(reconcile(finished_but_not_deleted, scaler(), Supply::Enough).release, 8);
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn growing_again_keeps_the_names_that_are_pending() {
         assigned: 16,
         pending_release: 16,
     };
-    let step = reconcile(pending, scaler(), false);
+    let step = reconcile(pending, scaler(), Supply::Enough);
     assert_eq!(
         step,
         Step {
@@ -134,8 +138,8 @@ fn growing_again_keeps_the_names_that_are_pending() {
 #[test]
 fn the_largest_numbers_saturate() {
     let greedy = Scaler::from_wire(i64::MAX, i64::MAX, 0);
-    assert_eq!(target(u64::MAX, greedy, false), u64::MAX);
-    assert_eq!(target(u64::MAX, greedy, true), u64::MAX);
+    assert_eq!(target(u64::MAX, greedy, Supply::Enough), u64::MAX);
+    assert_eq!(target(u64::MAX, greedy, Supply::Exhausted), u64::MAX);
 }
 
 proptest! {
@@ -143,6 +147,7 @@ proptest! {
     fn a_second_step_after_marking_marks_nothing_more(
         demand in 0u64..400, held in 0u64..400, assigned in 0u64..400, pending in 0u64..100, exhausted: bool,
     ) {
+        let exhausted = supply(exhausted);
         let before = Holding { demand, held, assigned: assigned.min(held), pending_release: pending };
         let first = reconcile(before, scaler(), exhausted);
         let marked = Holding { held: held - first.release, pending_release: first.not_in_use, ..before };
@@ -154,7 +159,7 @@ proptest! {
     fn the_target_is_the_least_whole_number_of_batches_with_the_share_free(
         demand in 0u64..100_000, batch in 1i64..500, percent in 0i64..300,
     ) {
-        let got = u128::from(target(demand, Scaler::from_wire(batch, percent, 0), false));
+        let got = u128::from(target(demand, Scaler::from_wire(batch, percent, 0), Supply::Enough));
         let batch = u128::try_from(batch).unwrap();
         let needed = u128::from(demand) * 100 + u128::try_from(percent).unwrap() * batch;
         prop_assert_eq!(got % batch, 0);

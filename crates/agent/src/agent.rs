@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_addr::scaling::Supply;
 use berth_api::agent::{AddressLine, Reason, Refusal, Status};
 use berth_api::cni::Attachment;
 use parking_lot::Mutex;
@@ -166,7 +167,7 @@ impl Agent {
             pool: inside.pool.counts(now, self.shared.rest),
             demand: inside.demand,
             requested: u64::try_from(requested).unwrap_or(0),
-            exhausted: inside.cluster.is_exhausted(inside.pool.subnets()),
+            exhausted: inside.cluster.supply(inside.pool.subnets()) != Supply::Enough,
         }
     }
 

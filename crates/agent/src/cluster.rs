@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use berth_addr::scaling::{self, Phase, PodOnNode};
+use berth_addr::scaling::{self, Phase, PodOnNode, Supply};
+use berth_api::nnc::{IpAssignment, held_of};
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -27,7 +28,8 @@ pub struct Cluster {
     pub pods: BTreeMap<PodKey, SeenPod>,
     /// Until all pods are known their number says nothing.
     pub pods_known: bool,
-    exhausted: BTreeSet<String>,
+    /// Of subnets that run short.
+    supplies: BTreeMap<String, Supply>,
 }
 
 /// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come back yet.
@@ -36,6 +38,8 @@ pub struct Seen {
     pub delivered: Delivered,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
+    /// What it says that we hold beyond what is delivered.
+    pub held: Vec<IpAssignment>,
     /// The version of the object that the containers are of, and the one that the spec is of.
     version: u64,
     written: u64,
@@ -47,6 +51,7 @@ pub struct Wish {
     pub uid: String,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
+    pub held: Vec<IpAssignment>,
 }
 
 impl SeenPod {
@@ -84,11 +89,17 @@ impl Cluster {
         let spec = &config.spec;
         // What we wrote last stands until the object comes back that has it.
         let written = known.filter(|known| known.written > version);
-        let (requested, not_in_use, written) = match written {
-            Some(known) => (known.requested, known.not_in_use.clone(), known.written),
+        let (requested, not_in_use, held, written) = match written {
+            Some(known) => (
+                known.requested,
+                known.not_in_use.clone(),
+                known.held.clone(),
+                known.written,
+            ),
             None => (
                 spec.requested_ip_count,
                 spec.ips_not_in_use.iter().cloned().collect(),
+                held_of(config),
                 version,
             ),
         };
@@ -96,10 +107,18 @@ impl Cluster {
             delivered: Delivered::read(config),
             requested,
             not_in_use,
+            held,
             version,
             written,
         });
         true
+    }
+
+    /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API server that was restored from a backup
+    /// counts from an earlier version.
+    pub fn reset_config(&mut self, config: &NodeNetworkConfig) {
+        self.config = None;
+        self.see_config(config);
     }
 
     /// Our write has been answered with this.
@@ -107,6 +126,7 @@ impl Cluster {
         if let Some(seen) = self.config.as_mut().filter(|seen| seen.delivered.uid == wish.uid) {
             seen.requested = wish.requested;
             seen.not_in_use.clone_from(&wish.not_in_use);
+            seen.held.clone_from(&wish.held);
             seen.written = seen.written.max(version_of(answer));
         }
     }
@@ -116,27 +136,35 @@ impl Cluster {
     }
 
     pub fn see_state(&mut self, state: &ClusterSubnetState) {
-        let exhausted = state.status.as_ref().is_some_and(|status| status.exhausted);
-        if exhausted {
-            self.exhausted.insert(state.name_any());
-        } else {
-            self.lose_state(&state.name_any());
+        let status = state.status.as_ref().filter(|status| status.exhausted);
+        match status {
+            Some(status) => {
+                // Controllers that do not say how many to keep mean one.
+                let buffer = status.scaler.map_or(1, |scaler| scaler.buffer);
+                let supply = if buffer > 0 { Supply::Exhausted } else { Supply::Awaited };
+                self.supplies.insert(state.name_any(), supply);
+            }
+            None => self.lose_state(&state.name_any()),
         }
     }
 
     pub fn lose_state(&mut self, subnet: &str) {
-        self.exhausted.remove(subnet);
+        self.supplies.remove(subnet);
     }
 
     /// All that there are.
     pub fn set_states(&mut self, states: &[ClusterSubnetState]) {
-        self.exhausted.clear();
+        self.supplies.clear();
         states.iter().for_each(|state| self.see_state(state));
     }
 
-    /// Of the node's own subnets, and of no other.
-    pub fn is_exhausted<'a>(&self, mut subnets: impl Iterator<Item = &'a str>) -> bool {
-        subnets.any(|subnet| self.exhausted.contains(subnet))
+    /// Of the node's own subnets, and of no other: that of the shortest one.
+    pub fn supply<'a>(&self, subnets: impl Iterator<Item = &'a str>) -> Supply {
+        let known: Vec<Supply> = subnets.filter_map(|subnet| self.supplies.get(subnet).copied()).collect();
+        match known.iter().find(|supply| **supply == Supply::Awaited) {
+            Some(awaited) => *awaited,
+            None => known.first().copied().unwrap_or_default(),
+        }
     }
 
     pub fn demand(&self) -> u64 {

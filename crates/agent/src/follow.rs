@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use berth_api::names::{NAMESPACE, field_manager};
+use berth_api::nnc::HELD_ANNOTATION;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use berth_kit::backoff::{Backoff, Exponential};
 use futures::{StreamExt, TryStreamExt};
@@ -45,7 +46,7 @@ pub async fn configs(client: Client, agent: Agent) {
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
     watch(api, config, |change| match change {
         Change::All(configs) => match configs.first() {
-            Some(config) => agent.see_config(config),
+            Some(config) => agent.reset_config(config),
             None => agent.lose_config(),
         },
         Change::Apply(config) => agent.see_config(&config),
@@ -134,12 +135,16 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
 /// Count and names in one write. With the UID: an apply to an object that is gone would make one without owner.
 async fn apply(api: &Api<NodeNetworkConfig>, node: &str, wish: &Wish) -> kube::Result<NodeNetworkConfig> {
     let names: &BTreeSet<String> = &wish.not_in_use;
-    let object = json!({
+    let mut object = json!({
         "apiVersion": NodeNetworkConfig::api_version(&()),
         "kind": NodeNetworkConfig::kind(&()),
         "metadata": {"name": node, "namespace": NAMESPACE, "uid": wish.uid},
         "spec": {"requestedIPCount": wish.requested, "ipsNotInUse": names},
     });
+    // Left out, it is taken off: the annotation is ours.
+    if !wish.held.is_empty() {
+        object["metadata"]["annotations"] = json!({HELD_ANNOTATION: json!(wish.held).to_string()});
+    }
     let params = PatchParams::apply(field_manager::AGENT).force();
     api.patch(node, &params, &Patch::Apply(object)).await
 }

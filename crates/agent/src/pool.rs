@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use berth_addr::Family;
 use berth_api::agent::{Gc, GrantedAddress, Reason, Refusal, Release, Request};
 use berth_api::cni::{Attachment, PodRef};
+use berth_api::nnc::IpAssignment;
 
 use crate::journal::{Entry, Held};
 use blocks::Block;
@@ -123,6 +124,19 @@ impl Pool {
                 });
             }
         }
+    }
+
+    /// What pods have although nothing that was delivered has it, in the order of addresses.
+    pub fn held_beyond(&self) -> Vec<IpAssignment> {
+        let held = self.holdings.values().flat_map(|holding| &holding.held);
+        let beyond = held.filter(|held| self.units.of(held.address).is_none() && self.block_of(held.address).is_none());
+        let mut beyond: Vec<&Held> = beyond.collect();
+        beyond.sort_by_key(|held| held.address);
+        let assignment = |held: &Held| IpAssignment {
+            name: held.name.clone(),
+            ip: held.address.to_string(),
+        };
+        beyond.into_iter().map(assignment).collect()
     }
 
     fn new_block(&self, container: &Container, prefix: berth_addr::Prefix) -> Block {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_addr::scaling;
+use berth_api::nnc::IpAssignment;
 
 use crate::cluster::{Cluster, Seen, Wish};
 use crate::pool::Pool;
@@ -23,8 +24,8 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
         return None;
     }
     let holding = pool.holding(cluster.demand(), wanting);
-    let exhausted = cluster.is_exhausted(pool.subnets());
-    let step = scaling::reconcile(holding, seen.delivered.scaler, exhausted);
+    let supply = cluster.supply(pool.subnets());
+    let step = scaling::reconcile(holding, seen.delivered.scaler, supply);
     Some(Step {
         demand: holding.demand,
         requested: i64::try_from(step.requested).unwrap_or(i64::MAX),
@@ -34,11 +35,18 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
 
 /// What is to be written, if the spec says something else. `leaving` is what is on its way back and still delivered: every write names all of it. Names
 /// that are gone by now do no harm, and go with the next write that is needed.
-pub fn wish(seen: &Seen, requested: i64, leaving: BTreeSet<String>, is_misnamed: bool) -> Option<Wish> {
-    let is_said = seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed;
+pub fn wish(
+    seen: &Seen,
+    requested: i64,
+    leaving: BTreeSet<String>,
+    is_misnamed: bool,
+    held: Vec<IpAssignment>,
+) -> Option<Wish> {
+    let is_said = seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed && seen.held == held;
     (!is_said).then(|| Wish {
         uid: seen.delivered.uid.clone(),
         requested,
         not_in_use: leaving,
+        held,
     })
 }

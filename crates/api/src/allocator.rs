@@ -118,6 +118,56 @@ pub struct OwnerList {
     pub owners: Vec<String>,
 }
 
+/// What nodes of the caller's cluster are known to have in a subnet, whatever the service's store says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimList {
+    pub claims: Vec<Claim>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub unit: Prefix,
+    /// As in [`OwnerList`].
+    pub owner: String,
+    /// The UUID that the holder knows it by.
+    pub lease: String,
+    /// It is taken from this owner, and from no other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// What came of each claim, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedList {
+    pub claimed: Vec<Claimed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all_fields = "camelCase")]
+pub enum Claimed {
+    /// The owner has it already.
+    Had,
+    Taken,
+    /// Another one has it, and keeps it.
+    Owned { owner: String, lease: String },
+    /// The subnet does not have it.
+    Outside,
+}
+
+/// Another number whenever what the caller's nodes have may have been lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    pub generation: u64,
+}
+
+/// Whether the service leases to the caller's nodes again: not when more was lost meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    pub opened: bool,
+}
+
 /// How full a subnet is: what its controllers compare with their thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilization {
@@ -174,6 +224,8 @@ pub enum Reason {
     Busy,
     /// The store does not answer.
     Unavailable,
+    /// The cluster has to claim what its nodes have, before it gets more.
+    Unclaimed,
     #[serde(other)]
     Other,
 }

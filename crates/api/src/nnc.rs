@@ -21,6 +21,17 @@ pub fn name_of_second(lease: Uuid) -> Uuid {
     Uuid::new_v5(&lease, b"ipv6")
 }
 
+/// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status does not list them, as JSON in the form of
+/// `ipAssignments`. Agents that do not know it leave it alone.
+pub const HELD_ANNOTATION: &str = "berth.dev/held";
+
+/// What the agent holds beyond what was delivered. What can't be read says nothing.
+pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
+    let annotations = nnc.metadata.annotations.as_ref();
+    let held = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION));
+    held.and_then(|held| serde_json::from_str(held).ok()).unwrap_or_default()
+}
+
 /// What the agent wants. Only the agent writes it once the object exists.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(

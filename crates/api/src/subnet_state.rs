@@ -29,4 +29,17 @@ pub struct ClusterSubnetStateStatus {
 
     /// When that was found out, in RFC 3339.
     pub timestamp: String,
+
+    /// How agents size their pools while the subnet is exhausted. Agents that do not know it keep one spare address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaler: Option<Scaler>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scaler {
+    /// Addresses are asked for in multiples of this.
+    pub batch: i64,
+
+    /// How many spare addresses a node keeps: none while another one waits for addresses.
+    pub buffer: i64,
 }

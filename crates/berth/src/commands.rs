@@ -8,7 +8,10 @@ mod store;
 mod up;
 mod version;
 
+use std::time::Duration;
+
 use anyhow::Result;
+use berth_api::subnet::parse_duration;
 use berth_kit::args::{CommonArgs, LogArgs};
 use berth_kit::logs::{self, Filter};
 use clap::{Parser, Subcommand};
@@ -57,6 +60,11 @@ impl Cli {
             Command::Version(version) => version.run(),
         }
     }
+}
+
+/// For flags.
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "write it like 30s or 5m, at most 24h".to_owned())
 }
 
 fn hostname() -> Option<String> {

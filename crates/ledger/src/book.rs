@@ -4,6 +4,7 @@
 //! Decisions change the book at once, and it is the caller's to write the changed blocks before anybody hears of them: [`Book::changed`] gives
 //! them, [`Book::settle`] takes the store's word for how it went.
 
+mod claims;
 mod holdings;
 mod misfit;
 mod plan;
@@ -16,6 +17,7 @@ use berth_addr::{BlockNumber, ClaimError, Counts, Family, Layout, LayoutError, P
 use crate::owner::Owner;
 use crate::record::{BlockKey, LeaseId, Record, Tenure};
 use crate::store::{Stored, Version, Write, Written};
+pub use claims::{Claim, Claimed};
 use holdings::Holdings;
 pub use misfit::Misfit;
 pub use plan::PlanError;
@@ -53,6 +55,8 @@ pub struct Book {
     holdings: Holdings,
     /// Changed here and not in the store yet.
     changed: BTreeSet<Place>,
+    /// What others have taken out of the store although nobody here gave it back.
+    vanished: BTreeSet<(Owner, LeaseId)>,
 }
 
 /// The blocks of one family.
@@ -84,6 +88,7 @@ impl Book {
                 .collect(),
             holdings: Holdings::default(),
             changed: BTreeSet::new(),
+            vanished: BTreeSet::new(),
         })
     }
 
@@ -106,6 +111,9 @@ impl Book {
 
     /// Takes over what a store says of a block.
     pub fn load(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
+        if let Some(place) = self.place(&stored.key) {
+            self.note_vanished(place, &stored.record);
+        }
         self.restore(&stored.key, Some(stored.version), &stored.record, now)
     }
 
@@ -131,6 +139,7 @@ impl Book {
         let Some(place) = self.place(key) else {
             return;
         };
+        self.note_vanished(place, &Record::default());
         self.drop_owners(place);
         let (family, number) = place;
         if let Some(shelf) = self.families.get_mut(&family) {

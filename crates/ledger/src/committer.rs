@@ -7,11 +7,12 @@
 //! plan, nothing more is decided until everything has been loaded again.
 
 mod commit;
+mod gate;
 mod load;
 mod request;
 mod writing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use crate::ledger::LedgerError;
 use crate::metrics::LedgerMetrics;
 use crate::store::{Change, Store, StoreError};
 use commit::Outcome;
+use gate::Gate;
 pub use request::Request;
 use writing::Writing;
 
@@ -38,6 +40,8 @@ pub struct Outlook {
     pub counts: BTreeMap<Family, Counts>,
     /// Goes up whenever there is more to lease than before: for those who went away empty-handed.
     pub freed: u64,
+    /// By cluster: goes up whenever something of it was lost, and must be claimed again before more is leased.
+    pub generations: BTreeMap<String, u64>,
 }
 
 pub struct Committer {
@@ -46,6 +50,7 @@ pub struct Committer {
     pub clock: Clock,
     pub metrics: LedgerMetrics,
     book: Book,
+    gate: Gate,
     reuse_delay: u64,
     changes: Option<BoxStream<'static, Change>>,
     outlook: watch::Sender<Outlook>,
@@ -101,6 +106,7 @@ impl Committer {
             clock,
             metrics,
             book,
+            gate: Gate::default(),
             reuse_delay,
             changes: None,
             outlook,
@@ -121,6 +127,15 @@ impl Committer {
         committer.publish();
         committer.sweep_later();
         Ok((committer, receiver))
+    }
+
+    /// Before the first request.
+    pub fn require_claims(&mut self, clusters: &BTreeSet<String>) {
+        for cluster in clusters {
+            self.gate.watch(cluster);
+        }
+        let generations = self.gate.generations();
+        self.outlook.send_modify(|outlook| outlook.generations = generations);
     }
 
     /// Until nobody can ask any more.
@@ -146,7 +161,10 @@ impl Committer {
             };
             tokio::select! {
                 biased;
-                change = change => self.follow(change),
+                change = change => {
+                    self.follow(change);
+                    self.note_losses(&[]);
+                }
                 count = requests.recv_many(&mut waiting, MOST_AT_ONCE) => {
                     if count == 0 {
                         return;
@@ -291,6 +309,13 @@ impl Committer {
                     answer,
                 });
             }
+            Request::Restore { claims, answer } => {
+                return Some(Writing::Restore {
+                    claims,
+                    claimed: Vec::new(),
+                    answer,
+                });
+            }
             Request::Release { owner, leases, answer } => {
                 return Some(Writing::Release {
                     owner,
@@ -301,7 +326,16 @@ impl Committer {
             }
             Request::Held { owner, answer } => drop(answer.send(Ok(self.book.held(&owner)))),
             Request::Owners { answer } => drop(answer.send(Ok(self.book.owners().cloned().collect()))),
-            Request::OwnerOf { unit, answer } => drop(answer.send(Ok(self.book.owner_of(unit).cloned()))),
+            Request::OwnersOf { units, answer } => {
+                let owners = units.into_iter().map(|unit| self.book.owner_of(unit).cloned());
+                drop(answer.send(Ok(owners.collect())));
+            }
+            Request::Gate { cluster, answer } => drop(answer.send(Ok(self.gate.watch(&cluster)))),
+            Request::Open {
+                cluster,
+                generation,
+                answer,
+            } => drop(answer.send(Ok(self.gate.open(&cluster, generation)))),
             Request::Refresh { answer } => drop(answer.send(Ok(()))),
             Request::Plan {
                 plan,
@@ -351,6 +385,22 @@ impl Committer {
             outlook.counts = counts;
             changed
         });
+    }
+
+    /// Whoever lost something is told at once. What these requests were deciding about was not in the store yet.
+    fn note_losses(&mut self, deciding: &[Writing]) {
+        let mut vanished = self.book.take_vanished();
+        vanished.retain(|(owner, id)| !deciding.iter().any(|request| request.decides_on(owner, *id)));
+        if vanished.is_empty() || !self.gate.lose(&vanished) {
+            return;
+        }
+        warn!(
+            subnet = self.subnet,
+            count = vanished.len(),
+            "others have taken owners out of the store; nothing is leased until they are claimed again"
+        );
+        let generations = self.gate.generations();
+        self.outlook.send_modify(|outlook| outlook.generations = generations);
     }
 }
 

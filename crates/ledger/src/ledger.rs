@@ -8,7 +8,7 @@ use berth_addr::{AddressSet, Family, Plan, Prefix};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::book::{Grant, Lease, PlanError, Refusal};
+use crate::book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 use crate::clock::Clock;
 use crate::committer::{Committer, Outlook, Request};
 use crate::metrics::{Latency, LedgerMetrics, Operation};
@@ -25,6 +25,8 @@ pub enum LedgerError {
     Contended { subnet: String },
     #[error("subnet {subnet}: the store does not say whether it writes: see the log for why, and try again")]
     Unsure { subnet: String },
+    #[error("subnet {subnet}: what its owners had may be lost: it leases again when that is claimed")]
+    Unclaimed { subnet: String },
     #[error("subnet {subnet}: the store refuses the write: {why}")]
     Refused { subnet: String, why: String },
     #[error("subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them")]
@@ -49,6 +51,8 @@ pub struct Ledger {
     planning: Arc<Mutex<()>>,
     /// Never held across an await: requests for one subnet do not wait for what is done to another.
     subnets: Arc<sync::Mutex<BTreeMap<String, Subnet>>>,
+    /// The clusters that claim what their owners have before anything new is leased to them.
+    gated: Arc<sync::Mutex<BTreeSet<String>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,7 +74,15 @@ impl Ledger {
             metrics,
             planning: Arc::default(),
             subnets: Arc::default(),
+            gated: Arc::default(),
         }
+    }
+
+    /// Of every subnet that is registered from now on nothing is leased to owners of this cluster until it has claimed what they have:
+    /// see [`Ledger::open_gate`].
+    pub fn require_claims(&self, cluster: &str) {
+        let mut gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
+        gated.insert(cluster.to_owned());
     }
 
     /// No change leaves it half made, so a panic elsewhere does not matter.
@@ -110,7 +122,9 @@ impl Ledger {
         }
         let store = Arc::clone(&self.store);
         let opened = Committer::open(name, plan, reuse_delay, store, self.clock, self.metrics.clone());
-        let (committer, outlook) = opened.await?;
+        let (mut committer, outlook) = opened.await?;
+        let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        committer.require_claims(&gated);
         let (requests, receiver) = mpsc::channel(QUEUE);
         tokio::spawn(committer.run(receiver));
         let subnet = Subnet {
@@ -187,6 +201,34 @@ impl Ledger {
         self.ask(Operation::Claim, subnet, request).await
     }
 
+    /// What somebody is known to have, whatever the store says: each by itself, in this order.
+    pub async fn restore(&self, subnet: &str, claims: Vec<Claim>) -> Result<Vec<Claimed>, LedgerError> {
+        if claims.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.ask(Operation::Claim, subnet, |answer| Request::Restore { claims, answer })
+            .await
+    }
+
+    /// How often this cluster's owners have lost something, the start included: the number that [`Ledger::open_gate`] wants. From now on
+    /// nothing new is leased to them until it has claimed what they have.
+    pub async fn gate(&self, subnet: &str, cluster: &str) -> Result<u64, LedgerError> {
+        let cluster = cluster.to_owned();
+        self.ask(Operation::Read, subnet, |answer| Request::Gate { cluster, answer })
+            .await
+    }
+
+    /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number. `false`: more was lost meanwhile.
+    pub async fn open_gate(&self, subnet: &str, cluster: &str, generation: u64) -> Result<bool, LedgerError> {
+        let cluster = cluster.to_owned();
+        let request = |answer| Request::Open {
+            cluster,
+            generation,
+            answer,
+        };
+        self.ask(Operation::Read, subnet, request).await
+    }
+
     /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has in this subnet. Gives what came back.
     pub async fn release(
         &self,
@@ -212,7 +254,13 @@ impl Ledger {
     }
 
     pub async fn owner_of(&self, subnet: &str, unit: Prefix) -> Result<Option<Tenure>, LedgerError> {
-        self.ask(Operation::Read, subnet, |answer| Request::OwnerOf { unit, answer })
+        let owners = self.owners_of(subnet, vec![unit]).await?;
+        Ok(owners.into_iter().next().flatten())
+    }
+
+    /// In the order of the units.
+    pub async fn owners_of(&self, subnet: &str, units: Vec<Prefix>) -> Result<Vec<Option<Tenure>>, LedgerError> {
+        self.ask(Operation::Read, subnet, |answer| Request::OwnersOf { units, answer })
             .await
     }
 

@@ -12,7 +12,7 @@ mod owner;
 mod record;
 pub mod store;
 
-pub use book::{Grant, Lease, PlanError, Refusal};
+pub use book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 pub use clock::Clock;
 pub use committer::Outlook;
 pub use ledger::{Ledger, LedgerError};

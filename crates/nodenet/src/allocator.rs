@@ -104,6 +104,9 @@ pub enum AllocatorError {
     SubnetFull { subnet: String },
     #[error("there is no subnet {subnet}: create it, or correct the name")]
     NoSubnet { subnet: String },
+    /// What nodes have must be restored first.
+    #[error("subnet {subnet} leases nothing until what nodes have in it is claimed")]
+    Unclaimed { subnet: String },
     #[error(transparent)]
     NotAnOwner(#[from] NotAnOwner),
     #[error(transparent)]
@@ -123,6 +126,7 @@ impl From<LedgerError> for AllocatorError {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::NoSubnet { subnet } => Self::NoSubnet { subnet },
+            LedgerError::Unclaimed { subnet } => Self::Unclaimed { subnet },
             other => Self::Ledger(other),
         }
     }
@@ -134,6 +138,7 @@ impl AllocatorError {
         match self {
             Self::SubnetFull { .. } => "subnet-full",
             Self::NoSubnet { .. } => "no-subnet",
+            Self::Unclaimed { .. } => "unclaimed",
             Self::NotAnOwner(_) => "bad-name",
             Self::Ledger(_) => "ledger",
             Self::WrongCluster { .. } => "wrong-cluster",

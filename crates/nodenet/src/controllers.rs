@@ -16,20 +16,25 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use berth_kit::events::Recorder;
+use berth_kit::queue::Queue;
 use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner};
 use kube::Client;
 use kube::runtime::events::Reporter;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::allocator::Allocator;
+use crate::claims::Claims;
+use crate::pods::PodIndex;
+use crate::subnet;
 
 pub use controller::{Controller, NoController};
 pub use metrics::ControllerMetrics;
@@ -59,8 +64,8 @@ pub struct Options {
     pub instance: Option<String>,
     /// With the same seed and clock a run takes the same steps.
     pub seed: Option<u64>,
-    /// How long an owner must have been gone before what it has is taken back.
-    pub grace: Duration,
+    /// How long a Node must have been gone before what it has is taken back.
+    pub node_grace: Duration,
     pub stop: CancellationToken,
 }
 
@@ -74,8 +79,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Long enough for a node to come back from whatever it went through.
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(10 * 60);
+/// Long enough for a node to be registered again after somebody deleted it.
+pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(2 * 60);
 
 /// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and finished by the next run.
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
@@ -97,7 +102,11 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.metrics.events, random);
     let writing = tokio::spawn(writer.run(stop.clone()));
 
-    let grace = options.grace;
+    if let Some(ledger) = &options.ledger {
+        // Before any subnet is registered: none of them may lease what a node of ours has.
+        ledger.require_claims(&options.cluster);
+    }
+    let queues = options.metrics.queues.clone();
     let context = Context {
         client: options.client,
         allocator: options.allocator,
@@ -107,10 +116,16 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         events,
         metrics: options.metrics,
         controllers: Arc::new(options.controllers),
+        index: Arc::default(),
+        subnet_queue: Queue::new("subnets", subnet::BACKOFF, &queues),
+        claims: Claims::default(),
+        pods: Arc::new(Mutex::new(PodIndex::new(Instant::now()))),
+        gone: Arc::default(),
+        node_grace: options.node_grace,
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     };
-    start::start(&context, grace);
+    start::start(&context);
     stop.cancelled().await;
     context.tasks.close();
     context.tasks.wait().await;

@@ -5,11 +5,13 @@
 
 pub mod allocator;
 mod certificate;
+mod claims;
 pub mod client;
 pub mod controllers;
 mod nnc;
 mod node;
 mod node_ipam;
+mod pods;
 mod reclaim;
 pub mod service;
 mod subnet;

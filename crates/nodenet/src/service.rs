@@ -5,6 +5,7 @@
 //! [`LocalAllocator`]; which subnets there are is in [`plan`].
 
 mod body;
+mod claims;
 mod connections;
 mod containers;
 mod metrics;
@@ -147,6 +148,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .put(containers::create)
         .patch(containers::update)
         .delete(containers::delete);
+    let claims = get(claims::generation).post(claims::restore).put(claims::open);
     let metrics = shared.metrics.clone();
     Router::new()
         .route("/networks/{network}/subnets", get(subnets::list))
@@ -157,6 +159,7 @@ fn router(shared: &Arc<Shared>) -> Router {
             get(subnets::utilization),
         )
         .route("/networks/{network}/subnets/{subnet}/freed", get(subnets::freed))
+        .route("/networks/{network}/subnets/{subnet}/claims", claims)
         .route(
             "/networks/{network}/subnets/{subnet}/containers/{cluster}/{node}/{uid}",
             container,

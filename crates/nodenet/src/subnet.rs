@@ -7,14 +7,17 @@
 
 mod apply;
 mod decide;
+mod exhaustion;
 mod facts;
 mod known;
 mod recall;
 mod status;
 mod write;
 
-pub(crate) use apply::Subnets;
+pub(crate) use apply::{BACKOFF, Subnets};
+pub(crate) use exhaustion::Fill;
 pub use facts::Facts;
+pub(crate) use status::said;
 
 /// On a Subnet from before the registry knows it until nothing in it is owned.
 pub const FINALIZER: &str = "berth.dev/subnet";

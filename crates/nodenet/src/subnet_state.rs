@@ -6,4 +6,3 @@ mod apply;
 mod decide;
 
 pub(crate) use apply::SubnetStates;
-pub(crate) use decide::is_exhausted;

@@ -4,7 +4,7 @@ use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use k8s_openapi::api::core::v1::Pod;
 use tracing::{info, warn};
 
-use super::Agent;
+use super::{Agent, Inside};
 use crate::cluster::{PodKey, SeenPod, Wish, key_of};
 use crate::pool::Delivered;
 use crate::scale::{step, wish};
@@ -12,9 +12,19 @@ use crate::scale::{step, wish};
 impl Agent {
     pub fn see_config(&self, config: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
-        if !inside.cluster.see_config(config) {
-            return;
+        if inside.cluster.see_config(config) {
+            self.take_over(&mut inside);
         }
+    }
+
+    /// What a watch that has begun anew says of it.
+    pub fn reset_config(&self, config: &NodeNetworkConfig) {
+        let mut inside = self.shared.inside.lock();
+        inside.cluster.reset_config(config);
+        self.take_over(&mut inside);
+    }
+
+    fn take_over(&self, inside: &mut Inside) {
         let Some(seen) = &inside.cluster.config else {
             return;
         };
@@ -23,10 +33,10 @@ impl Agent {
             warn!(left_out = ?delivered.left_out, "the NodeNetworkConfig lists what can't be used");
         }
         inside.pool.deliver(&delivered);
-        self.changed(&mut inside);
+        self.changed(inside);
     }
 
-    /// It is deleted: what it listed goes back to the subnet, and only pods that have an address keep it.
+    /// It is deleted. Nobody gets what it listed until the next one lists it again; pods keep what they have.
     pub fn lose_config(&self) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.config.is_some() {
@@ -114,7 +124,9 @@ impl Agent {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         inside.prune_wanting(now);
-        let step = step(&inside.pool, &inside.cluster, inside.wanting())?;
+        let Some(step) = step(&inside.pool, &inside.cluster, inside.wanting()) else {
+            return self.say_what_is_held(&inside);
+        };
         inside.demand = step.demand;
         self.shared.metrics.scaled(step.demand, step.requested);
         let leaving = inside.pool.plan_leaving(step.release, now);
@@ -124,7 +136,8 @@ impl Agent {
         }
         let seen = inside.cluster.config.as_ref()?;
         let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();
-        let wish = wish(seen, step.requested, inside.pool.leaving(), is_misnamed)?;
+        let held = inside.pool.held_beyond();
+        let wish = wish(seen, step.requested, inside.pool.leaving(), is_misnamed, held)?;
         let released = wish.not_in_use.len();
         info!(
             node = self.node(),
@@ -134,6 +147,18 @@ impl Agent {
             "asking for addresses"
         );
         Some(wish)
+    }
+
+    /// Also while nothing can be asked for: others must not get what pods here have.
+    fn say_what_is_held(&self, inside: &Inside) -> Option<Wish> {
+        let seen = inside.cluster.config.as_ref()?;
+        let held = inside.pool.held_beyond();
+        (held != seen.held).then(|| Wish {
+            uid: seen.delivered.uid.clone(),
+            requested: seen.requested,
+            not_in_use: seen.not_in_use.clone(),
+            held,
+        })
     }
 
     pub fn wrote(&self, wish: &Wish, answer: &NodeNetworkConfig) {

@@ -16,7 +16,7 @@ use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::MemoryStore;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
-use berth_nodenet::controllers::{self, Controller, ControllerMetrics, DEFAULT_GRACE};
+use berth_nodenet::controllers::{self, Controller, ControllerMetrics, DEFAULT_NODE_GRACE};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -100,7 +100,7 @@ impl Scene {
             metrics: ControllerMetrics::register(&mut metrics, queues, events),
             instance: None,
             seed: Some(7),
-            grace: DEFAULT_GRACE,
+            node_grace: DEFAULT_NODE_GRACE,
             stop: controllers.clone(),
         };
         tokio::spawn(async move { controllers::run(options).await.unwrap() });

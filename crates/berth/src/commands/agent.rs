@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Folders, Source};
 use berth_agent::{AgentMetrics, Clock, Options, Surroundings, boot_id};
 use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
-use berth_api::subnet::parse_duration;
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::events::{EventMetrics, Recorder};
@@ -18,6 +17,8 @@ use berth_kit::shutdown::Shutdown;
 use kube::runtime::events::Reporter;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+
+use super::duration;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(2);
@@ -168,10 +169,6 @@ impl Agent {
             grace: self.reclaim_grace,
         })
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write it like 30s or 5m, at most 24h".to_owned())
 }
 
 /// A path that may be empty, which clap's own parser refuses.

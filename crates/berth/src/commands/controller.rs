@@ -15,13 +15,13 @@ use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
-use berth_nodenet::controllers::{self, Controller as Name, ControllerMetrics, DEFAULT_GRACE, Options};
+use berth_nodenet::controllers::{self, Controller as Name, ControllerMetrics, Options};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::hostname;
+use super::{duration, hostname};
 use source::{Source, SourceArgs};
 
 /// What is under way when the signal to stop comes gets this long.
@@ -44,6 +44,9 @@ pub struct Controller {
     /// This cluster's name in the ledger; must never change [default: that in --allocator-cert, else the UID of the namespace kube-system]
     #[arg(long, env = "BERTH_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
+    /// How long a Node must be gone before its addresses are taken back, as 90s, 2m or 1h
+    #[arg(long, env = "BERTH_NODE_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    node_grace: Duration,
 }
 
 impl Controller {
@@ -84,6 +87,7 @@ impl Controller {
             chosen,
             controllers: controller_metrics(&metrics),
             ledger: metrics.register(LedgerMetrics::register),
+            node_grace: self.node_grace,
         };
         ready.ready();
         if self.leader_elect {
@@ -113,6 +117,7 @@ struct Work {
     chosen: BTreeSet<Name>,
     controllers: ControllerMetrics,
     ledger: LedgerMetrics,
+    node_grace: Duration,
 }
 
 impl Work {
@@ -129,7 +134,7 @@ impl Work {
             metrics: self.controllers,
             instance: hostname(),
             seed: None,
-            grace: DEFAULT_GRACE,
+            node_grace: self.node_grace,
             stop,
         };
         controllers::run(options)

@@ -17,6 +17,7 @@ impl Book {
     /// Refused when an owned unit would fall out; then nothing has changed.
     pub fn planned_as(&self, plan: &Plan, reuse_delay: u64, now: u64) -> Result<Self, PlanError> {
         let mut book = Self::new(&self.subnet, plan, reuse_delay)?;
+        book.vanished.clone_from(&self.vanished);
         for (family, shelf) in &self.families {
             for (number, known) in &shelf.blocks {
                 let first = shelf.pool.layout().prefix(number.first_unit());

@@ -32,12 +32,15 @@ impl Committer {
         }
         let (mut conflicts, mut unsure) = (0, 0);
         let error = loop {
+            self.refuse_unclaimed(&mut writing);
             let now = self.clock.now();
             for request in &mut writing {
                 request.decide(&mut self.book, now);
             }
             let writes = self.book.changed(now, self.reuse_delay);
-            match self.write(writes).await {
+            let written = self.write(writes).await;
+            self.note_losses(&writing);
+            match written {
                 Ok(Outcome::Durable) => {
                     writing.into_iter().for_each(Writing::answer);
                     return;
@@ -54,6 +57,16 @@ impl Committer {
             }
         };
         writing.into_iter().for_each(|request| request.fail(&error));
+    }
+
+    /// Before every attempt: what an earlier one found in the store may have been less than there was.
+    fn refuse_unclaimed(&mut self, writing: &mut Vec<Writing>) {
+        let is_refused = |request: &mut Writing| request.leases_for().is_some_and(|cluster| !self.gate.is_open(cluster));
+        let refused: Vec<Writing> = writing.extract_if(.., is_refused).collect();
+        for request in refused {
+            let subnet = self.subnet.clone();
+            request.fail(&LedgerError::Unclaimed { subnet });
+        }
     }
 
     /// Why it is not tried again.

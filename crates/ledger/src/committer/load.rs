@@ -16,10 +16,13 @@ impl Committer {
             None
         };
         let blocks = self.store.load(&self.subnet).await?;
+        let before = self.book.before();
         self.book.clear();
         let now = self.clock.now();
         let misfits = blocks.iter().filter_map(|stored| self.book.load(stored, now).err());
         let misfits: Vec<Misfit> = misfits.filter(Misfit::has_owners).collect();
+        self.book.compare(&before);
+        self.note_losses(&[]);
         self.stale = false;
         self.again = None;
         Ok(misfits)

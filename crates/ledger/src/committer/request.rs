@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_addr::{Family, Plan, Prefix};
 use tokio::sync::oneshot;
 
-use crate::book::{Grant, Lease, PlanError, Refusal};
+use crate::book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 use crate::ledger::LedgerError;
 use crate::owner::Owner;
 use crate::record::{LeaseId, Tenure};
@@ -27,10 +27,26 @@ pub enum Request {
         units: Vec<Prefix>,
         answer: Answer<Result<(), Refusal>>,
     },
+    /// Each of these by itself.
+    Restore {
+        claims: Vec<Claim>,
+        answer: Answer<Vec<Claimed>>,
+    },
     Release {
         owner: Owner,
         leases: Option<Vec<LeaseId>>,
         answer: Answer<Vec<Lease>>,
+    },
+    /// How often this cluster's owners have lost something to others. From now on it must say when it has claimed that back.
+    Gate {
+        cluster: String,
+        answer: Answer<u64>,
+    },
+    /// Whether the cluster has claimed all that it lost: not if it has lost more since it was told of `generation`.
+    Open {
+        cluster: String,
+        generation: u64,
+        answer: Answer<bool>,
     },
     Held {
         owner: Owner,
@@ -39,9 +55,9 @@ pub enum Request {
     Owners {
         answer: Answer<Vec<Owner>>,
     },
-    OwnerOf {
-        unit: Prefix,
-        answer: Answer<Option<Tenure>>,
+    OwnersOf {
+        units: Vec<Prefix>,
+        answer: Answer<Vec<Option<Tenure>>>,
     },
     /// Everything from the store again.
     Refresh {
@@ -64,10 +80,13 @@ impl Request {
         match self {
             Self::Lease { answer, .. } => drop(answer.send(Err(error))),
             Self::Claim { answer, .. } => drop(answer.send(Err(error))),
+            Self::Restore { answer, .. } => drop(answer.send(Err(error))),
             Self::Release { answer, .. } => drop(answer.send(Err(error))),
+            Self::Gate { answer, .. } => drop(answer.send(Err(error))),
+            Self::Open { answer, .. } => drop(answer.send(Err(error))),
             Self::Held { answer, .. } => drop(answer.send(Err(error))),
             Self::Owners { answer } => drop(answer.send(Err(error))),
-            Self::OwnerOf { answer, .. } => drop(answer.send(Err(error))),
+            Self::OwnersOf { answer, .. } => drop(answer.send(Err(error))),
             Self::Refresh { answer } => drop(answer.send(Err(error))),
             Self::Plan { answer, .. } => drop(answer.send(Err(error))),
             Self::Close { answer } => drop(answer.send(Err(error))),

@@ -3,7 +3,7 @@
 use berth_addr::{Family, Prefix};
 
 use super::request::Answer;
-use crate::book::{Book, Grant, Lease, Refusal};
+use crate::book::{Book, Claim, Claimed, Grant, Lease, Refusal};
 use crate::ledger::LedgerError;
 use crate::owner::Owner;
 use crate::record::LeaseId;
@@ -23,6 +23,11 @@ pub enum Writing {
         units: Vec<Prefix>,
         claimed: Result<(), Refusal>,
         answer: Answer<Result<(), Refusal>>,
+    },
+    Restore {
+        claims: Vec<Claim>,
+        claimed: Vec<Claimed>,
+        answer: Answer<Vec<Claimed>>,
     },
     Release {
         owner: Owner,
@@ -50,6 +55,16 @@ impl Writing {
                 claimed,
                 ..
             } => *claimed = book.claim(owner, *lease, units),
+            Self::Restore { claims, claimed, .. } => {
+                let again = claims.iter().map(|claim| book.restore_claim(claim, now)).collect();
+                let before = std::mem::replace(claimed, again);
+                // What an earlier attempt took is its own by now.
+                for (now, before) in claimed.iter_mut().zip(before) {
+                    if *now == Claimed::Had && before == Claimed::Taken {
+                        *now = Claimed::Taken;
+                    }
+                }
+            }
             Self::Release {
                 owner,
                 leases,
@@ -69,6 +84,7 @@ impl Writing {
         match self {
             Self::Lease { grant, answer, .. } => drop(answer.send(Ok(grant))),
             Self::Claim { claimed, answer, .. } => drop(answer.send(Ok(claimed))),
+            Self::Restore { claimed, answer, .. } => drop(answer.send(Ok(claimed))),
             Self::Release { released, answer, .. } => drop(answer.send(Ok(released))),
         }
     }
@@ -78,7 +94,26 @@ impl Writing {
         match self {
             Self::Lease { answer, .. } => drop(answer.send(Err(error))),
             Self::Claim { answer, .. } => drop(answer.send(Err(error))),
+            Self::Restore { answer, .. } => drop(answer.send(Err(error))),
             Self::Release { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
+
+    /// Whether it has been deciding about this lease: then that was not the store's yet, and can't have been lost.
+    pub fn decides_on(&self, owner: &Owner, id: LeaseId) -> bool {
+        match self {
+            Self::Lease { owner: of, leases, .. } => of == owner && leases.contains(&id),
+            Self::Claim { owner: of, lease, .. } => of == owner && *lease == id,
+            Self::Restore { claims, .. } => claims.iter().any(|claim| claim.owner == *owner && claim.lease == id),
+            Self::Release { .. } => false,
+        }
+    }
+
+    /// The cluster that something new is leased for.
+    pub fn leases_for(&self) -> Option<&str> {
+        match self {
+            Self::Lease { owner, .. } => Some(owner.cluster()),
+            Self::Claim { .. } | Self::Restore { .. } | Self::Release { .. } => None,
         }
     }
 }

@@ -29,6 +29,18 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As it is now, and from then on a store of its own: as a copy of a file is.
+    pub fn copy(&self) -> Self {
+        let state = self.state();
+        Self {
+            state: Arc::new(Mutex::new(State {
+                blocks: state.blocks.clone(),
+                last_version: state.last_version,
+            })),
+            changes: Changes::default(),
+        }
+    }
+
     fn write_one(&self, state: &mut State, write: Write) -> Written {
         let current = state.blocks.get(&write.key).map(|(version, _)| *version);
         if current != write.expected {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use berth_addr::{Plan, Prefix};
-use berth_ledger::{Lease, LeaseId, Ledger, LedgerError, Owner};
+use berth_ledger::{Claim, Claimed, Lease, LeaseId, Ledger, LedgerError, Outlook, Owner};
 use uuid::Uuid;
 
 use super::{
@@ -135,10 +135,34 @@ impl Registry for LocalAllocator {
         })
     }
 
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, usize> {
+    fn held<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, Vec<Lease>> {
+        Box::pin(async move { Ok(self.ledger.held(subnet, owner).await?) })
+    }
+
+    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize> {
         Box::pin(async move {
-            let back = self.ledger.release(subnet, owner, None).await?;
+            let back = self.ledger.release(subnet, owner, Some(leases)).await?;
             Ok(back.iter().map(|lease| lease.units.len()).sum())
+        })
+    }
+
+    fn restore<'a>(&'a self, subnet: &'a str, claims: Vec<Claim>) -> Answer<'a, Vec<Claimed>> {
+        Box::pin(async move { Ok(self.ledger.restore(subnet, claims).await?) })
+    }
+
+    fn generation<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, u64> {
+        Box::pin(async move { Ok(self.ledger.gate(subnet, cluster).await?) })
+    }
+
+    fn open_gate<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, bool> {
+        Box::pin(async move { Ok(self.ledger.open_gate(subnet, cluster, generation).await?) })
+    }
+
+    fn lost<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
+            let other = |outlook: &Outlook| outlook.generations.get(cluster).is_some_and(|now| *now != generation);
+            outlook.wait_for(other).await.map(drop).map_err(|_| none(subnet))
         })
     }
 

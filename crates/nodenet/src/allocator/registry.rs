@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_addr::Plan;
-use berth_ledger::Owner;
+use berth_ledger::{Claim, Claimed, Lease, LeaseId, Owner};
 
 use super::{Answer, Utilization};
 
@@ -33,8 +33,24 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
     /// Those of this cluster that own something in the subnet.
     fn owners<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, Vec<Owner>>;
 
-    /// All that an owner has, and how many units that was.
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, usize>;
+    /// What an owner has.
+    fn held<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, Vec<Lease>>;
+
+    /// These leases of an owner come free, and how many units that was.
+    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize>;
+
+    /// What owners are known to have, whatever is in the store: each by itself, in this order.
+    fn restore<'a>(&'a self, subnet: &'a str, claims: Vec<Claim>) -> Answer<'a, Vec<Claimed>>;
+
+    /// Another number whenever what this cluster's owners have may have been lost. Nothing is leased to them until
+    /// [`Registry::open_gate`] is called with it.
+    fn generation<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, u64>;
+
+    /// All that this cluster's owners have was restored after [`Registry::generation`] gave this number. `false`: it is another one by now.
+    fn open_gate<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, bool>;
+
+    /// Returns when the generation is another one than that.
+    fn lost<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, ()>;
 
     /// Returns when the subnet may not be as full any more as in `seen`.
     fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()>;

@@ -109,6 +109,7 @@ impl Failure {
         match problem.reason {
             Reason::SubnetFull => AllocatorError::SubnetFull { subnet },
             Reason::NoSubnet => AllocatorError::NoSubnet { subnet },
+            Reason::Unclaimed => AllocatorError::Unclaimed { subnet },
             Reason::Overlap { other, range } => AllocatorError::Ledger(LedgerError::Overlap { subnet, other, range }),
             Reason::InUse { unit } => AllocatorError::Ledger(LedgerError::Plan(PlanError::InUse(InUse { unit }))),
             Reason::WrongCluster => AllocatorError::WrongCluster { address, why },

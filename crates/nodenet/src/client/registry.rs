@@ -3,17 +3,24 @@
 use std::time::Duration;
 
 use berth_addr::Plan;
-use berth_api::allocator::{OwnerList, Reason, SubnetList, SubnetPlan};
-use berth_ledger::{Kind, Owner, PlanError};
+use berth_api::allocator::{
+    self as wire, ClaimList, ClaimedList, Generation, Opened, OwnerList, Reason, SubnetList, SubnetPlan,
+};
+use berth_ledger::{Claim, Claimed, Kind, Lease, LeaseId, Owner, PlanError, Tenure};
 use futures::future::{BoxFuture, FutureExt};
 use http::Method;
 
 use super::RemoteAllocator;
 use super::call::QUICK;
-use crate::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Utilization};
+use crate::allocator::{
+    Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization,
+};
 
 /// A service tells when something comes free, and not when something is taken: how full a subnet is, is looked at this often.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+
+/// Claims of one request: far below what the service reads of a body.
+const CLAIMS: usize = 4096;
 
 impl RemoteAllocator {
     async fn known(&self) -> Result<Vec<String>, AllocatorError> {
@@ -61,23 +68,92 @@ impl RemoteAllocator {
             .collect::<Result<Vec<Owner>, _>>()?)
     }
 
-    /// A container goes as a whole, so what is asked for its first owner takes all of it.
-    async fn take(&self, subnet: &str, owner: &Owner) -> Result<usize, AllocatorError> {
-        if !matches!(owner.kind(), Kind::Primary | Kind::Secondary) {
-            return Ok(0);
-        }
-        let container = ContainerRef {
+    fn container_of(owner: &Owner) -> Option<ContainerRef> {
+        matches!(owner.kind(), Kind::Primary | Kind::Secondary).then(|| ContainerRef {
             cluster: owner.cluster().to_owned(),
             node: owner.name().to_owned(),
             uid: owner.uid().to_owned(),
+        })
+    }
+
+    async fn leases(&self, subnet: &str, owner: &Owner) -> Result<Vec<Lease>, AllocatorError> {
+        let Some(container) = Self::container_of(owner) else {
+            return Ok(Vec::new());
         };
-        let found = self.find(subnet, &container).await?;
-        // Also when it is not found: without its own address a container is none, and may have others left.
-        self.delete(subnet, &container).await?;
-        Ok(found.map_or(0, |found| {
-            let secondaries = found.secondaries.iter().map(|lease| lease.units.len());
-            found.primary.len() + secondaries.sum::<usize>()
-        }))
+        let Some(found) = self.find(subnet, &container).await? else {
+            return Ok(Vec::new());
+        };
+        let secondaries = found.secondaries.into_iter();
+        Ok(match owner.kind() {
+            Kind::Primary => vec![Lease {
+                id: found.id,
+                units: found.primary,
+            }],
+            _ => secondaries.map(|Secondary { id, units }| Lease { id, units }).collect(),
+        })
+    }
+
+    /// The service takes leases for pods one by one, and a container's own address with the whole of it.
+    async fn take(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<usize, AllocatorError> {
+        let Some(container) = Self::container_of(owner) else {
+            return Ok(0);
+        };
+        let Some(found) = self.find(subnet, &container).await? else {
+            return Ok(0);
+        };
+        if owner.kind() == Kind::Primary {
+            if found.secondaries.is_empty() {
+                self.delete(subnet, &container).await?;
+                return Ok(found.primary.len());
+            }
+            return Ok(0);
+        }
+        let leaving = found.secondaries.iter().filter(|lease| leases.contains(&lease.id));
+        let count = leaving.map(|lease| lease.units.len()).sum();
+        let update = Update {
+            request: container.id(),
+            count: 0,
+            give_back: leases,
+        };
+        self.update(subnet, &container, update).await?;
+        Ok(count)
+    }
+
+    async fn claim(&self, subnet: &str, claims: Vec<Claim>) -> Result<Vec<Claimed>, AllocatorError> {
+        let path = format!("{}/claims", self.subnet(subnet));
+        let mut outcomes = Vec::with_capacity(claims.len());
+        for part in claims.chunks(CLAIMS) {
+            let written = |claim: &Claim| wire::Claim {
+                unit: claim.unit,
+                owner: claim.owner.to_string(),
+                lease: claim.lease.to_string(),
+                from: claim.from.as_ref().map(ToString::to_string),
+            };
+            let body = ClaimList {
+                claims: part.iter().map(written).collect(),
+            };
+            let answer = self.caller.ask(Method::POST, &path, Some(&body), QUICK).await;
+            let ClaimedList { claimed } = answer.map_err(|failure| self.error(failure, subnet))?;
+            for outcome in claimed {
+                outcomes.push(match outcome {
+                    wire::Claimed::Had => Claimed::Had,
+                    wire::Claimed::Taken => Claimed::Taken,
+                    wire::Claimed::Outside => Claimed::Outside,
+                    wire::Claimed::Owned { owner, lease } => Claimed::Owned(Tenure {
+                        owner: owner.parse()?,
+                        lease: lease.parse().unwrap_or_default(),
+                    }),
+                });
+            }
+        }
+        Ok(outcomes)
+    }
+
+    async fn ask_generation(&self, subnet: &str) -> Result<u64, AllocatorError> {
+        let path = format!("{}/claims", self.subnet(subnet));
+        let answer = self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await;
+        let Generation { generation } = answer.map_err(|failure| self.error(failure, subnet))?;
+        Ok(generation)
     }
 }
 
@@ -104,8 +180,43 @@ impl Registry for RemoteAllocator {
         self.of_ours(subnet).boxed()
     }
 
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, usize> {
-        self.take(subnet, owner).boxed()
+    fn held<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, Vec<Lease>> {
+        self.leases(subnet, owner).boxed()
+    }
+
+    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize> {
+        self.take(subnet, owner, leases).boxed()
+    }
+
+    fn restore<'a>(&'a self, subnet: &'a str, claims: Vec<Claim>) -> Answer<'a, Vec<Claimed>> {
+        self.claim(subnet, claims).boxed()
+    }
+
+    fn generation<'a>(&'a self, subnet: &'a str, _: &'a str) -> Answer<'a, u64> {
+        self.ask_generation(subnet).boxed()
+    }
+
+    fn open_gate<'a>(&'a self, subnet: &'a str, _: &'a str, generation: u64) -> Answer<'a, bool> {
+        async move {
+            let path = format!("{}/claims", self.subnet(subnet));
+            let body = Generation { generation };
+            let answer = self.caller.ask(Method::PUT, &path, Some(&body), QUICK).await;
+            let Opened { opened } = answer.map_err(|failure| self.error(failure, subnet))?;
+            Ok(opened)
+        }
+        .boxed()
+    }
+
+    fn lost<'a>(&'a self, subnet: &'a str, _: &'a str, generation: u64) -> Answer<'a, ()> {
+        async move {
+            loop {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                if self.ask_generation(subnet).await? != generation {
+                    return Ok(());
+                }
+            }
+        }
+        .boxed()
     }
 
     fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()> {

@@ -1,20 +1,26 @@
 //! What every controller has around it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, Subnet, names};
 use berth_kit::events::{Event, Recorder};
+use berth_kit::queue::Queue;
 use berth_ledger::{Clock, Ledger, LedgerError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use kube::runtime::events::EventType;
 use kube::{Api, Client};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::index::Index;
 use super::{Controller, ControllerMetrics};
 use crate::allocator::{Allocator, AllocatorError, ContainerRef};
+use crate::claims::Claims;
+use crate::pods::{ObservedPod, PodIndex};
 
 #[derive(Clone)]
 pub struct Context {
@@ -26,6 +32,17 @@ pub struct Context {
     pub events: Recorder,
     pub metrics: ControllerMetrics,
     pub controllers: Arc<BTreeSet<Controller>>,
+    /// Never held across an await.
+    pub index: Arc<Mutex<Index>>,
+    /// Subnets to be looked at.
+    pub subnet_queue: Queue<String>,
+    pub claims: Claims,
+    /// Never held across an await.
+    pub pods: Arc<Mutex<PodIndex>>,
+    /// Tells reclaim that there may be something for it.
+    pub gone: Arc<Notify>,
+    /// How long a Node must have been gone before what it has is taken back.
+    pub node_grace: Duration,
     pub tasks: TaskTracker,
     pub stop: CancellationToken,
 }
@@ -45,6 +62,20 @@ impl Context {
 
     pub fn states(&self) -> Api<ClusterSubnetState> {
         Api::namespaced(self.client.clone(), names::NAMESPACE)
+    }
+
+    pub fn all_pods(&self) -> Api<ObservedPod> {
+        Api::all(self.client.clone())
+    }
+
+    /// No change leaves it half made, so a panic elsewhere does not matter.
+    pub fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As with the index.
+    pub fn pods(&self) -> MutexGuard<'_, PodIndex> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn runs(&self, controller: Controller) -> bool {

@@ -2,7 +2,9 @@
 //! order: a run with the same seed must take the same steps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::subnet::Use;
 use tokio::time::Instant;
@@ -20,7 +22,19 @@ pub struct Index {
     settled: BTreeMap<String, u64>,
     /// Nodes whose podCIDRs may not be in the ledger yet.
     unrecorded: BTreeSet<String>,
+    departed: BTreeMap<String, Departed>,
 }
+
+/// A Node that is gone, or that another one of the same name has followed. Its addresses are still its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departed {
+    pub uid: String,
+    pub machine: String,
+    at: Instant,
+}
+
+/// So long after it is gone, nobody asks for what a Node had.
+const MAX_DEPARTED: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 struct Seen {
@@ -59,6 +73,11 @@ impl Index {
         if before.is_some_and(|before| *before.facts == facts) {
             return false;
         }
+        if let Some(other) = before.filter(|before| before.facts.uid != facts.uid) {
+            let facts = Arc::clone(&other.facts);
+            self.depart(name, &facts, now);
+        }
+        let before = self.nodes.get(name);
         let same_node = before.filter(|before| before.facts.uid == facts.uid);
         if !facts.pod_cidrs.is_empty() {
             self.unrecorded.insert(name.to_owned());
@@ -73,13 +92,41 @@ impl Index {
         true
     }
 
-    pub fn delete_node(&mut self, name: &str) {
-        self.nodes.remove(name);
+    pub fn delete_node(&mut self, name: &str, now: Instant) {
+        if let Some(seen) = self.nodes.remove(name) {
+            self.depart(name, &seen.facts, now);
+        }
         self.look_at(name);
+    }
+
+    fn depart(&mut self, name: &str, facts: &node::Facts, now: Instant) {
+        let recent = |departed: &Departed| now.saturating_duration_since(departed.at) < MAX_DEPARTED;
+        self.departed.retain(|_, departed| recent(departed));
+        if let Some(machine) = facts.machine.clone() {
+            let uid = facts.uid.clone();
+            self.departed.insert(name.to_owned(), Departed { uid, machine, at: now });
+        }
+    }
+
+    /// The Node that was on the same machine under the same name before this one, if what it had may still be there.
+    pub fn predecessor(&self, name: &str, node: &node::Facts) -> Option<String> {
+        let departed = self.departed.get(name)?;
+        let same = node.machine.as_ref() == Some(&departed.machine) && departed.uid != node.uid;
+        same.then(|| departed.uid.clone())
+    }
+
+    /// What it had is its successor's.
+    pub fn succeeded(&mut self, name: &str) {
+        self.departed.remove(name);
     }
 
     /// Whether there is something to do: not when it is a state that was left behind by us, or an older one.
     pub fn apply_config(&mut self, name: &str, facts: nnc::Facts) -> bool {
+        // A server that was restored counts from an earlier number: what was settled then is not.
+        let told = self.configs.get(name).map_or(0, |told| told.version);
+        if facts.version < told {
+            self.settled.remove(name);
+        }
         let settled = self.settled.get(name);
         let is_news = facts.version == 0 || settled.is_none_or(|settled| facts.version > *settled);
         self.configs.insert(name.to_owned(), facts);
@@ -87,6 +134,11 @@ impl Index {
             self.news.entry(name.to_owned()).or_default().config = true;
         }
         is_news
+    }
+
+    /// The watch begins anew: it can't be told any more which states are older than those that were settled.
+    pub fn unsettle(&mut self) {
+        self.settled.clear();
     }
 
     pub fn delete_config(&mut self, name: &str) {
@@ -183,6 +235,12 @@ impl Index {
         names.into_iter().filter_map(there).collect()
     }
 
+    /// All that have podCIDRs: the ledger may have lost them.
+    pub fn unrecord_all(&mut self) {
+        let with_cidrs = self.nodes.iter().filter(|(_, seen)| !seen.facts.pod_cidrs.is_empty());
+        self.unrecorded.extend(with_cidrs.map(|(name, _)| name.clone()));
+    }
+
     pub fn is_unrecorded(&mut self, name: &str) {
         self.unrecorded.insert(name.to_owned());
     }
@@ -208,6 +266,14 @@ impl Index {
         self.subnets.get(name).cloned()
     }
 
+    /// The subnet for pods that has this address.
+    pub fn pods_subnet_of(&self, address: IpAddr) -> Option<String> {
+        let mut subnets = self.subnets.iter();
+        let has = |subnet: &subnet::Facts| subnet.usage == Use::Pods && subnet.cidr_around(address).is_some();
+        let found = subnets.find(|(_, subnet)| subnet.serving && has(subnet));
+        found.map(|(name, _)| name.clone())
+    }
+
     pub fn subnets_for(&self, usage: Use) -> Vec<(String, Arc<subnet::Facts>)> {
         let of_use = self.subnets.iter().filter(|(_, subnet)| subnet.usage == usage);
         of_use
@@ -217,6 +283,25 @@ impl Index {
 
     pub fn node(&self, name: &str) -> Option<Arc<node::Facts>> {
         self.nodes.get(name).map(|seen| Arc::clone(&seen.facts))
+    }
+
+    /// How many nodes wait for a container in the subnet.
+    pub fn starting(&self, subnet: &str) -> usize {
+        let nodes = self.nodes.iter().filter(|(name, seen)| {
+            let config = self.configs.get(*name);
+            let is_empty = config.is_some_and(|config| config.containers.is_empty() && !config.deleting);
+            is_empty && self.first_match(Use::Pods, &seen.facts) == Some(subnet)
+        });
+        nodes.count()
+    }
+
+    /// What the nodes that draw on a subnet ask for: by name, with what was delivered.
+    pub fn requests(&self, subnet: &str) -> impl Iterator<Item = (&str, nnc::Requested)> {
+        let drawing = self.configs.iter().filter(|(_, config)| !config.deleting);
+        drawing.filter_map(move |(name, config)| {
+            let draws = config.pods_subnet.as_deref() == Some(subnet);
+            draws.then_some((name.as_str(), config.requested))
+        })
     }
 
     pub fn config(&self, name: &str) -> Option<&nnc::Facts> {

@@ -32,6 +32,8 @@ pub struct ControllerMetrics {
     reconciles: Family<Reconcile, Counter>,
     waiters: Family<SubnetLabel, Gauge>,
     container: Histogram,
+    claimed: Family<SubnetLabel, Counter>,
+    conflicts: Family<SubnetLabel, Gauge>,
 }
 
 impl ControllerMetrics {
@@ -43,7 +45,19 @@ impl ControllerMetrics {
             reconciles: Family::default(),
             waiters: Family::default(),
             container: Histogram::new(exponential_buckets(1e-3, 4.0, 10)),
+            claimed: Family::default(),
+            conflicts: Family::default(),
         };
+        registry.register(
+            "berth_addresses_claimed",
+            "Addresses that nodes had and the ledger did not know, claimed back",
+            metrics.claimed.clone(),
+        );
+        registry.register(
+            "berth_address_conflicts",
+            "Addresses that two nodes have",
+            metrics.conflicts.clone(),
+        );
         registry.register(
             "berth_reconciles",
             "What came of looking at an object, by controller",
@@ -84,7 +98,21 @@ impl ControllerMetrics {
     /// The subnet is gone.
     pub(crate) fn forget(&self, subnet: &str) {
         let subnet = subnet.to_owned();
-        self.waiters.remove(&SubnetLabel { subnet });
+        let label = SubnetLabel { subnet };
+        self.waiters.remove(&label);
+        self.conflicts.remove(&label);
+    }
+
+    pub(crate) fn claimed(&self, subnet: &str, count: usize) {
+        let subnet = subnet.to_owned();
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.claimed.get_or_create(&SubnetLabel { subnet }).inc_by(count);
+    }
+
+    pub(crate) fn conflicts(&self, subnet: &str, count: usize) {
+        let subnet = subnet.to_owned();
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.conflicts.get_or_create(&SubnetLabel { subnet }).set(count);
     }
 
     pub(crate) fn container_written(&self, after: Duration) {

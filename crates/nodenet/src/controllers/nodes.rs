@@ -1,7 +1,8 @@
 //! All that is done for one node, in order and by one at a time: its config, its podCIDR, its container. The node, nnc and node-ipam
 //! controllers are parts of it; those that do not run are left out.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus, Subnet, names};
@@ -9,15 +10,18 @@ use berth_kit::backoff::Exponential;
 use berth_kit::queue::Queue;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::PostParams;
-use kube::{Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use tokio::time::Instant;
 use tracing::{Instrument, info_span};
 
 use super::index::{Index, View};
 use super::turnstile::Turnstile;
-use super::watch::Change;
+use super::watch::{Change, key};
 use super::{Context, Controller, Failure, is_conflict, is_gone};
+use crate::allocator::AllocatorError;
+use crate::claims::Claims;
 use crate::nnc::Complaint;
+use crate::pods::{ObservedPod, PodIndex};
 use crate::{nnc, node, subnet};
 
 /// Writes under way at a time. Enough to keep an API server busy; more would only wait there.
@@ -25,6 +29,9 @@ pub const AT_ONCE: usize = 64;
 
 /// How often a config that others write is read again at once, before it waits for its turn.
 const ATTEMPTS: usize = 4;
+
+/// What nodes ask for decides whether a subnet is exhausted: looked at when a burst is over.
+const SETTLE: Duration = Duration::from_secs(1);
 
 const AGAIN: Exponential = Exponential {
     base: Duration::from_millis(5),
@@ -35,7 +42,6 @@ const AGAIN: Exponential = Exponential {
 #[derive(Clone)]
 pub(crate) struct Nodes {
     pub context: Context,
-    index: Arc<Mutex<Index>>,
     pub queue: Queue<String>,
     pub turnstile: Turnstile,
     /// Held by whoever records podCIDRs for all.
@@ -58,7 +64,7 @@ pub(crate) enum Outcome {
 
 impl Nodes {
     pub fn new(context: Context) -> Self {
-        let index: Arc<Mutex<Index>> = Arc::default();
+        let index = Arc::clone(&context.index);
         let queue = Queue::new("nodes", AGAIN, &context.metrics.queues);
         let call = {
             let (index, queue) = (Arc::clone(&index), queue.clone());
@@ -70,15 +76,14 @@ impl Nodes {
         Self {
             turnstile: Turnstile::new(context.clone(), call),
             context,
-            index,
             queue,
             recording: Arc::default(),
         }
     }
 
-    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not matter.
+    /// Never held across an await.
     pub fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.context.index()
     }
 
     pub fn node_changed(&self, change: Change<Node>) {
@@ -90,10 +95,11 @@ impl Nodes {
                 }
             }
             Change::Delete(name) => {
-                self.index().delete_node(&name);
+                self.index().delete_node(&name, Instant::now());
                 self.queue.add(name);
+                self.context.gone.notify_one();
             }
-            Change::Synced => {}
+            Change::Restarted | Change::Synced => {}
         }
     }
 
@@ -101,14 +107,27 @@ impl Nodes {
         match change {
             Change::Apply(config) => {
                 let name = config.name_any();
-                if self.index().apply_config(&name, nnc::Facts::of(&config)) {
+                let (is_news, asks_of) = {
+                    let mut index = self.index();
+                    let before = index.config(&name).map(|before| before.requested);
+                    let facts = nnc::Facts::of(&config);
+                    let changed = before != Some(facts.requested);
+                    let asks_of = facts.pods_subnet.clone().filter(|_| changed);
+                    (index.apply_config(&name, facts), asks_of)
+                };
+                if let Some(subnet) = asks_of {
+                    self.context.subnet_queue.add_after(subnet, SETTLE);
+                }
+                if is_news {
                     self.queue.add(name);
                 }
             }
             Change::Delete(name) => {
                 self.index().delete_config(&name);
                 self.queue.add(name);
+                self.context.gone.notify_one();
             }
+            Change::Restarted => self.index().unsettle(),
             Change::Synced => {}
         }
     }
@@ -120,9 +139,40 @@ impl Nodes {
                 self.context.metrics.forget(name);
                 self.index().delete_subnet(name)
             }
-            Change::Synced => Vec::new(),
+            Change::Restarted | Change::Synced => Vec::new(),
         };
         concerned.into_iter().for_each(|name| self.queue.add(name));
+    }
+
+    pub fn pod_changed(&self, change: Change<ObservedPod>) {
+        let now = Instant::now();
+        let gone = match change {
+            Change::Apply(pod) => self.pods().apply(&key(&*pod), &pod, now),
+            Change::Delete(pod) => self.pods().delete(&pod, now),
+            Change::Restarted | Change::Synced => Vec::new(),
+        };
+        for address in gone {
+            if let Some(node) = self.context.claims.shown_no_more(address) {
+                self.index().look_at(&node);
+                self.queue.add(node);
+            }
+        }
+    }
+
+    pub fn pods(&self) -> MutexGuard<'_, PodIndex> {
+        self.context.pods()
+    }
+
+    pub fn claims(&self) -> &Claims {
+        &self.context.claims
+    }
+
+    /// Whether the API server shows the pod with this address at this moment.
+    pub async fn pod_shows(&self, pod: &str, address: IpAddr) -> Result<bool, Failure> {
+        let (namespace, name) = pod.split_once('/').unwrap_or((names::NAMESPACE, pod));
+        let pods: Api<ObservedPod> = Api::namespaced(self.context.client.clone(), namespace);
+        let pod = pods.get_opt(name).await?;
+        Ok(pod.is_some_and(|pod| pod.addresses().contains(&address)))
     }
 
     pub async fn reconcile(self, name: String) -> Result<(), Failure> {
@@ -130,7 +180,16 @@ impl Nodes {
             return Ok(());
         };
         let span = info_span!("node", name);
-        let done = self.look_at(&name, &view).instrument(span).await;
+        let done = {
+            let _turn = self.context.claims.turn().await;
+            self.look_at(&name, &view).instrument(span).await
+        };
+        if let Err(Failure::Allocator(AllocatorError::Unclaimed { subnet })) = &done {
+            // It comes back when what nodes have is claimed, and that is under way.
+            self.index().look_at(&name);
+            self.claims().wait(subnet, &name);
+            return Ok(());
+        }
         if done.is_err() {
             // It comes back. Meanwhile those behind it need not wait for it.
             self.index().look_at(&name);
@@ -199,7 +258,7 @@ impl Nodes {
         };
         if config.metadata.deletion_timestamp.is_some() {
             return match self.context.runs(Controller::Nnc) {
-                true => self.release(name, view, config).await,
+                true => self.let_go(name, config).await,
                 false => Ok(settled),
             };
         }

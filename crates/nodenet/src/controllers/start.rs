@@ -1,7 +1,6 @@
 //! Starts the watches, and the loops that work on what they tell.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_api::Subnet;
 use tokio::sync::watch as signal;
@@ -14,7 +13,7 @@ use crate::subnet::Subnets;
 use crate::subnet_state::SubnetStates;
 
 /// All loops, in the background.
-pub fn start(context: &Context, grace: Duration) {
+pub fn start(context: &Context) {
     let parts = Parts {
         nodes: Nodes::new(context.clone()),
         subnets: Subnets::new(context.clone()),
@@ -26,11 +25,12 @@ pub fn start(context: &Context, grace: Duration) {
     if parts.work_on_nodes() {
         parts.watch_nodes();
         parts.watch_configs();
+        parts.watch_pods();
     }
     if context.runs(Controller::SubnetState) {
         parts.watch_states();
     }
-    parts.work(grace);
+    parts.work();
 }
 
 #[derive(Clone)]
@@ -51,6 +51,10 @@ impl Parts {
             Controller::Reclaim,
         ];
         of_nodes.into_iter().any(|controller| self.context.runs(controller))
+    }
+
+    fn gives_addresses(&self) -> bool {
+        self.context.runs(Controller::Nnc) || self.context.runs(Controller::NodeIpam)
     }
 
     /// Also without the subnet controller: a ledger of this process must know them. A service does.
@@ -98,6 +102,17 @@ impl Parts {
         });
     }
 
+    fn watch_pods(&self) {
+        let (nodes, synced) = (self.nodes.clone(), self.synced.one_more());
+        self.context.spawn(async move {
+            let told = |change| {
+                synced.observe(&change);
+                nodes.pod_changed(change);
+            };
+            follow(nodes.context.all_pods(), told).await;
+        });
+    }
+
     fn watch_states(&self) {
         let (parts, synced) = (self.clone(), self.synced.one_more());
         self.context.spawn(async move {
@@ -110,7 +125,7 @@ impl Parts {
     }
 
     /// Nothing is decided before everything that it is decided on has been told.
-    fn work(self, grace: Duration) {
+    fn work(self) {
         let run = self.context.clone();
         if self.work_on_subnets() {
             let Self { synced, subnets, .. } = self.clone();
@@ -128,12 +143,23 @@ impl Parts {
                 work(states.queue.clone(), 4, move |name| states.clone().reconcile(name)).await;
             });
         }
+        if self.gives_addresses() {
+            let this = self.clone();
+            run.spawn(async move {
+                this.synced.all().await;
+                let claims = this.context.claims.clone();
+                claims.run(this.nodes, this.subnets.queue).await;
+            });
+        }
         if self.work_on_nodes() {
             let this = self.clone();
             run.spawn(async move {
                 this.synced.all().await;
                 if this.work_on_subnets() {
                     this.subnets.seen().await;
+                }
+                if this.gives_addresses() {
+                    this.context.claims.settled().await;
                 }
                 let nodes = this.nodes;
                 let queue = nodes.queue.clone();
@@ -144,7 +170,7 @@ impl Parts {
             let Self { synced, nodes, .. } = self;
             run.spawn(async move {
                 synced.all().await;
-                Reclaim::new(nodes, grace).run().await;
+                Reclaim::new(nodes).run().await;
             });
         }
     }

@@ -57,6 +57,8 @@ impl Turnstile {
     pub fn join(&self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let mut state = self.state();
         let before = state.lines.join(subnet, node, need);
+        // What a node has left behind comes back sooner while somebody waits.
+        self.context.gone.notify_one();
         match state.attended.get(subnet) {
             // What is there may be for those who wait already, or more than they need.
             Some(changed) => changed.notify_one(),
@@ -80,6 +82,11 @@ impl Turnstile {
             }
             self.show(&state, subnet);
         }
+    }
+
+    /// Whether anybody waits for something of the subnet.
+    pub fn is_awaited(&self, subnet: &str) -> bool {
+        self.state().lines.len(subnet) > 0
     }
 
     pub fn leave_all(&self, node: &str) {

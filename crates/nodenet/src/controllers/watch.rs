@@ -1,9 +1,10 @@
-//! A watch of one kind, told as changes by name. Every kind here is cluster-scoped or watched in one namespace, so a name says which object.
+//! A watch of one kind, told as changes by name: of an object outside of our own namespace with that before it.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use berth_api::names::NAMESPACE;
 use futures::{StreamExt, TryStreamExt};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
@@ -14,6 +15,8 @@ use tracing::warn;
 pub enum Change<K> {
     Apply(Arc<K>),
     Delete(String),
+    /// The watch begins anew, and sends everything again: a server that was restored may send older states.
+    Restarted,
     /// All that existed when the watch began has been told. Comes once.
     Synced,
 }
@@ -52,11 +55,11 @@ impl Known {
         match event {
             watcher::Event::Init => {
                 self.fresh.clear();
-                Vec::new()
+                vec![Change::Restarted]
             }
             watcher::Event::InitApply(object) => {
-                self.fresh.insert(object.name_any());
-                self.names.insert(object.name_any());
+                self.fresh.insert(key(&object));
+                self.names.insert(key(&object));
                 vec![Change::Apply(Arc::new(object))]
             }
             watcher::Event::InitDone => {
@@ -69,15 +72,24 @@ impl Known {
                 changes
             }
             watcher::Event::Apply(object) => {
-                self.names.insert(object.name_any());
+                self.names.insert(key(&object));
                 vec![Change::Apply(Arc::new(object))]
             }
             watcher::Event::Delete(object) => {
-                let name = object.name_any();
+                let name = key(&object);
                 self.names.remove(&name);
                 vec![Change::Delete(name)]
             }
         }
+    }
+}
+
+/// Pods are watched in all namespaces.
+pub fn key<K: Resource>(object: &K) -> String {
+    let name = object.name_any();
+    match object.namespace() {
+        Some(namespace) if namespace != NAMESPACE => format!("{namespace}/{name}"),
+        _ => name,
     }
 }
 
@@ -98,6 +110,7 @@ mod tests {
         let word = |change: Change<Node>| match change {
             Change::Apply(node) => format!("apply {}", node.name_any()),
             Change::Delete(name) => format!("delete {name}"),
+            Change::Restarted => "restarted".to_owned(),
             Change::Synced => "synced".to_owned(),
         };
         changes.into_iter().map(word).collect()

@@ -1,6 +1,7 @@
 //! Asks the allocator, and says in the status what came of it.
 
 use berth_api::nnc::NetworkContainer;
+use berth_api::subnet::Use;
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus};
 use uuid::Uuid;
 
@@ -55,13 +56,35 @@ impl Nodes {
     ) -> Result<Proposal, Failure> {
         let container = self.context.container(name, &node.uid);
         let id = container.id();
-        let Some(subnet) = home(config, view, id).map(str::to_owned) else {
-            return Ok(homeless(view, now));
+        let subnet = match home(config, view, id) {
+            Some(home) => home.to_owned(),
+            None => return Ok(homeless(view, now)),
         };
+        let subnet = match container_in(config.status.as_ref(), &id.to_string()) {
+            Some(_) => subnet,
+            None => self.earlier_home(subnet, &container).await?,
+        };
+        self.claim_what_it_has(&subnet, &container, config).await?;
         match container_in(config.status.as_ref(), &id.to_string()) {
             Some(had) => self.update(name, &subnet, &container, node, config, had, now).await,
             None => self.make(name, &subnet, &container, node, config, now).await,
         }
+    }
+
+    /// A config that is made again gets the container where the node has it, whatever subnet it would be given now.
+    async fn earlier_home(&self, subnet: String, container: &ContainerRef) -> Result<String, Failure> {
+        let others = self.index().subnets_for(Use::Pods);
+        let primary = container.primary().map_err(AllocatorError::from)?;
+        for (other, facts) in others {
+            if other != subnet && facts.serving {
+                match self.context.allocator.held(&other, &primary).await {
+                    Ok(held) if !held.is_empty() => return Ok(other),
+                    Ok(_) | Err(AllocatorError::NoSubnet { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(subnet)
     }
 
     async fn make(
@@ -74,6 +97,7 @@ impl Nodes {
         now: NodeNetworkConfigStatus,
     ) -> Result<Proposal, Failure> {
         let facts = self.index().subnet(subnet);
+        self.take_over(name, subnet, container, node).await?;
         let made = if self.turnstile.may_ask(subnet, name, Need::Start) {
             self.context.allocator.create(subnet, container).await
         } else {
@@ -100,12 +124,13 @@ impl Nodes {
             made => made?,
         };
         self.turnstile.leave(subnet, name);
+        if self.gives_up_primary(subnet, container, &made).await? {
+            return Err(contended(name));
+        }
         if !made.secondaries.is_empty() {
             // It was there, and the config did not know of it: what it has must be looked for in the store.
             let found = self.context.allocator.get(subnet, container).await?;
-            made = found.ok_or_else(|| Failure::Contended {
-                object: format!("network container of node {name}"),
-            })?;
+            made = found.ok_or_else(|| contended(name))?;
         }
         Ok(propose(now, &made, facts.as_deref(), node, first_version(config)))
     }
@@ -127,7 +152,8 @@ impl Nodes {
         let facts = self.index().subnet(subnet);
         let most = facts.as_deref().map(|facts| facts.scaler.max_ip_count);
         let most = most.or(now.scaler.map(|scaler| scaler.max_ip_count));
-        let wish = Wish::of(config, had, container.id(), most);
+        let mut wish = Wish::of(config, had, container.id(), most);
+        let moved = self.keep_what_pods_show(subnet, container, had, &mut wish).await?;
         let growth = wish.growth;
         // What is given back goes back at once; only for more must it wait for its turn.
         let waits = growth > 0 && !self.turnstile.may_ask(subnet, name, Need::More(growth));
@@ -137,7 +163,13 @@ impl Nodes {
             answer => answer?,
         };
         let short = if waits { growth } else { answer.short };
-        if !is_explained(had, &wish, &answer) {
+        let taken = self.give_up_what_pods_show(subnet, container, had, &answer).await?;
+        if taken {
+            // What is missing now it asks for again.
+            self.index().look_at(name);
+            self.queue.add(name.to_owned());
+        }
+        if moved || taken || !is_explained(had, &wish, &answer) {
             answer = match self.context.allocator.get(subnet, container).await? {
                 Some(found) => found,
                 // Nothing of it is held any more: somebody has given all of it back. It begins anew, if there is an address.
@@ -179,6 +211,12 @@ impl Nodes {
             });
         }
         Ok(proposal)
+    }
+}
+
+fn contended(name: &str) -> Failure {
+    Failure::Contended {
+        object: format!("network container of node {name}"),
     }
 }
 

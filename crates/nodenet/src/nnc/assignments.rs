@@ -3,6 +3,7 @@
 //! Both addresses of a dual-stack lease belong together, see [`name_of_second`]. An agent that gives back either gives back the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use berth_api::nnc::{IpAssignment, name_of_second};
 use berth_ledger::LeaseId;
@@ -34,6 +35,17 @@ pub fn given_back(names: &[String], listed: &[IpAssignment]) -> BTreeSet<LeaseId
         .iter()
         .map(|name| leases.get(name).copied().unwrap_or(*name))
         .collect()
+}
+
+/// The lease of each address.
+pub fn leases_by_name(listed: &[IpAssignment]) -> Vec<(LeaseId, IpAddr)> {
+    let names = listed.iter().filter_map(|assignment| assignment.name.parse::<Uuid>().ok());
+    let firsts: BTreeMap<Uuid, LeaseId> = names.map(|name| (name_of_second(name), name)).collect();
+    let each = listed.iter().filter_map(|assignment| {
+        let name: Uuid = assignment.name.parse().ok()?;
+        Some((firsts.get(&name).copied().unwrap_or(name), assignment.ip.parse().ok()?))
+    });
+    each.collect()
 }
 
 /// The names that go from the list with these leases.

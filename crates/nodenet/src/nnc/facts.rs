@@ -1,6 +1,7 @@
 //! What matters of a NodeNetworkConfig between two looks at it. Not its addresses: with a million of them they would be most of this
 //! process's memory, and whoever decides about them reads the object again anyway.
 
+use berth_api::nnc::{OVERLAY, Scaler};
 use berth_api::{NodeNetworkConfig, names};
 use kube::ResourceExt;
 
@@ -15,6 +16,17 @@ pub struct Facts {
     pub subnets: Vec<String>,
     /// Of its containers, in their order.
     pub containers: Vec<String>,
+    /// The one that its pods get their addresses from.
+    pub pods_subnet: Option<String>,
+    pub requested: Requested,
+}
+
+/// What the agent asks for, and what it got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requested {
+    pub count: i64,
+    pub assigned: i64,
+    pub scaler: Option<Scaler>,
 }
 
 /// The controller owner reference.
@@ -44,7 +56,16 @@ impl Facts {
                 .clone()
                 .map(|container| container.subnet_name.clone())
                 .collect(),
+            pods_subnet: containers
+                .clone()
+                .find(|container| container.container_type != OVERLAY)
+                .map(|container| container.subnet_name.clone()),
             containers: containers.map(|container| container.id.clone()).collect(),
+            requested: Requested {
+                count: config.spec.requested_ip_count,
+                assigned: config.status.as_ref().map_or(0, |status| status.assigned_ip_count),
+                scaler: config.status.as_ref().and_then(|status| status.scaler),
+            },
         }
     }
 }

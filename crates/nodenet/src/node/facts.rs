@@ -13,6 +13,8 @@ pub struct Facts {
     pub address: Option<String>,
     pub pod_cidrs: Vec<String>,
     pub deleting: bool,
+    /// What the kubelet calls the machine: the same one under another UID is the same node, registered again.
+    pub machine: Option<String>,
 }
 
 impl Facts {
@@ -32,6 +34,14 @@ impl Facts {
             address: internal.map(|internal| internal.address.clone()),
             pod_cidrs: all.unwrap_or_else(|| one.into_iter().collect()),
             deleting: metadata.deletion_timestamp.is_some(),
+            machine: machine(node),
         }
     }
+}
+
+/// By both ids: machines that were cloned may share the first one.
+fn machine(node: &Node) -> Option<String> {
+    let info = node.status.as_ref()?.node_info.as_ref()?;
+    let known = !info.machine_id.is_empty() && !info.system_uuid.is_empty();
+    known.then(|| format!("{}/{}", info.machine_id, info.system_uuid))
 }

@@ -2,7 +2,7 @@
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfigStatus;
-use berth_ledger::Ledger;
+use berth_ledger::{Claim, Ledger};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -58,6 +58,7 @@ impl Nodes {
     ) -> Result<(), Failure> {
         let owner = container.node_cidr().map_err(AllocatorError::from)?;
         self.record_all(ledger).await?;
+        self.take_over_cidr(name, subnet, ledger, container, node).await?;
         let mut units = Vec::new();
         if self.turnstile.may_ask(subnet, name, Need::Start) {
             let lease = vec![named(container, "node-cidr")];
@@ -95,19 +96,31 @@ impl Nodes {
             patched => Ok(patched.map(drop)?),
         }
     }
+}
 
-    /// All podCIDRs of a node that is gone. As long as it is there it has them: they can't be taken off a Node.
-    pub(crate) async fn give_back_cidrs(&self, container: &ContainerRef) -> Result<(), Failure> {
-        let Some(ledger) = &self.context.ledger else {
+impl Nodes {
+    /// A Node that was registered again on its machine keeps its podCIDR: pods have addresses of it.
+    async fn take_over_cidr(
+        &self,
+        name: &str,
+        subnet: &str,
+        ledger: &Ledger,
+        container: &ContainerRef,
+        node: &node::Facts,
+    ) -> Result<(), Failure> {
+        let Some(before) = self.index().predecessor(name, node) else {
             return Ok(());
         };
+        let before = self.context.container(name, &before).node_cidr().map_err(AllocatorError::from)?;
         let owner = container.node_cidr().map_err(AllocatorError::from)?;
-        for (subnet, _) in self.serving_cidrs() {
-            let held = ledger.held(&subnet, &owner).await?;
-            if !held.is_empty() && !self.is_there(&container.node, &container.uid).await? {
-                ledger.release(&subnet, &owner, None).await?;
-            }
-        }
+        let held = ledger.held(subnet, &before).await?;
+        let claims = held.iter().flat_map(|lease| &lease.units).map(|unit| Claim {
+            unit: *unit,
+            owner: owner.clone(),
+            lease: named(container, "node-cidr"),
+            from: Some(before.clone()),
+        });
+        ledger.restore(subnet, claims.collect()).await?;
         Ok(())
     }
 }

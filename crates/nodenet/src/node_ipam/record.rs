@@ -42,6 +42,15 @@ impl Nodes {
         Ok(())
     }
 
+    /// The ledger may have lost some of them.
+    pub(crate) async fn record_again(&self) -> Result<(), Failure> {
+        let Some(ledger) = &self.context.ledger else {
+            return Ok(());
+        };
+        self.index().unrecord_all();
+        self.record_all(ledger).await
+    }
+
     /// All that the watch has told of. To be done before a podCIDR is leased: what another node has looks free until it is recorded, and no
     /// Node ever changes the one it got.
     pub(super) async fn record_all(&self, ledger: &Ledger) -> Result<(), Failure> {

@@ -18,27 +18,20 @@ pub struct Suspects {
 }
 
 impl Suspects {
-    /// All who look gone now: those who don't any more are cleared. Gives those who have looked so for the whole of the grace period.
-    pub fn observe(&mut self, gone: BTreeSet<Place>, grace: Duration, now: Instant) -> Vec<Place> {
+    /// All who look gone now: those who don't any more are cleared. Gives since when each has.
+    pub fn observe(&mut self, gone: BTreeSet<Place>, now: Instant) -> Vec<(Place, Instant)> {
         self.since.retain(|place, _| gone.contains(place));
         for place in gone {
             self.since.entry(place).or_insert(now);
         }
-        let due = self
-            .since
-            .iter()
-            .filter(|(_, since)| now.saturating_duration_since(**since) >= grace);
-        due.map(|(place, _)| place.clone()).collect()
+        self.since.iter().map(|(place, since)| (place.clone(), *since)).collect()
     }
+}
 
-    /// When the next of them will have looked so for long enough.
-    pub fn next(&self, grace: Duration, now: Instant) -> Option<Duration> {
-        let left = self
-            .since
-            .values()
-            .map(|since| grace.saturating_sub(now.saturating_duration_since(*since)));
-        left.filter(|left| !left.is_zero()).min()
-    }
+/// When an address of an owner that is gone `since` then comes back, which no pod has shown since `unused`. `awaited`: others wait for
+/// addresses of the subnet, and no pod on the node waits for one.
+pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -> Instant {
+    if awaited { unused + grace } else { since.max(unused) + grace }
 }
 
 /// Whether the owner is one that a Node and a config can speak for, in this cluster.
@@ -55,6 +48,14 @@ pub fn is_gone(owner: &Owner, container: &str, node: Option<&str>, config: Optio
         owned || config.containers.iter().any(|id| id == container)
     });
     !node_speaks && !config_speaks
+}
+
+/// Whether the owner's node is there and has its container in another subnet: it has moved, and left something behind.
+pub fn is_stray(owner: &Owner, subnet: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
+    let is_there = node == Some(owner.uid());
+    let for_pods = matches!(owner.kind(), Kind::Primary | Kind::Secondary);
+    let home = config.and_then(|config| config.pods_subnet.as_deref());
+    is_there && for_pods && home.is_some_and(|home| home != subnet)
 }
 
 #[cfg(test)]
@@ -92,21 +93,46 @@ mod tests {
         assert!(!is_of_node(&owner("prod", Kind::Machine), "prod"));
     }
 
+    #[test]
+    fn what_a_node_left_in_another_subnet_is_stray() {
+        let owner = owner("prod", Kind::Secondary);
+        let at_home = |home: &str| nnc::Facts {
+            pods_subnet: Some(home.to_owned()),
+            ..nnc::Facts::default()
+        };
+        assert!(is_stray(&owner, "old", Some("uid-1"), Some(&at_home("new"))));
+        assert!(!is_stray(&owner, "new", Some("uid-1"), Some(&at_home("new"))));
+        assert!(!is_stray(&owner, "old", Some("uid-2"), Some(&at_home("new"))));
+        assert!(!is_stray(&owner, "old", Some("uid-1"), None));
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_taken_before_the_grace_period_is_over_in_one_piece() {
-        let grace = Duration::from_secs(600);
+    async fn an_address_comes_back_a_grace_period_after_the_later_of_node_and_pod() {
+        let (grace, start) = (Duration::from_secs(120), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(due_at(at(100), at(0), grace, false), at(220));
+        assert_eq!(due_at(at(100), at(150), grace, false), at(270));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_others_wait_what_was_long_unused_comes_back_at_once() {
+        let (grace, start) = (Duration::from_secs(120), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(due_at(at(500), at(0), grace, true), at(120));
+        // A pod had it until a moment ago, and may still.
+        assert_eq!(due_at(at(500), at(499), grace, true), at(619));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_that_comes_back_is_no_suspect_any_more() {
         let place = ("pods".to_owned(), owner("prod", Kind::Primary));
         let gone = BTreeSet::from([place.clone()]);
         let mut suspects = Suspects::default();
         let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(suspects.observe(gone.clone(), grace, at(0)).is_empty());
-        assert!(suspects.observe(gone.clone(), grace, at(599)).is_empty());
-        assert_eq!(suspects.next(grace, at(599)), Some(Duration::from_secs(1)));
-        assert_eq!(suspects.observe(gone.clone(), grace, at(600)), [place]);
-        // It came back, and left again.
-        assert!(suspects.observe(BTreeSet::new(), grace, at(700)).is_empty());
-        assert!(suspects.observe(gone.clone(), grace, at(800)).is_empty());
-        assert!(suspects.observe(gone, grace, at(1399)).is_empty());
+        let later = start + Duration::from_secs(60);
+        assert_eq!(suspects.observe(gone.clone(), start), [(place.clone(), start)]);
+        assert_eq!(suspects.observe(gone.clone(), later), [(place.clone(), start)]);
+        assert!(suspects.observe(BTreeSet::new(), later).is_empty());
+        assert_eq!(suspects.observe(gone, later), [(place, later)]);
     }
 }

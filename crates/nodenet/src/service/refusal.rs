@@ -109,6 +109,7 @@ impl Refusal {
             LedgerError::Contended { .. }
             | LedgerError::Unsure { .. }
             | LedgerError::Refused { .. }
+            | LedgerError::Unclaimed { .. }
             | LedgerError::Store(_) => Self::unavailable(error),
         }
     }
@@ -127,6 +128,11 @@ impl Refusal {
                 )
             }
             AllocatorError::NoSubnet { .. } => Self::no_subnet(name),
+            AllocatorError::Unclaimed { .. } => {
+                let subnet = name.to_string();
+                let why = AllocatorError::Unclaimed { subnet };
+                Self::new(StatusCode::CONFLICT, Some("subnet"), Reason::Unclaimed, why)
+            }
             AllocatorError::NotAnOwner(error) => error.into(),
             AllocatorError::Ledger(error) => Self::of_ledger(error),
             AllocatorError::WrongCluster { .. } | AllocatorError::Invalid { .. } | AllocatorError::Service { .. } => {

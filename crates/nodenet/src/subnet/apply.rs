@@ -18,7 +18,7 @@ use super::status::leaving;
 use crate::allocator::Removal;
 use crate::controllers::{Change, Context, Controller, Failure};
 
-const AGAIN: Exponential = Exponential {
+pub(crate) const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(10),
     max: Duration::from_secs(60),
 };
@@ -55,7 +55,7 @@ pub(super) struct State {
 impl Subnets {
     pub fn new(context: Context) -> Self {
         Self {
-            queue: Queue::new("subnets", AGAIN, &context.metrics.queues),
+            queue: context.subnet_queue.clone(),
             state: Arc::default(),
             all_seen: Arc::new(watch::Sender::new(false)),
             context,
@@ -82,6 +82,7 @@ impl Subnets {
                 state.objects.remove(name);
                 self.queue.add(name.clone());
             }
+            Change::Restarted => {}
             Change::Synced => {
                 state.synced = true;
                 let mut subnets: Vec<&Arc<Subnet>> = state.objects.values().collect();

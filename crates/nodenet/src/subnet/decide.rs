@@ -47,6 +47,7 @@ impl Verdict {
             AllocatorError::Invalid { .. } => Some(Self::Invalid { why: error.to_string() }),
             AllocatorError::SubnetFull { .. }
             | AllocatorError::NoSubnet { .. }
+            | AllocatorError::Unclaimed { .. }
             | AllocatorError::NotAnOwner(_)
             | AllocatorError::Service { .. } => None,
         }
@@ -69,6 +70,7 @@ impl Verdict {
             | LedgerError::Contended { .. }
             | LedgerError::Unsure { .. }
             | LedgerError::Refused { .. }
+            | LedgerError::Unclaimed { .. }
             | LedgerError::Store(_) => None,
         }
     }

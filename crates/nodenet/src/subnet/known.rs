@@ -83,6 +83,7 @@ impl Subnets {
             state.known.insert(name.to_owned(), known);
             !self.writes() || !state.followed.insert(name.to_owned())
         };
+        self.context.claims.register(name);
         if !is_followed {
             let (this, name) = (self.clone(), name.to_owned());
             self.context.spawn(async move { this.follow(&name).await });

@@ -1,5 +1,7 @@
 //! What a Subnet's status says. Pure.
 
+use std::collections::BTreeSet;
+
 use berth_addr::{Counts, Prefix};
 use berth_api::subnet::Exhaustion;
 use berth_api::{Count, Subnet, SubnetStatus};
@@ -7,11 +9,30 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::decide::Verdict;
-use crate::subnet_state::is_exhausted;
+use super::exhaustion::Fill;
+use crate::claims::Conflict;
 
 pub const READY: &str = "Ready";
 const OVERLAPPING: &str = "Overlapping";
 const EXHAUSTED: &str = "Exhausted";
+const CONFLICT: &str = "Conflict";
+
+/// The reason of the condition Exhausted while somebody waits. Whoever publishes it to agents looks for this word.
+pub const AWAITED: &str = "AddressesAwaited";
+/// Of several conflicts, these many are named.
+const NAMED: usize = 3;
+
+/// What was said last.
+pub fn said(subnet: &Subnet) -> Option<Fill> {
+    let conditions = subnet.status.iter().flat_map(|status| &status.conditions);
+    let found = conditions.into_iter().find(|condition| condition.type_ == EXHAUSTED)?;
+    match (found.status.as_str(), found.reason.as_str()) {
+        ("True", AWAITED) => Some(Fill::Awaited),
+        ("True", _) => Some(Fill::Exhausted),
+        ("False", _) => Some(Fill::Enough),
+        _ => None,
+    }
+}
 
 /// `cidrs` and `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
 pub fn status(
@@ -19,6 +40,8 @@ pub fn status(
     verdict: &Verdict,
     cidrs: Option<&[Prefix]>,
     counts: Option<Counts>,
+    fill: Fill,
+    conflicts: &BTreeSet<Conflict>,
     now: Timestamp,
 ) -> SubnetStatus {
     let before = subnet.status.as_ref();
@@ -30,7 +53,8 @@ pub fn status(
     let conditions = [
         ready(verdict, counts),
         overlapping(verdict),
-        exhausted(subnet, counts, subnet.spec.exhaustion),
+        exhausted(counts, fill, subnet.spec.exhaustion),
+        conflict(conflicts),
     ];
     let count = |pick: fn(Counts) -> u128| counts.map(|counts| Count(pick(counts)));
     SubnetStatus {
@@ -127,29 +151,52 @@ fn overlapping(verdict: &Verdict) -> Said {
     }
 }
 
-fn exhausted(subnet: &Subnet, counts: Option<Counts>, thresholds: Exhaustion) -> Said {
-    let conditions = subnet.status.iter().flat_map(|status| &status.conditions);
-    let was = conditions
-        .into_iter()
-        .any(|condition| condition.type_ == EXHAUSTED && condition.status == "True");
-    let (status, reason, message) = match counts {
-        None => ("Unknown", "NotReady", "it does not hand out anything".to_owned()),
-        Some(counts) if is_exhausted(was, counts.reserved, counts.capacity, thresholds) => (
-            "True",
-            "Exhausted",
-            format!(
-                "more than {} % are reserved, and agents hold back until it is less than {} %: append a CIDR to spec.cidrs",
-                thresholds.enter_percent, thresholds.leave_percent
-            ),
-        ),
-        Some(_) => (
+fn exhausted(counts: Option<Counts>, fill: Fill, thresholds: Exhaustion) -> Said {
+    let (status, reason, message) = match (counts, fill) {
+        (None, _) => ("Unknown", "NotReady", "it does not hand out anything".to_owned()),
+        (Some(_), Fill::Enough) => (
             "False",
             "Enough",
             format!("not more than {} % are reserved", thresholds.enter_percent),
         ),
+        (Some(_), Fill::Exhausted) => (
+            "True",
+            "Exhausted",
+            format!(
+                "agents keep one spare address each, until what they would ask for otherwise fits into {} %: append a CIDR to spec.cidrs",
+                thresholds.enter_percent
+            ),
+        ),
+        (Some(_), Fill::Awaited) => (
+            "True",
+            AWAITED,
+            "nodes wait for addresses, so agents keep no spare ones: append a CIDR to spec.cidrs".to_owned(),
+        ),
     };
     Said {
         type_: EXHAUSTED,
+        status,
+        reason,
+        message,
+    }
+}
+
+fn conflict(conflicts: &BTreeSet<Conflict>) -> Said {
+    let named = conflicts.iter().take(NAMED).map(ToString::to_string);
+    let named: Vec<String> = named.collect();
+    let (status, reason, message) = match conflicts.len() {
+        0 => ("False", "NoConflict", "no address is in use on two nodes".to_owned()),
+        count => (
+            "True",
+            "AddressConflict",
+            format!(
+                "{count} addresses are in use on two nodes, and no other node gets them: {}. Delete the pod that has it on one of them",
+                named.join("; ")
+            ),
+        ),
+    };
+    Said {
+        type_: CONFLICT,
         status,
         reason,
         message,
@@ -178,6 +225,10 @@ mod tests {
         subnet
     }
 
+    fn none() -> BTreeSet<Conflict> {
+        BTreeSet::new()
+    }
+
     fn cidrs() -> Vec<Prefix> {
         vec!["10.0.0.0/24".parse().unwrap()]
     }
@@ -186,7 +237,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn said<'a>(status: &'a SubnetStatus, type_: &str) -> &'a Condition {
+    fn find<'a>(status: &'a SubnetStatus, type_: &str) -> &'a Condition {
         status
             .conditions
             .iter()
@@ -196,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_good_subnet_is_ready_and_counted() {
-        let status = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
+        let status = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
         assert_eq!(status.observed_generation, Some(3));
         assert_eq!((status.capacity, status.reserved), (Some(Count(100)), Some(Count(7))));
         let states: Vec<(&str, &str)> = status
@@ -206,17 +257,17 @@ mod tests {
             .collect();
         assert_eq!(
             states,
-            [("Ready", "True"), ("Overlapping", "False"), ("Exhausted", "False")]
+            [("Ready", "True"), ("Overlapping", "False"), ("Exhausted", "False"), ("Conflict", "False")]
         );
     }
 
     #[test]
     fn a_refused_one_says_the_field_and_the_fix_and_has_no_counts() {
         let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a: delete one of the two".to_owned();
-        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, None, at(1));
+        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, None, Fill::Enough, &none(), at(1));
         assert_eq!(status.capacity, None);
-        assert_eq!(said(&status, "Overlapping").status, "True");
-        let ready = said(&status, "Ready");
+        assert_eq!(find(&status, "Overlapping").status, "True");
+        let ready = find(&status, "Ready");
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Overlapping"));
         assert!(
             ready.message.starts_with("spec.cidrs: 10.0.0.0/24 is also in Subnet a"),
@@ -227,10 +278,10 @@ mod tests {
 
     #[test]
     fn the_cidrs_that_were_followed_last_stay_written_while_it_is_not_known() {
-        let good = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
+        let good = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
         assert_eq!(good.cidrs, ["10.0.0.0/24"]);
         let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a".to_owned();
-        let refused = status(&subnet(Some(good)), &Verdict::Overlapping { why }, None, None, at(2));
+        let refused = status(&subnet(Some(good)), &Verdict::Overlapping { why }, None, None, Fill::Enough, &none(), at(2));
         assert_eq!(
             (refused.cidrs, refused.capacity),
             (vec!["10.0.0.0/24".to_owned()], None)
@@ -239,12 +290,14 @@ mod tests {
 
     #[test]
     fn a_condition_changes_its_time_with_its_status_only() {
-        let first = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), at(1));
+        let first = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
         let same = status(
             &subnet(Some(first.clone())),
             &Verdict::Ready,
             Some(&cidrs()),
             Some(counts(7)),
+            Fill::Enough,
+            &none(),
             at(9),
         );
         assert_eq!(same, first);
@@ -253,9 +306,11 @@ mod tests {
             &Verdict::Ready,
             Some(&cidrs()),
             Some(counts(96)),
+            Fill::Exhausted,
+            &none(),
             at(9),
         );
-        assert_eq!(said(&full, "Exhausted").last_transition_time.0, at(9));
-        assert_eq!(said(&full, "Ready").last_transition_time.0, at(1));
+        assert_eq!(find(&full, "Exhausted").last_transition_time.0, at(9));
+        assert_eq!(find(&full, "Ready").last_transition_time.0, at(1));
     }
 }

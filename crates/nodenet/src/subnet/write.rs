@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Counts;
+use berth_api::subnet::Use;
 use berth_api::{Subnet, SubnetStatus, names};
 use kube::api::{Patch, PatchParams};
 use kube::{Resource, ResourceExt};
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 use super::FINALIZER;
 use super::apply::Subnets;
 use super::decide::Verdict;
-use super::status::status;
+use super::exhaustion::{Demand, Fill, NodeDemand, fill};
+use super::status::{said, status};
 use crate::controllers::{Failure, is_conflict, is_gone};
 
 /// Between two writes of the same status: while addresses come and go, a person needs no more.
@@ -55,7 +57,9 @@ impl Subnets {
     ) -> Result<(), Failure> {
         let known = self.state().known.get(name).cloned();
         let cidrs = known.as_ref().map(|known| known.plan.cidrs.as_slice());
-        let next = status(subnet, verdict, cidrs, counts, self.context.now());
+        let fill = counts.map_or(Fill::Enough, |counts| self.fill(name, subnet, counts));
+        let conflicts = self.context.claims.conflicts(name);
+        let next = status(subnet, verdict, cidrs, counts, fill, &conflicts, self.context.now());
         if let Some(counts) = counts
             && counts.resting > 0
         {
@@ -99,6 +103,23 @@ impl Subnets {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// From what its nodes ask for.
+    fn fill(&self, name: &str, subnet: &Subnet, counts: Counts) -> Fill {
+        let was = said(subnet).unwrap_or(Fill::Enough);
+        if subnet.spec.usage != Use::Pods {
+            let demand = Demand::of([], 0, was);
+            return fill(was, counts, demand, subnet.spec.exhaustion);
+        }
+        let index = self.context.index();
+        let pods = self.context.pods();
+        let nodes = index.requests(name).map(|(node, requested)| NodeDemand {
+            requested,
+            pods: pods.demand(node),
+        });
+        let demand = Demand::of(nodes, index.starting(name), was);
+        fill(was, counts, demand, subnet.spec.exhaustion)
     }
 
     pub(super) fn until_next_write(&self, name: &str) -> Duration {

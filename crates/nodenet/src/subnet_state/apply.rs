@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use berth_api::{ClusterSubnetState, ClusterSubnetStateStatus, Subnet, names};
+use berth_api::{ClusterSubnetState, Subnet, names};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::Queue;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
@@ -58,7 +58,7 @@ impl SubnetStates {
                 self.index().subnets.remove(name);
                 name.clone()
             }
-            Change::Synced => return,
+            Change::Restarted | Change::Synced => return,
         };
         self.queue.add(name);
     }
@@ -74,7 +74,7 @@ impl SubnetStates {
                 self.index().states.remove(&name);
                 name
             }
-            Change::Synced => return,
+            Change::Restarted | Change::Synced => return,
         };
         self.queue.add(name);
     }
@@ -99,20 +99,14 @@ impl SubnetStates {
     }
 
     async fn publish(&self, name: &str, subnet: &Subnet, state: Option<&ClusterSubnetState>) -> Result<(), Failure> {
-        let published = state
-            .and_then(|state| state.status.as_ref())
-            .map(|status| status.exhausted);
-        let Some(exhausted) = publish(subnet, published) else {
+        let published = state.and_then(|state| state.status.as_ref());
+        let Some(status) = publish(subnet, published, self.context.now()) else {
             return Ok(());
         };
         if state.is_none() && !self.create(name, subnet).await? {
             return Ok(());
         }
-        info!(subnet = name, exhausted, "says whether it is exhausted");
-        let status = ClusterSubnetStateStatus {
-            exhausted,
-            timestamp: self.context.now().to_string(),
-        };
+        info!(subnet = name, exhausted = status.exhausted, scaler = ?status.scaler, "publishes whether it is exhausted");
         let patch = json!({
             "apiVersion": ClusterSubnetState::api_version(&()),
             "kind": ClusterSubnetState::kind(&()),

@@ -1,30 +1,30 @@
-//! When a subnet counts as exhausted. Pure: no clock, no client.
+//! What agents are told of a subnet. Pure.
 
-use berth_api::Subnet;
-use berth_api::subnet::{Exhaustion, Use};
+use berth_api::subnet::Use;
+use berth_api::{ClusterSubnetStateStatus, Subnet, subnet_state};
 
-/// Two thresholds, so that a subnet at the edge does not flap. Numbers saturate and do not round: percent of a /64 needs no float.
-pub fn is_exhausted(was: bool, reserved: u128, capacity: u128, thresholds: Exhaustion) -> bool {
-    let share = |percent: i64| capacity.saturating_mul(u128::try_from(percent).unwrap_or(0));
-    let reserved = reserved.saturating_mul(100);
-    if was {
-        reserved >= share(thresholds.leave_percent)
-    } else {
-        reserved > share(thresholds.enter_percent)
-    }
-}
+use crate::subnet::{Fill, said};
 
 /// What to publish now, or `None` when what is published still holds or nothing is known.
-pub fn publish(subnet: &Subnet, published: Option<bool>) -> Option<bool> {
-    let status = subnet.status.as_ref()?;
-    let (reserved, capacity) = (status.reserved?, status.capacity?);
-    let exhausted = is_exhausted(
-        published.unwrap_or(false),
-        reserved.0,
-        capacity.0,
-        subnet.spec.exhaustion,
-    );
-    (published != Some(exhausted)).then_some(exhausted)
+pub fn publish(
+    subnet: &Subnet,
+    published: Option<&ClusterSubnetStateStatus>,
+    now: impl ToString,
+) -> Option<ClusterSubnetStateStatus> {
+    let fill = said(subnet)?;
+    let scaler = |buffer| Some(subnet_state::Scaler { batch: 1, buffer });
+    let scaler = match fill {
+        Fill::Enough => None,
+        Fill::Exhausted => scaler(1),
+        Fill::Awaited => scaler(0),
+    };
+    let exhausted = fill != Fill::Enough;
+    let same = published.is_some_and(|published| published.exhausted == exhausted && published.scaler == scaler);
+    (!same).then(|| ClusterSubnetStateStatus {
+        exhausted,
+        timestamp: now.to_string(),
+        scaler,
+    })
 }
 
 /// Agents ask only about where pods get their addresses.
@@ -34,47 +34,40 @@ pub fn is_published(subnet: &Subnet) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use berth_api::{SubnetSpec, SubnetStatus};
+    use berth_api::SubnetSpec;
+    use serde_json::json;
 
     use super::*;
 
-    fn subnet(reserved: u128) -> Subnet {
+    fn subnet(status: &str, reason: &str) -> Subnet {
         let mut subnet = Subnet::new("pods", SubnetSpec::default());
-        subnet.status = Some(SubnetStatus {
-            capacity: Some(100.into()),
-            reserved: Some(reserved.into()),
-            ..SubnetStatus::default()
+        let condition = json!({
+            "type": "Exhausted", "status": status, "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
         });
+        subnet.status = Some(serde_json::from_value(json!({"conditions": [condition]})).unwrap());
         subnet
     }
 
-    #[test]
-    fn stays_exhausted_until_it_falls_below_the_lower_threshold() {
-        assert_eq!(publish(&subnet(95), Some(false)), None);
-        assert_eq!(publish(&subnet(96), Some(false)), Some(true));
-        assert_eq!(publish(&subnet(92), Some(true)), None);
-        assert_eq!(publish(&subnet(90), Some(true)), None);
-        assert_eq!(publish(&subnet(89), Some(true)), Some(false));
+    fn buffer(published: &ClusterSubnetStateStatus) -> Option<i64> {
+        published.scaler.map(|scaler| scaler.buffer)
     }
 
     #[test]
-    fn a_new_subnet_is_published_even_when_it_is_fine() {
-        assert_eq!(publish(&subnet(0), None), Some(false));
+    fn agents_are_told_what_the_condition_says_and_only_when_it_changes() {
+        let enough = publish(&subnet("False", "Enough"), None, "t").unwrap();
+        assert_eq!((enough.exhausted, buffer(&enough)), (false, None));
+        assert_eq!(publish(&subnet("False", "Enough"), Some(&enough), "u"), None);
+        let exhausted = publish(&subnet("True", "Exhausted"), Some(&enough), "u").unwrap();
+        assert_eq!((exhausted.exhausted, buffer(&exhausted)), (true, Some(1)));
+        let awaited = publish(&subnet("True", "AddressesAwaited"), Some(&exhausted), "v").unwrap();
+        assert_eq!((awaited.exhausted, buffer(&awaited)), (true, Some(0)));
+        assert_eq!(publish(&subnet("True", "AddressesAwaited"), Some(&awaited), "w"), None);
     }
 
     #[test]
     fn nothing_is_published_of_a_subnet_that_hands_out_nothing() {
-        let mut unknown = subnet(0);
-        unknown.status = None;
-        assert_eq!(publish(&unknown, None), None);
-        assert_eq!(publish(&unknown, Some(true)), None);
-    }
-
-    #[test]
-    fn a_prefix_that_floats_can_not_count_has_thresholds_too() {
-        let thresholds = Exhaustion::default();
-        let capacity = 1 << 64;
-        assert!(!is_exhausted(false, capacity / 100 * 95, capacity, thresholds));
-        assert!(is_exhausted(false, capacity / 100 * 95 + 100, capacity, thresholds));
+        assert_eq!(publish(&subnet("Unknown", "NotReady"), None, "t"), None);
+        assert_eq!(publish(&Subnet::new("pods", SubnetSpec::default()), None, "t"), None);
     }
 }

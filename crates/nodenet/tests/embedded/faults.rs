@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use berth_api::NodeNetworkConfig;
-use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
+use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::{Client, ResourceExt};
@@ -50,7 +50,7 @@ impl Run<'_> {
     fn start(&mut self) {
         self.started += 1;
         let client = flaky(self.scene.client.clone(), self.random.random());
-        let controller = self.scene.start_on(client, Controller::on_by_default(), DEFAULT_GRACE);
+        let controller = self.scene.start_on(client, Controller::on_by_default(), DEFAULT_NODE_GRACE);
         self.controllers.push(controller);
     }
 
@@ -130,7 +130,7 @@ fn run(seed: u64) {
         let _last = scene.start();
         settle().await;
         // What was made for a config that was gone before it could be written is taken back in the end.
-        tokio::time::sleep(DEFAULT_GRACE + Duration::from_secs(120)).await;
+        tokio::time::sleep(DEFAULT_NODE_GRACE + Duration::from_secs(120)).await;
         check_all_is_as_it_should_be(&scene).await;
     });
 }

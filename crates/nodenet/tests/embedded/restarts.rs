@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::{NodeNetworkConfig, names};
-use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
+use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -222,7 +222,7 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
         assert_eq!(before.version, 1);
         controller.stop().await;
         // All that the node had is given back behind its back, and its status is lost.
-        let other = scene.start_with([Controller::Subnet].into(), DEFAULT_GRACE);
+        let other = scene.start_with([Controller::Subnet].into(), DEFAULT_NODE_GRACE);
         scene.ready("pods").await;
         let uid = scene.nodes().get("n1").await.unwrap().uid().unwrap();
         let container = scene.container_ref("n1", &uid);
@@ -246,7 +246,7 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
 #[test]
 fn controllers_that_are_not_asked_for_do_nothing() {
     play(async |scene: Scene| {
-        let _controller = scene.start_with([Controller::Subnet, Controller::Node].into(), DEFAULT_GRACE);
+        let _controller = scene.start_with([Controller::Subnet, Controller::Node].into(), DEFAULT_NODE_GRACE);
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.node("n1").await;
         scene.config("n1", "is there", |_| true).await;
@@ -259,14 +259,14 @@ fn controllers_that_are_not_asked_for_do_nothing() {
 #[test]
 fn controllers_can_run_in_processes_of_their_own() {
     play(async |scene: Scene| {
-        let _subnets = scene.start_with([Controller::Subnet, Controller::SubnetState].into(), DEFAULT_GRACE);
-        let _nodes = scene.start_with([Controller::Node].into(), DEFAULT_GRACE);
-        let containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_GRACE);
+        let _subnets = scene.start_with([Controller::Subnet, Controller::SubnetState].into(), DEFAULT_NODE_GRACE);
+        let _nodes = scene.start_with([Controller::Node].into(), DEFAULT_NODE_GRACE);
+        let containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_NODE_GRACE);
         with_one_node(&scene).await;
         containers.stop().await;
         scene.delete(&scene.nodes(), "n1").await;
         scene.node("n2").await;
-        let _containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_GRACE);
+        let _containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_NODE_GRACE);
         scene.container("n2").await;
         until("what the other had is back", async || {
             (scene.owned("pods").await == 1).then_some(())

@@ -146,7 +146,7 @@ impl Scene {
 
     /// Those that run by default.
     pub fn start(&self) -> Running {
-        self.start_with(Controller::on_by_default(), controllers::DEFAULT_GRACE)
+        self.start_with(Controller::on_by_default(), controllers::DEFAULT_NODE_GRACE)
     }
 
     pub fn start_with(&self, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
@@ -177,7 +177,7 @@ impl Scene {
             metrics: ControllerMetrics::register(&mut metrics, queues, events),
             instance: None,
             seed: Some(7),
-            grace,
+            node_grace: grace,
             stop: stop.clone(),
         };
         let task = tokio::spawn(async move { controllers::run(options).await.unwrap() });

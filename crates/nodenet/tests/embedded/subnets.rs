@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::Subnet;
-use berth_nodenet::controllers::{Controller, DEFAULT_GRACE};
+use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -334,7 +334,7 @@ fn subnets_for_other_uses_are_kept_too_and_give_nodes_nothing() {
     play(async |scene: Scene| {
         let _controller = scene.start_with(
             [Controller::Subnet, Controller::Node, Controller::Nnc].into(),
-            DEFAULT_GRACE,
+            DEFAULT_NODE_GRACE,
         );
         scene
             .subnet("m", json!({"use": "machines", "cidrs": ["10.64.0.0/24"]}))

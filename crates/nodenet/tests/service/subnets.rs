@@ -256,14 +256,20 @@ async fn a_cluster_sees_its_own_owners_and_the_subnets_of_its_network() {
 }
 
 #[tokio::test]
-async fn what_an_owner_has_is_taken_back_as_a_whole() {
+async fn what_an_owner_has_is_taken_back_lease_by_lease() {
     let world = World::start().await;
     let client = world.client(CLUSTER);
     client.set_subnet("pods", &plan(&["10.64.0.0/24"]), REST).await.unwrap();
     client.create("pods", &node("a")).await.unwrap();
     client.update("pods", &node("a"), request(1, 2)).await.unwrap();
-    let owners = client.owners("pods", CLUSTER).await.unwrap();
-    assert_eq!(client.take_back("pods", &owners[0]).await, Ok(3));
-    assert_eq!(client.take_back("pods", &owners[1]).await, Ok(0));
+    let [primary, secondary] = [node("a").primary().unwrap(), node("a").secondary().unwrap()];
+    let own: Vec<_> = client.held("pods", &primary).await.unwrap().iter().map(|lease| lease.id).collect();
+    // Its own address goes last: as long as it is there, the container is.
+    assert_eq!(client.take_back("pods", &primary, own.clone()).await, Ok(0));
+    let leases: Vec<_> = client.held("pods", &secondary).await.unwrap().iter().map(|lease| lease.id).collect();
+    assert_eq!(client.take_back("pods", &secondary, leases[..1].to_vec()).await, Ok(1));
+    assert_eq!(client.take_back("pods", &secondary, leases.clone()).await, Ok(1));
+    assert_eq!(client.take_back("pods", &primary, own).await, Ok(1));
+    assert_eq!(client.take_back("pods", &secondary, leases).await, Ok(0));
     assert!(client.owners("pods", CLUSTER).await.unwrap().is_empty());
 }

@@ -10,7 +10,7 @@ use berth_kit::metrics::Metrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
-use berth_nodenet::controllers::{self, Controller, DEFAULT_GRACE, Options};
+use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,7 @@ pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: 
         metrics: controller_metrics(&metrics),
         instance: None,
         seed: None,
-        grace: DEFAULT_GRACE,
+        node_grace: DEFAULT_NODE_GRACE,
         stop,
     };
     controllers::run(options).await.map_err(|error| anyhow!("{error}"))

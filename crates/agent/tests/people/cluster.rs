@@ -1,0 +1,380 @@
+//! The cluster that people meet: its nodes, agents, controllers and pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_agent::{Agent, AgentMetrics, Options, Surroundings, run};
+use berth_api::agent::{Release, Request};
+use berth_api::cni::{Attachment, PodRef};
+use berth_api::names::NAMESPACE;
+use berth_api::{AddressBlock, NodeNetworkConfig, Subnet};
+use berth_kit::events::{EventMetrics, Recorder};
+use berth_ledger::store::{KubernetesStore, MemoryStore, Store};
+use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_nodenet::allocator::local::LocalAllocator;
+use berth_nodenet::controllers::{self, Controller, ControllerMetrics, DEFAULT_NODE_GRACE};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::events::Reporter;
+use kube::{Api, Client, ResourceExt};
+use prometheus_client::registry::Registry;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Connection;
+
+pub const NODES: usize = 5;
+/// 61 addresses, five of them for the nodes themselves.
+const CIDR: &str = "10.64.0.0/26";
+/// What no pod has for certain, however long it takes to find out.
+const QUIET: Duration = Duration::from_secs(15 * 60);
+
+pub struct Cluster {
+    pub client: Client,
+    pub connection: Connection,
+    pub random: StdRng,
+    pub ledger: Stored,
+    pub controllers: Vec<JoinHandle<()>>,
+    pub nodes: BTreeMap<String, Machine>,
+    /// By name: those that the API has.
+    pub pods: BTreeMap<String, Placed>,
+    pub made: u32,
+    seed: u64,
+    clock: berth_agent::Clock,
+}
+
+/// Where the ledger is, and a copy of it from before.
+pub enum Stored {
+    Memory { now: MemoryStore, copy: MemoryStore },
+    Kubernetes { copy: Vec<AddressBlock> },
+}
+
+/// A machine with its disk, and the agent that runs on it.
+pub struct Machine {
+    pub folder: TempDir,
+    pub agent: Option<Running>,
+}
+
+pub struct Running {
+    pub agent: watch::Receiver<Option<Agent>>,
+    pub task: JoinHandle<()>,
+}
+
+#[derive(Clone)]
+pub struct Placed {
+    pub node: String,
+    pub uid: String,
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Cluster {
+    pub async fn start(client: Client, seed: u64) -> Self {
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let params = PatchParams::apply("people").force();
+        for crd in berth_api::crds::all() {
+            api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await.unwrap();
+        }
+        let spec = json!({"metadata": {"name": "pods"}, "spec": {"cidrs": [CIDR], "reuseDelay": "5s"}});
+        loop {
+            let subnet: Subnet = serde_json::from_value(spec.clone()).unwrap();
+            let made = Api::all(client.clone()).create(&PostParams::default(), &subnet).await;
+            if made.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let memory = MemoryStore::default();
+        let ledger = if seed % 2 == 0 {
+            let copy = memory.copy();
+            Stored::Memory { now: memory, copy }
+        } else {
+            Stored::Kubernetes { copy: Vec::new() }
+        };
+        let mut cluster = Self {
+            client,
+            connection: Connection::default(),
+            random: StdRng::seed_from_u64(seed),
+            ledger,
+            controllers: Vec::new(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            made: 0,
+            seed,
+            clock: berth_agent::Clock::runtime(),
+        };
+        cluster.start_controller();
+        for n in 1..=NODES {
+            let name = format!("node-{n}");
+            let machine = Machine {
+                folder: tempfile::tempdir().unwrap(),
+                agent: None,
+            };
+            cluster.nodes.insert(name.clone(), machine);
+            cluster.register(&name, "first").await;
+            cluster.start_agent(&name);
+        }
+        cluster.settle(Duration::from_secs(2)).await;
+        cluster
+    }
+
+    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    pub fn subnets(&self) -> Api<Subnet> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn blocks(&self) -> Api<AddressBlock> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn api_nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn api_pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    /// As a kubelet does, on this machine.
+    pub async fn register(&self, name: &str, machine: &str) {
+        let info = json!({
+            "machineID": format!("{machine}-{name}"), "systemUUID": format!("{machine}-{name}"), "bootID": "boot",
+            "architecture": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
+            "kubeletVersion": "", "operatingSystem": "", "osImage": "",
+        });
+        let addresses = json!([{"type": "InternalIP", "address": "192.0.2.1"}]);
+        let node = json!({"metadata": {"name": name}, "status": {"addresses": addresses, "nodeInfo": info}});
+        let node: Node = serde_json::from_value(node).unwrap();
+        drop(self.api_nodes().create(&PostParams::default(), &node).await);
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        match &self.ledger {
+            Stored::Memory { now, .. } => Arc::new(now.clone()),
+            Stored::Kubernetes { .. } => Arc::new(KubernetesStore::new(self.connection.to(self.client.clone()))),
+        }
+    }
+
+    pub fn start_controller(&mut self) {
+        let clock = Clock::system();
+        let ledger = Ledger::new(self.store(), clock, LedgerMetrics::unregistered());
+        let options = controllers::Options {
+            client: self.connection.to(self.client.clone()),
+            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
+            ledger: Some(ledger),
+            cluster: "people".to_owned(),
+            controllers: Controller::on_by_default(),
+            clock,
+            metrics: ControllerMetrics::unregistered(),
+            instance: None,
+            seed: Some(self.seed),
+            node_grace: DEFAULT_NODE_GRACE,
+            stop: CancellationToken::new(),
+        };
+        let running = async move { controllers::run(options).await.unwrap() };
+        self.controllers.push(tokio::spawn(running));
+    }
+
+    pub fn start_agent(&mut self, node: &str) {
+        let client = self.connection.to(self.client.clone());
+        let machine = self.nodes.get_mut(node).unwrap();
+        let options = Options {
+            boot: "boot".to_owned(),
+            clock: self.clock,
+            rest: Duration::from_secs(5),
+            ..Options::new(node, machine.folder.path())
+        };
+        let mut registry = Registry::default();
+        let reporter = Reporter {
+            controller: "berth-agent".to_owned(),
+            instance: None,
+        };
+        let event_metrics = EventMetrics::register(&mut registry);
+        let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
+        let around = Surroundings {
+            client,
+            metrics: AgentMetrics::register(&mut registry),
+            events,
+        };
+        let (sender, agent) = watch::channel(None);
+        let random = StdRng::seed_from_u64(self.seed);
+        let task = tokio::spawn(async move {
+            let _writing = tokio::spawn(writer.run(CancellationToken::new()));
+            let tell = |agent: &Agent| drop(sender.send(Some(agent.clone())));
+            let ended = run(options, around, random, tell, CancellationToken::new()).await;
+            ended.unwrap();
+        });
+        machine.agent = Some(Running { agent, task });
+    }
+
+    pub fn agent(&self, node: &str) -> Option<Agent> {
+        let running = self.nodes.get(node)?.agent.as_ref()?;
+        running.agent.borrow().clone()
+    }
+
+    /// Time passes, and the kubelets do their work in it.
+    pub async fn settle(&mut self, time: Duration) {
+        let step = Duration::from_millis(500);
+        let mut left = time;
+        while !left.is_zero() {
+            self.attach_pods().await;
+            tokio::time::sleep(step.min(left)).await;
+            left = left.saturating_sub(step);
+        }
+        self.attach_pods().await;
+    }
+
+    /// A kubelet calls the plugin for each of its pods that has no address yet, and says which it got.
+    async fn attach_pods(&mut self) {
+        let waiting = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
+        let waiting: Vec<(String, Placed)> = waiting.map(|(name, placed)| (name.clone(), placed.clone())).collect();
+        for (name, placed) in waiting {
+            let Some(agent) = self.agent(&placed.node) else {
+                continue;
+            };
+            let request = Request {
+                attachment: attachment(&placed.uid),
+                network: "pods".to_owned(),
+                pod: PodRef {
+                    namespace: "default".to_owned(),
+                    name: name.clone(),
+                    uid: placed.uid.clone(),
+                },
+                started: agent.now(),
+                desired: Vec::new(),
+                wait_ms: 0,
+            };
+            let Ok(granted) = agent.request(request).await else {
+                continue;
+            };
+            let addresses: Vec<IpAddr> = granted.addresses.iter().map(|one| one.address).collect();
+            let ips: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
+            let shown = json!({"status": {"phase": "Running", "podIP": addresses[0], "podIPs": ips}});
+            let patched = self.api_pods().patch_status(&name, &PatchParams::default(), &Patch::Merge(shown)).await;
+            patched.unwrap();
+            self.pods.get_mut(&name).unwrap().addresses = addresses;
+        }
+    }
+
+    pub async fn create_pod(&mut self, node: &str) {
+        self.made += 1;
+        let name = format!("web-{}", self.made);
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x"}]},
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let made = self.api_pods().create(&PostParams::default(), &pod).await.unwrap();
+        let placed = Placed {
+            node: node.to_owned(),
+            uid: made.uid().unwrap(),
+            addresses: Vec::new(),
+        };
+        self.pods.insert(name, placed);
+    }
+
+    /// The kubelet removes the sandbox first, and then the pod goes. Without an agent the release waits in its queue.
+    pub async fn delete_pod(&mut self, name: &str) {
+        let Some(placed) = self.pods.remove(name) else {
+            return;
+        };
+        let release = |agent: &Agent| {
+            let release = Release {
+                attachment: attachment(&placed.uid),
+                started: agent.now(),
+            };
+            agent.release(&release).unwrap();
+        };
+        match self.agent(&placed.node) {
+            Some(agent) => release(&agent),
+            // Its sandbox stays until an agent is there: so does the pod.
+            None if !placed.addresses.is_empty() => {
+                self.pods.insert(name.to_owned(), placed);
+                return;
+            }
+            None => {}
+        }
+        let now = DeleteParams::default().grace_period(0);
+        drop(self.api_pods().delete(name, &now).await);
+    }
+
+    pub async fn check_no_address_is_shared(&self) {
+        let mut seen: BTreeMap<IpAddr, &str> = BTreeMap::new();
+        for (name, placed) in &self.pods {
+            for address in &placed.addresses {
+                let other = seen.insert(*address, name);
+                assert_eq!(other, None, "seed {}: {address} is also on {name} of {}", self.seed, placed.node);
+            }
+        }
+    }
+
+    /// People leave it alone: everything comes to rest.
+    pub async fn quiet(&mut self) {
+        for name in self.nodes.keys() {
+            self.register(name, "first").await;
+        }
+        for controller in self.controllers.drain(..) {
+            controller.abort();
+        }
+        self.start_controller();
+        let silent: Vec<String> = self.nodes.keys().cloned().collect();
+        for name in silent {
+            if self.nodes[&name].agent.is_none() {
+                self.start_agent(&name);
+            }
+        }
+        self.settle(Duration::from_secs(60)).await;
+        tokio::time::sleep(QUIET).await;
+        self.settle(Duration::from_secs(60)).await;
+        self.check_no_address_is_shared().await;
+        let without = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
+        let without: Vec<&String> = without.map(|(name, _)| name).collect();
+        assert!(without.is_empty(), "seed {}: {without:?} have no address", self.seed);
+        self.check_nothing_is_leaked().await;
+        let before = self.revision().await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(self.revision().await, before, "seed {}: something is written", self.seed);
+    }
+
+    async fn check_nothing_is_leaked(&self) {
+        let mut listed = BTreeSet::new();
+        for config in self.configs().list(&ListParams::default()).await.unwrap() {
+            let containers = config.status.iter().flat_map(|status| &status.network_containers);
+            for container in containers {
+                listed.insert(container.primary_ip.clone());
+                listed.extend(container.ip_assignments.iter().map(|one| one.ip.clone()));
+            }
+        }
+        let blocks = self.store().load("pods").await.unwrap();
+        let owned: usize = blocks.iter().map(|block| block.record.owned().count()).sum();
+        assert_eq!(owned, listed.len(), "seed {}: owned in the ledger, listed in configs", self.seed);
+    }
+
+    /// The API's own version: it goes up with every write of whatever kind.
+    async fn revision(&self) -> String {
+        let list = self.configs().list(&ListParams::default()).await.unwrap();
+        list.metadata.resource_version.unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.controllers.iter().for_each(JoinHandle::abort);
+        let agents = self.nodes.values().filter_map(|machine| machine.agent.as_ref());
+        agents.for_each(|running| running.task.abort());
+    }
+}
+
+fn attachment(uid: &str) -> Attachment {
+    Attachment::new(&format!("sandbox-{uid}"), "eth0").unwrap()
+}

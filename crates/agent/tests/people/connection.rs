@@ -1,0 +1,42 @@
+//! A way to the API server whose watches can be cut.
+
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt, TryStreamExt};
+use http_body_util::{BodyStream, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Default)]
+pub struct Connection {
+    cut: Arc<Mutex<CancellationToken>>,
+}
+
+impl Connection {
+    /// All watches that are open now end, as if the API server had been started again.
+    pub fn cut(&self) {
+        let mut cut = self.cut.lock().unwrap();
+        std::mem::take(&mut *cut).cancel();
+    }
+
+    pub fn to(&self, client: Client) -> Client {
+        let this = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (client, cut) = (client.clone(), this.cut.lock().unwrap().clone());
+            let query = request.uri().query().unwrap_or_default();
+            let watches = query.split('&').any(|part| part == "watch=true");
+            async move {
+                let answer = client.send(request).await?;
+                if !watches {
+                    return Ok::<_, kube::Error>(answer);
+                }
+                Ok(answer.map(|body| {
+                    let frames = BodyStream::new(body).map_err(std::io::Error::other);
+                    Body::wrap_body(StreamBody::new(frames.take_until(cut.cancelled_owned())))
+                }))
+            }
+        });
+        Client::new(service, "default")
+    }
+}
