@@ -205,6 +205,10 @@ pub struct SubnetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
+    /// How often controllers have begun to work on the ledger, as it counts them: a ledger that says less was put back from a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+
     /// The cidrs that are followed: those of the spec, or those from before a change that was refused. No other Subnet may
     /// have them.
     #[serde(skip_serializing_if = "Vec::is_empty")]

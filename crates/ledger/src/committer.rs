@@ -226,9 +226,11 @@ impl Committer {
 
     async fn serve(&mut self, waiting: &mut Vec<Request>) {
         // Before anything else: who asked for it wants to know what the store has now, and the rest may as well.
-        self.stale |= waiting
-            .iter()
-            .any(|request| matches!(request, Request::Refresh { .. } | Request::Close { .. }));
+        // A store that nobody else writes has nothing new.
+        self.stale |= self.store.is_shared()
+            && waiting
+                .iter()
+                .any(|request| matches!(request, Request::Refresh { .. } | Request::Close { .. }));
         if self.stale
             && let Err(error) = self.reload_with_patience().await
         {

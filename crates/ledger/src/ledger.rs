@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::committer::{Committer, Outlook, Request};
 use crate::metrics::{Latency, LedgerMetrics, Operation};
 use crate::owner::Owner;
+use crate::plans;
 use crate::record::{LeaseId, Tenure};
 use crate::store::{Store, StoreError};
 
@@ -108,6 +109,29 @@ impl Ledger {
                 });
             }
         }
+        // In the store, where others find it: before anything can be given out of it, and put back if it can't be.
+        let holder = self.holder();
+        let before = plans::register(&*self.store, &holder, name, &space).await?;
+        let set = self.lay_out(name, plan, reuse_delay, space).await;
+        if set.is_err() {
+            plans::put_back(&*self.store, &holder, name, before).await?;
+        }
+        set
+    }
+
+    /// Whoever registers subnets here: the cluster that claims in it, if there is one.
+    fn holder(&self) -> String {
+        let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
+        gated.first().cloned().unwrap_or_default()
+    }
+
+    async fn lay_out(
+        &self,
+        name: &str,
+        plan: &Plan,
+        reuse_delay: Duration,
+        space: Arc<AddressSet>,
+    ) -> Result<(), LedgerError> {
         if let Some(mut subnet) = self.find(name) {
             let plan = plan.clone();
             let planned = subnet.ask(name, |answer| Request::Plan {
@@ -150,8 +174,28 @@ impl Ledger {
         let owners = subnet.ask(name, |answer| Request::Close { answer }).await?;
         if owners == 0 {
             self.known().remove(name);
+            plans::put_back(&*self.store, &self.holder(), name, None).await?;
         }
         Ok(owners)
+    }
+
+    /// A controller begins to work on this ledger. Gives a number that is higher than any before, unless the store was put back from a copy.
+    pub async fn begin_epoch(&self) -> Result<u64, LedgerError> {
+        plans::begin(&*self.store).await
+    }
+
+    /// Subnets that were registered here under none of these names, and in which nobody owns anything, leave the store: others may have their
+    /// addresses.
+    pub async fn unregister_all_but(&self, names: &BTreeSet<String>) -> Result<(), LedgerError> {
+        let _planning = self.planning.lock().await;
+        let holder = self.holder();
+        for name in plans::strangers(&*self.store, &holder, names).await? {
+            let blocks = self.store.load(&name).await?;
+            if blocks.iter().all(|block| block.record.owned().next().is_none()) {
+                plans::put_back(&*self.store, &holder, &name, None).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again when the subnet comes back.

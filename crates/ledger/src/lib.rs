@@ -9,6 +9,7 @@ mod committer;
 mod ledger;
 mod metrics;
 mod owner;
+mod plans;
 mod record;
 pub mod store;
 

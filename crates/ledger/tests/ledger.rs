@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use berth_addr::{Family, Plan, Prefix, UnitLengths};
-use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Write, Written};
+use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
 use berth_ledger::{BlockKey, Clock, Grant, Kind, LeaseId, Ledger, LedgerError, LedgerMetrics, Owner, Record, Tenure};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -266,6 +266,14 @@ impl Store for Strange {
 
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         self.store.watch(subnet)
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.store.read_plan()
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.store.swap_plan(expected, text)
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

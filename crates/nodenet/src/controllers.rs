@@ -119,6 +119,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         index: Arc::default(),
         subnet_queue: Queue::new("subnets", subnet::BACKOFF, &queues),
         claims: Claims::default(),
+        epoch: Arc::default(),
         pods: Arc::new(Mutex::new(PodIndex::new(Instant::now()))),
         gone: Arc::default(),
         node_grace: options.node_grace,

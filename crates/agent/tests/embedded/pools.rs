@@ -221,7 +221,7 @@ fn with_two_families_a_pod_gets_one_of_each() {
 }
 
 #[test]
-fn a_config_that_is_deleted_by_hand_comes_back_and_is_asked_for_again() {
+fn a_config_that_is_deleted_by_hand_comes_back_with_what_pods_have() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
         let running = scene.agent("n1").await;
@@ -239,7 +239,9 @@ fn a_config_that_is_deleted_by_hand_comes_back_and_is_asked_for_again() {
         })
         .await;
         scene.has("n1", 16).await;
-        // The pod keeps what it has, whoever else may be given it now, and no other pod here gets it.
+        // The pod keeps what it has, it is still this node's, and no other pod here gets it.
+        let listed = assignments(&scene.config("n1").await);
+        assert!(listed.iter().any(|one| one.ip == held[0]), "{held:?} in {listed:?}");
         assert_eq!(add(&running.agent, 1).await.unwrap(), held);
         until("there is one for another pod", async || {
             add(&running.agent, 2).await.ok()

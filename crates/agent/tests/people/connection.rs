@@ -27,13 +27,12 @@ impl Connection {
             let query = request.uri().query().unwrap_or_default();
             let watches = query.split('&').any(|part| part == "watch=true");
             async move {
+                // Only what goes on is cut; all others are answered.
+                let cut = if watches { cut } else { CancellationToken::new() };
                 let answer = client.send(request).await?;
-                if !watches {
-                    return Ok::<_, kube::Error>(answer);
-                }
-                Ok(answer.map(|body| {
+                Ok::<_, kube::Error>(answer.map(|body| {
                     let frames = BodyStream::new(body).map_err(std::io::Error::other);
-                    Body::wrap_body(StreamBody::new(frames.take_until(cut.cancelled_owned())))
+                    StreamBody::new(Box::pin(frames.take_until(cut.cancelled_owned())))
                 }))
             }
         });

@@ -34,6 +34,7 @@ const PAGE: i64 = 256;
 pub struct EtcdStore {
     client: Client,
     keys: Keys,
+    plan: EtcdDocument,
 }
 
 impl EtcdStore {
@@ -41,7 +42,8 @@ impl EtcdStore {
     pub async fn connect(endpoints: &[String], prefix: &str, tls: Option<&EtcdTls>) -> Result<Self, StoreError> {
         let client = Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
         let keys = Keys::new(prefix);
-        let store = Self { client, keys };
+        let plan = EtcdDocument::of(client.clone(), prefix, "plan");
+        let store = Self { client, keys, plan };
         match store.page(&store.keys.all(), 1, true).await {
             Ok(_) => Ok(store),
             Err(error) => {
@@ -178,6 +180,14 @@ impl Store for EtcdStore {
             Ok(watch.map_err(|error| unreachable(&error))?.changes())
         }
         .boxed()
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.plan.read().boxed()
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.plan.swap(text, expected).boxed()
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

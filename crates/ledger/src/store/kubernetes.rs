@@ -10,9 +10,10 @@ mod watch;
 use std::time::Duration;
 
 use berth_api::AddressBlock;
-use berth_api::names::SUBNET_LABEL;
+use berth_api::names::{NAMESPACE, SUBNET_LABEL};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream, StreamExt};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::core::Status;
 use kube::{Api, Client, Error, ResourceExt};
@@ -24,6 +25,10 @@ use watch::Watch;
 
 const STORE: &str = "kubernetes";
 
+/// The ConfigMap that says which subnets there are.
+const PLAN: &str = "berth-address-plan";
+const PLAN_KEY: &str = "plan.json";
+
 /// Of one call, at the same time.
 const CONCURRENT_WRITES: usize = 16;
 /// Blocks of one answer.
@@ -34,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct KubernetesStore {
     blocks: Api<AddressBlock>,
+    plans: Api<ConfigMap>,
 }
 
 impl std::fmt::Debug for KubernetesStore {
@@ -46,7 +52,8 @@ impl KubernetesStore {
     /// The CRD of AddressBlock must be there.
     pub fn new(client: Client) -> Self {
         Self {
-            blocks: Api::all(client),
+            blocks: Api::all(client.clone()),
+            plans: Api::namespaced(client, NAMESPACE),
         }
     }
 
@@ -159,6 +166,37 @@ impl KubernetesStore {
         Ok(if stays { Written::Unknown } else { Written::Done(None) })
     }
 
+    async fn plan(&self) -> Result<Option<(Version, Vec<u8>)>, StoreError> {
+        let found = within(self.plans.get_opt(PLAN)).await;
+        let Some(found) = found.map_err(|failure| StoreError::new(STORE, failure))? else {
+            return Ok(None);
+        };
+        let version = found.resource_version().and_then(|version| version.parse().ok());
+        let version = version.ok_or_else(|| StoreError::new(STORE, "a ConfigMap has no resourceVersion"))?;
+        let text = found.data.and_then(|mut data| data.remove(PLAN_KEY)).unwrap_or_else(|| "{}".to_owned());
+        Ok(Some((Version(version), text.into_bytes())))
+    }
+
+    async fn replace_plan(&self, expected: Option<Version>, text: Vec<u8>) -> Result<bool, StoreError> {
+        let text = String::from_utf8(text).map_err(|error| StoreError::new(STORE, error))?;
+        let mut object = ConfigMap {
+            data: Some([(PLAN_KEY.to_owned(), text)].into()),
+            ..ConfigMap::default()
+        };
+        object.metadata.name = Some(PLAN.to_owned());
+        object.metadata.resource_version = expected.map(|version| version.0.to_string());
+        let params = PostParams::default();
+        let written = match expected {
+            Some(_) => within(self.plans.replace(PLAN, &params, &object)).await,
+            None => within(self.plans.create(&params, &object)).await,
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(Failure::Api(Error::Api(status))) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(failure) => Err(StoreError::new(STORE, failure)),
+        }
+    }
+
     async fn expect_none(&self, key: &BlockKey) -> Written {
         match self.read_one(key).await {
             Ok(None) => Written::Done(None),
@@ -192,6 +230,14 @@ impl Store for KubernetesStore {
             Ok(watch.map_err(unreachable)?.changes())
         }
         .boxed()
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.plan().boxed()
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.replace_plan(expected, text).boxed()
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

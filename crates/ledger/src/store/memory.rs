@@ -21,6 +21,7 @@ pub struct MemoryStore {
 struct State {
     blocks: BTreeMap<BlockKey, (Version, Arc<Record>)>,
     last_version: u64,
+    plan: Option<(Version, Vec<u8>)>,
 }
 
 impl MemoryStore {
@@ -36,6 +37,7 @@ impl MemoryStore {
             state: Arc::new(Mutex::new(State {
                 blocks: state.blocks.clone(),
                 last_version: state.last_version,
+                plan: state.plan.clone(),
             })),
             changes: Changes::default(),
         }
@@ -98,6 +100,21 @@ impl Store for MemoryStore {
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         let changes = self.changes.of(subnet);
         Box::pin(async { Ok(changes) })
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        let plan = self.state().plan.clone();
+        Box::pin(async { Ok(plan) })
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let mut state = self.state();
+        let is_expected = state.plan.as_ref().map(|(version, _)| *version) == expected;
+        if is_expected {
+            state.last_version += 1;
+            state.plan = Some((Version(state.last_version), text));
+        }
+        Box::pin(async move { Ok(is_expected) })
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

@@ -17,7 +17,7 @@ use redb::{ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
 use super::changes::Changes;
-use super::{Change, Store, StoreError, Stored, Write, Written};
+use super::{Change, Store, StoreError, Stored, Version, Write, Written};
 use crate::record::BlockKey;
 use file::Fault;
 use slot::Slot;
@@ -113,6 +113,23 @@ impl Store for RedbStore {
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         let changes = self.changes.of(subnet);
         async { Ok(changes) }.boxed()
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.reading(file::read_plan)
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let slot = Arc::clone(&self.slot);
+        let swap = tokio::task::spawn_blocking(move || {
+            let database = slot.database().map_err(|error| StoreError::new(STORE, error))?;
+            let done = file::swap_plan(&database, expected, &text);
+            if done.as_ref().is_err_and(Fault::is_of_disk) {
+                slot.discard(&database);
+            }
+            done.map_err(|error| StoreError::new(STORE, error))
+        });
+        async { swap.await.map_err(|error| StoreError::new(STORE, error))? }.boxed()
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use berth_ledger::BlockKey;
-use berth_ledger::store::{Change, Store, StoreError, Stored, Write, Written};
+use berth_ledger::store::{Change, Store, StoreError, Stored, Version, Write, Written};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use rand::rngs::StdRng;
@@ -109,6 +109,14 @@ impl Store for Mortal {
             });
             Ok(lossy.boxed())
         })
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.store.read_plan()
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.store.swap_plan(expected, text)
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

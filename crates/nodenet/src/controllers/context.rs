@@ -1,6 +1,7 @@
 //! What every controller has around it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Context {
     /// Subnets to be looked at.
     pub subnet_queue: Queue<String>,
     pub claims: Claims,
+    /// The number of this start, by the ledger; 0 until it is known, or where a service has the ledger.
+    pub epoch: Arc<AtomicU64>,
     /// Never held across an await.
     pub pods: Arc<Mutex<PodIndex>>,
     /// Tells reclaim that there may be something for it.

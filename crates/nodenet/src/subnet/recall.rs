@@ -6,12 +6,13 @@
 //! out any of that is refused, so the smallest that is not will do.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use berth_api::Subnet;
 use berth_api::subnet::ValidSubnet;
 use berth_kit::backoff::Exponential;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use tracing::{error, warn};
 
 use super::apply::Subnets;
@@ -32,6 +33,7 @@ impl Subnets {
         if self.context.allocator.is_shared() {
             return;
         }
+        self.begin_epoch().await;
         let mut subnets: Vec<Arc<Subnet>> = self.state().objects.values().cloned().collect();
         subnets.sort_by_key(|subnet| precedence(subnet));
         for subnet in subnets {
@@ -41,6 +43,45 @@ impl Subnets {
                 warn!(subnet = name, %failure, "what it has given can't be looked for, it is tried again");
                 tokio::time::sleep(AGAIN.delay(failures)).await;
                 failures += 1;
+            }
+        }
+        self.unregister_gone().await;
+    }
+
+    /// Subnets that are gone leave the address plan once nobody has anything in them.
+    async fn unregister_gone(&self) {
+        let names = self.state().objects.keys().cloned().collect();
+        if let Some(ledger) = &self.context.ledger
+            && let Err(error) = ledger.unregister_all_but(&names).await
+        {
+            warn!(%error, "Subnets that are gone stay in the address plan");
+        }
+    }
+
+    /// The store says how often it was begun with. Less than what a Subnet saw: it was put back from a copy.
+    async fn begin_epoch(&self) {
+        let Some(ledger) = &self.context.ledger else {
+            return;
+        };
+        let mut failures = 0;
+        let epoch = loop {
+            match ledger.begin_epoch().await {
+                Ok(epoch) => break epoch,
+                Err(error) => warn!(%error, "the ledger can't be begun with; retrying"),
+            }
+            tokio::time::sleep(AGAIN.delay(failures)).await;
+            failures += 1;
+        };
+        self.context.epoch.store(epoch, Ordering::Relaxed);
+        for subnet in self.state().objects.values() {
+            let seen = subnet.status.as_ref().and_then(|status| status.epoch).unwrap_or(0);
+            if seen >= i64::try_from(epoch).unwrap_or(i64::MAX) {
+                let note = format!(
+                    "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): what nodes have is claimed again before anything \
+                     is leased"
+                );
+                warn!(subnet = subnet.name_any(), epoch, seen, "the ledger was put back from an older copy");
+                self.context.warn(&subnet.object_ref(&()), "LedgerRestored", "Claim", note);
             }
         }
     }

@@ -59,6 +59,7 @@ pub fn status(
     let count = |pick: fn(Counts) -> u128| counts.map(|counts| Count(pick(counts)));
     SubnetStatus {
         observed_generation: subnet.metadata.generation,
+        epoch: before.and_then(|before| before.epoch),
         cidrs,
         capacity: count(|counts| counts.capacity),
         reserved: count(|counts| counts.reserved),

@@ -1,6 +1,7 @@
 //! Writes to Subnets: their finalizer and their status.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use berth_addr::Counts;
@@ -59,7 +60,9 @@ impl Subnets {
         let cidrs = known.as_ref().map(|known| known.plan.cidrs.as_slice());
         let fill = counts.map_or(Fill::Enough, |counts| self.fill(name, subnet, counts));
         let conflicts = self.context.claims.conflicts(name);
-        let next = status(subnet, verdict, cidrs, counts, fill, &conflicts, self.context.now());
+        let mut next = status(subnet, verdict, cidrs, counts, fill, &conflicts, self.context.now());
+        let epoch = i64::try_from(self.context.epoch.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        next.epoch = Some(epoch).filter(|epoch| *epoch > 0);
         if let Some(counts) = counts
             && counts.resting > 0
         {

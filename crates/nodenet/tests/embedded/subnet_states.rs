@@ -19,13 +19,13 @@ async fn once(scene: &Scene, exhausted: bool) -> ClusterSubnetState {
     until(&what, async || scene.states().get_opt("pods").await.unwrap().filter(is)).await
 }
 
-/// 14 addresses; exhausted above 12, no longer below 8.4.
+/// 14 addresses in batches of 4; exhausted above 12. It leaves below 8.4, if what would be asked for then fits into 12.
 async fn with_one_node(scene: &Scene) {
     let exhaustion = json!({"enterPercent": 90, "leavePercent": 60});
     scene
         .subnet(
             "pods",
-            json!({"cidrs": ["10.64.0.0/28"], "exhaustion": exhaustion, "reuseDelay": "1s"}),
+            json!({"cidrs": ["10.64.0.0/28"], "exhaustion": exhaustion, "reuseDelay": "1s", "scaler": {"batchSize": 4}}),
         )
         .await;
     scene.node("n1").await;

@@ -80,7 +80,7 @@ fn a_full_subnet_is_exhausted_and_says_what_to_do() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene
-            .subnet("pods", json!({"cidrs": ["10.64.0.0/29"], "reuseDelay": "1s"}))
+            .subnet("pods", json!({"cidrs": ["10.64.0.0/29"], "reuseDelay": "1s", "scaler": {"batchSize": 1}}))
             .await;
         scene.node("n1").await;
         scene.container("n1").await;
@@ -90,7 +90,7 @@ fn a_full_subnet_is_exhausted_and_says_what_to_do() {
         let subnet = scene.subnet_once("pods", "is exhausted", is("True")).await;
         let message = condition(&subnet, "Exhausted").2;
         assert!(
-            message.contains("more than 95 %") && message.contains("append a CIDR to spec.cidrs"),
+            message.contains("fits into 95 %") && message.contains("append a CIDR to spec.cidrs"),
             "{message}"
         );
         assert_eq!(condition(&subnet, "Ready").0, "True");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_ledger::BlockKey;
-use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Write, Written};
+use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use tokio::sync::{Notify, watch};
@@ -68,6 +68,14 @@ impl Store for Gate {
 
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         self.store.watch(subnet)
+    }
+
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+        self.store.read_plan()
+    }
+
+    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.store.swap_plan(expected, text)
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

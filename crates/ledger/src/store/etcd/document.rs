@@ -24,10 +24,13 @@ pub struct EtcdDocument {
 impl EtcdDocument {
     /// Kept as `<prefix>/<name>`. Connects when it is first used.
     pub fn new(endpoints: &[String], prefix: &str, name: &str, tls: Option<&EtcdTls>) -> Result<Self, StoreError> {
-        Ok(Self {
-            client: Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?,
-            key: format!("{}/{name}", prefix.trim_end_matches('/')),
-        })
+        let client = Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
+        Ok(Self::of(client, prefix, name))
+    }
+
+    pub(super) fn of(client: Client, prefix: &str, name: &str) -> Self {
+        let key = format!("{}/{name}", prefix.trim_end_matches('/'));
+        Self { client, key }
     }
 
     pub fn key(&self) -> &str {

@@ -25,6 +25,10 @@ pub const VERSION: &str = "version";
 pub const FORMAT: &str = "format";
 const CURRENT_FORMAT: u64 = 1;
 
+/// What is decided over all subnets at once → version (8 bytes, big endian) and text.
+const DOCUMENTS: TableDefinition<&str, &[u8]> = TableDefinition::new("documents");
+const PLAN: &str = "plan";
+
 /// Of the first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as addresses do.
 pub type Place = [u8; 18];
 
@@ -151,6 +155,40 @@ pub fn subnets(transaction: &ReadTransaction) -> Result<Vec<String>, Fault> {
         let subnet = entry?.0.value().0.to_owned();
         subnets.push(subnet);
     }
+}
+
+pub fn read_plan(transaction: &ReadTransaction) -> Result<Option<(Version, Vec<u8>)>, Fault> {
+    let documents = match transaction.open_table(DOCUMENTS) {
+        // A file from before there was one.
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        documents => documents?,
+    };
+    let found = documents.get(PLAN)?;
+    Ok(found.and_then(|value| split(value.value())))
+}
+
+/// Whether it was written. Durable when it returns.
+pub fn swap_plan(database: &Database, expected: Option<Version>, text: &[u8]) -> Result<bool, Fault> {
+    let transaction = database.begin_write()?;
+    {
+        let mut documents = transaction.open_table(DOCUMENTS)?;
+        let current = documents.get(PLAN)?.and_then(|value| split(value.value()));
+        let current = current.map(|(version, _)| version);
+        if current != expected {
+            return Ok(false);
+        }
+        let next = current.map_or(1, |Version(version)| version + 1);
+        let mut value = next.to_be_bytes().to_vec();
+        value.extend_from_slice(text);
+        documents.insert(PLAN, value.as_slice())?;
+    }
+    transaction.commit()?;
+    Ok(true)
+}
+
+fn split(value: &[u8]) -> Option<(Version, Vec<u8>)> {
+    let (version, text) = value.split_first_chunk()?;
+    Some((Version(u64::from_be_bytes(*version)), text.to_vec()))
 }
 
 pub fn place(first: Prefix) -> Place {

@@ -1,0 +1,134 @@
+//! Which subnets there are over one store, so that no two of them have the same addresses: decided in the store, by compare-and-swap of one
+//! document, and not in the memory of one process. Two controllers of one cluster, or of two clusters on one etcd, find each other in it.
+//!
+//! Subnets of one name are one subnet: clusters that mean to share one call it the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_addr::{AddressSet, Range};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::LedgerError;
+use crate::store::{Store, StoreError};
+
+/// What others are faster at is tried again so often.
+const ATTEMPTS: usize = 64;
+
+/// By who registered it and by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Document {
+    /// Goes up with every start of a controller. A store that was put back from a copy is behind what was seen of it.
+    #[serde(default)]
+    epoch: u64,
+    #[serde(default)]
+    subnets: BTreeMap<String, BTreeMap<String, Vec<Range>>>,
+}
+
+impl Document {
+    fn of(&self, holder: &str, name: &str) -> Option<&Vec<Range>> {
+        self.subnets.get(holder)?.get(name)
+    }
+
+    fn set(&mut self, holder: &str, name: &str, ranges: Option<Vec<Range>>) {
+        let of_holder = self.subnets.entry(holder.to_owned()).or_default();
+        match ranges {
+            Some(ranges) => drop(of_holder.insert(name.to_owned(), ranges)),
+            None => drop(of_holder.remove(name)),
+        }
+        self.subnets.retain(|_, subnets| !subnets.is_empty());
+    }
+
+    /// A subnet of another name that has some of this, and what.
+    fn overlap(&self, name: &str, space: &AddressSet) -> Option<(String, String)> {
+        let others = self.subnets.values().flatten().filter(|(other, _)| *other != name);
+        let mut shared = others.filter_map(|(other, ranges)| {
+            let ranges: AddressSet = ranges.iter().copied().collect();
+            let shared = space.intersect(&ranges).ranges().next()?;
+            Some((other.clone(), shared.to_string()))
+        });
+        shared.next()
+    }
+}
+
+/// Registers the space of a subnet, before anything is given out of it. Gives what was registered before, for [`put_back`].
+pub async fn register(
+    store: &dyn Store,
+    holder: &str,
+    name: &str,
+    space: &AddressSet,
+) -> Result<Option<Vec<Range>>, LedgerError> {
+    let mut before = None;
+    change(store, name, |document| {
+        if let Some((other, range)) = document.overlap(name, space) {
+            let subnet = name.to_owned();
+            return Err(LedgerError::Overlap { subnet, other, range });
+        }
+        before = document.of(holder, name).cloned();
+        document.set(holder, name, Some(space.ranges().collect()));
+        Ok(())
+    })
+    .await?;
+    Ok(before)
+}
+
+/// The subnet could not be registered after all, or is gone.
+pub async fn put_back(
+    store: &dyn Store,
+    holder: &str,
+    name: &str,
+    before: Option<Vec<Range>>,
+) -> Result<(), LedgerError> {
+    change(store, name, |document| {
+        document.set(holder, name, before.clone());
+        Ok(())
+    })
+    .await
+}
+
+/// One more start. Gives its number.
+pub async fn begin(store: &dyn Store) -> Result<u64, LedgerError> {
+    let mut epoch = 0;
+    change(store, "", |document| {
+        document.epoch += 1;
+        epoch = document.epoch;
+        Ok(())
+    })
+    .await?;
+    Ok(epoch)
+}
+
+/// Those of this holder that are none of `names`.
+pub async fn strangers(store: &dyn Store, holder: &str, names: &BTreeSet<String>) -> Result<Vec<String>, StoreError> {
+    let (_, document) = read(store).await?;
+    let of_holder = document.subnets.get(holder).into_iter().flat_map(BTreeMap::keys);
+    Ok(of_holder.filter(|name| !names.contains(*name)).cloned().collect())
+}
+
+async fn change(
+    store: &dyn Store,
+    subnet: &str,
+    mut decide: impl FnMut(&mut Document) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    for _ in 0..ATTEMPTS {
+        let (version, before) = read(store).await?;
+        let mut document = before.clone();
+        decide(&mut document)?;
+        if document == before {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&document).map_err(|error| StoreError::new("ledger", error))?;
+        if store.swap_plan(version, text).await? {
+            return Ok(());
+        }
+    }
+    let subnet = subnet.to_owned();
+    Err(LedgerError::Contended { subnet })
+}
+
+async fn read(store: &dyn Store) -> Result<(Option<crate::store::Version>, Document), StoreError> {
+    let Some((version, text)) = store.read_plan().await? else {
+        return Ok((None, Document::default()));
+    };
+    let unreadable = |error| StoreError::new("ledger", format_args!("the address plan can't be read: {error}"));
+    Ok((Some(version), serde_json::from_slice(&text).map_err(unreadable)?))
+}
