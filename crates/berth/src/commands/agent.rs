@@ -104,7 +104,7 @@ impl Agent {
             controller: "berth-agent".to_owned(),
             instance: Some(options.node.clone()),
         };
-        let event_metrics = metrics.register(EventMetrics::register);
+        let event_metrics = metrics.share(EventMetrics::register);
         let mut random = StdRng::from_rng(&mut rand::rng());
         let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::from_rng(&mut random));
         let stopping = tasks.stopping();

@@ -84,7 +84,7 @@ impl Agents {
             controller: "berth-agent".to_owned(),
             instance: None,
         };
-        let event_metrics = metrics.register(EventMetrics::register);
+        let event_metrics = metrics.share(EventMetrics::register);
         let mut random = StdRng::from_rng(&mut rand::rng());
         let names = StdRng::from_rng(&mut random);
         let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, names);
