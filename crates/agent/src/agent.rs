@@ -4,6 +4,7 @@
 //! all calls have one order, the journal has the same one, and a call whose line could not be written has changed nothing.
 
 mod calls;
+mod node;
 mod scaling;
 mod settle;
 
@@ -145,23 +146,30 @@ impl Agent {
         self.shared.inside.lock().pool.holdings().clone()
     }
 
-    /// Whether an ADD can be served now, and if not, why.
+    /// Whether the node's network is in order, and if an ADD can't be served, why not. A pool that is merely empty is in
+    /// order: a runtime takes a node that is not ready for broken, and its pods are evicted.
     pub fn status(&self) -> Status {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         let served = inside.serves(now);
         let requested = inside.cluster.config.as_ref().map_or(0, |seen| seen.requested);
-        let message = match (&served, &inside.cluster.config) {
-            (Ok(()), _) => String::new(),
-            (Err(_), None) => format!(
-                "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
-                self.node()
-            ),
-            (Err(refusal), Some(_)) => refusal.message.clone(),
+        let (ready, message) = match (&served, &inside.cluster.config) {
+            (_, None) => {
+                let message = format!(
+                    "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
+                    self.node()
+                );
+                (false, message)
+            }
+            (Ok(()), _) => (true, String::new()),
+            (Err(refusal), _) => {
+                let is_full = refusal.reason == Reason::PoolEmpty && inside.pool.subnets().next().is_some();
+                (is_full && !inside.pool.is_in_doubt(), refusal.message.clone())
+            }
         };
         Status {
             node: self.shared.node.clone(),
-            ready: served.is_ok(),
+            ready,
             message,
             pool: inside.pool.counts(now, self.shared.rest),
             demand: inside.demand,

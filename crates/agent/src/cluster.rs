@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::scaling::{self, Phase, PodOnNode};
+use berth_api::nnc::ContainerStatus;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use crate::node::OwnNode;
 use crate::pool::Delivered;
 
 /// Namespace and name.
@@ -27,6 +29,7 @@ pub struct Cluster {
     pub pods: BTreeMap<PodKey, SeenPod>,
     /// Until all pods are known their number says nothing.
     pub pods_known: bool,
+    pub node: Option<OwnNode>,
     exhausted: BTreeSet<String>,
 }
 
@@ -36,6 +39,8 @@ pub struct Seen {
     pub delivered: Delivered,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
+    /// The subnet could not give all that was asked for.
+    pub subnet_is_full: bool,
     /// The version of the object that the containers are of, and the one that the spec is of.
     version: u64,
     written: u64,
@@ -96,6 +101,7 @@ impl Cluster {
             delivered: Delivered::read(config),
             requested,
             not_in_use,
+            subnet_is_full: subnet_is_full(config),
             version,
             written,
         });
@@ -139,6 +145,11 @@ impl Cluster {
         subnets.any(|subnet| self.exhausted.contains(subnet))
     }
 
+    /// The most pods that the node runs, where that is known.
+    pub fn most_pods(&self) -> Option<u64> {
+        self.node.as_ref()?.allocatable_pods.filter(|pods| *pods > 0)
+    }
+
     pub fn demand(&self) -> u64 {
         let needing = self.pods.values().filter(|pod| pod.needs_address).count();
         u64::try_from(needing).unwrap_or(u64::MAX)
@@ -149,6 +160,12 @@ impl Cluster {
         let living = self.pods.values().filter(|pod| pod.needs_address);
         living.flat_map(|pod| pod.addresses.iter().copied()).collect()
     }
+}
+
+fn subnet_is_full(config: &NodeNetworkConfig) -> bool {
+    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    let mut statuses = containers.map(|container| container.status);
+    statuses.any(|status| status == Some(ContainerStatus::SubnetFull))
 }
 
 /// API servers count up, one number for all objects of a kind. What is no number is newer than all.

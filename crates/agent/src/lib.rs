@@ -8,6 +8,7 @@
 //! gone (`reclaim`).
 
 pub mod agent;
+pub mod availability;
 pub mod clock;
 pub mod cluster;
 pub mod compat;
@@ -16,7 +17,9 @@ pub mod cri;
 pub mod follow;
 pub mod install;
 pub mod journal;
+pub mod machine;
 pub mod metrics;
+pub mod node;
 pub mod pool;
 pub mod queue;
 pub mod reclaim;
@@ -26,5 +29,6 @@ pub mod server;
 
 pub use agent::{Agent, Storage, Witnessed, boot_id};
 pub use clock::Clock;
+pub use machine::Machine;
 pub use metrics::AgentMetrics;
-pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Surroundings, run};
+pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Standing, Surroundings, run};

@@ -24,7 +24,10 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
     }
     let holding = pool.holding(cluster.demand(), wanting);
     let exhausted = cluster.is_exhausted(pool.subnets());
-    let step = scaling::reconcile(holding, seen.delivered.scaler, exhausted);
+    let scaler = seen.delivered.scaler;
+    // A node has no use for more addresses than it runs pods.
+    let scaler = cluster.most_pods().map_or(scaler, |pods| scaler.at_most(pods));
+    let step = scaling::reconcile(holding, scaler, exhausted);
     Some(Step {
         demand: holding.demand,
         requested: i64::try_from(step.requested).unwrap_or(i64::MAX),

@@ -116,6 +116,7 @@ impl Node {
             ("--socket", "agent.sock"),
             ("--state-dir", "state"),
             ("--queue-dir", "queue"),
+            ("--lock-dir", "locks"),
             ("--cri-socket", "cri.sock"),
         ];
         for (flag, name) in paths {
