@@ -7,7 +7,10 @@
 )]
 
 mod deletion;
+mod full;
+mod only;
 mod outage;
 mod pods;
+mod rights;
 mod socket;
 mod stage;

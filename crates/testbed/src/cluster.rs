@@ -87,17 +87,23 @@ impl Cluster {
         shell::run(self.kubectl().args(["apply", "--filename"]).arg(file)).map(drop)
     }
 
-    /// A kubeconfig for a ServiceAccount, written as `namespace:name[:pod].kubeconfig`. With `pod`, one of the account's
-    /// namespace, the token is bound to it and carries the name of its node.
-    pub fn kubeconfig_of_account(&self, namespace: &str, account: &str, pod: Option<&str>) -> Result<PathBuf> {
+    /// A kubeconfig for a ServiceAccount, in a file of the cluster's. With `bound`, the kind and name of a Pod of the
+    /// account's namespace or of a Node, the token is bound to that and carries the name of the node.
+    pub fn kubeconfig_of_account(
+        &self,
+        namespace: &str,
+        account: &str,
+        bound: Option<(&str, &str)>,
+    ) -> Result<PathBuf> {
         let mut command = self.kubectl();
         command.args(["create", "token", account, "--namespace", namespace, "--duration=24h"]);
-        if let Some(pod) = pod {
-            command.args(["--bound-object-kind=Pod", "--bound-object-name", pod]);
+        let mut parts = vec![namespace, account];
+        if let Some((kind, name)) = bound {
+            command.args(["--bound-object-kind", kind, "--bound-object-name", name]);
+            parts.extend([kind, name]);
         }
         let token = shell::run(&mut command).with_context(|| format!("a token for {namespace}/{account}"))?;
-        let name: Vec<&str> = [namespace, account].into_iter().chain(pod).collect();
-        self.control_plane.write_kubeconfig(&name.join(":"), token.trim())
+        self.control_plane.write_kubeconfig(&parts.join("-"), token.trim())
     }
 
     pub fn nodes(&self) -> &[Node] {

@@ -273,7 +273,14 @@ fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Re
     for _ in 0..100 {
         let mut command = command(groups, init, "env");
         command.arg(runtime.path_variable()?);
-        command.args(["ctr", "--namespace=k8s.io", "images", "import", "--snapshotter=overlayfs", "-"]);
+        command.args([
+            "ctr",
+            "--namespace=k8s.io",
+            "images",
+            "import",
+            "--snapshotter=overlayfs",
+            "-",
+        ]);
         let output = command.stdin(archive()?).output().context("starting ctr")?;
         if output.status.success() {
             return Ok(());
