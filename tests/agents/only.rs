@@ -107,7 +107,11 @@ async fn a_second_agent_of_a_node_gives_out_nothing_wherever_it_is() {
 
     // The first one goes on, and what it has written is its own.
     let now = fs::read(node.path("/run/berth/agent.mark")).unwrap();
-    assert_eq!(now[..BOOT_AND_ID], mark[..BOOT_AND_ID], "the mark is of the same journal");
+    assert_eq!(
+        now[..BOOT_AND_ID],
+        mark[..BOOT_AND_ID],
+        "the mark is of the same journal"
+    );
     stage.undeploy(node.name()).await;
     stage.gone().await;
     stage.cleared(node).await;

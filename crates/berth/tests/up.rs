@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "up/agents.rs"]
+mod agents;
 #[path = "up/network.rs"]
 mod network;
 #[path = "up/pods.rs"]

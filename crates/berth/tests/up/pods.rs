@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::{Running, up};
 
 /// Makes the deployment `web` have so many pods.
-async fn deploy(client: &Client, replicas: usize) {
+pub async fn deploy(client: &Client, replicas: usize) {
     let labels = json!({"app": "web"});
     let deployment = json!({
         "apiVersion": "apps/v1",
