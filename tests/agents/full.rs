@@ -43,7 +43,8 @@ async fn until(stage: &Stage, kind: &str, status: &str) -> NodeCondition {
 
 async fn heartbeat(stage: &Stage) -> Option<String> {
     let leases = Api::<Lease>::namespaced(stage.scene.client.clone(), "kube-node-lease");
-    let lease = leases.get("node-1").await.unwrap();
+    // A young node has none yet.
+    let lease = leases.get_opt("node-1").await.unwrap()?;
     lease.spec?.renew_time.map(|time| time.0.to_string())
 }
 
