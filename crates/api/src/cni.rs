@@ -8,7 +8,7 @@ mod outcome;
 use std::fmt;
 
 pub use call::{Attachment, Call, InvalidAttachment, PodRef, is_name};
-pub use conf::{Conf, Document, MOST_CONF_BYTES, Place, Settings};
+pub use conf::{Conf, Document, MOST_CONF_BYTES, Need, Place, Settings};
 pub use failure::{Code, Failure};
 pub use outcome::{Address, Interface, Outcome, Route};
 

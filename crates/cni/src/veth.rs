@@ -34,7 +34,7 @@ pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Fai
             Ok(Some(outcome.document(conf.version)))
         }
         Call::Check { attachment, netns, .. } => check::check(conf, attachment, netns).map(|()| None),
-        Call::Del { attachment, netns, .. } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
+        Call::Del { attachment, netns } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
         Call::Gc => gc::gc(conf, started).map(|()| None),
         Call::Status => ipam::status(conf).map(|()| None),
         Call::Version => Ok(None),

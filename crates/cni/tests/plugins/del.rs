@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::call::{Call, IPAM, ipam_conf};
+use crate::call::{CNI, Call, IPAM, cni_conf, ipam_conf};
 use crate::server::{Manner, Server};
 
 fn del() -> Call {
@@ -129,6 +129,52 @@ fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
     let _server = Server::start(folder.path(), &[Manner::Answers(500, "oops".to_owned())]);
     assert_eq!(del().run(&ipam_conf(folder.path())).code(), 100);
     assert!(queued(folder.path()).is_empty());
+}
+
+/// Confs that no ADD takes, in what a DEL does not need.
+fn broken_elsewhere(program: &str, folder: &Path) -> Vec<Value> {
+    let right = if program == IPAM {
+        ipam_conf(folder)
+    } else {
+        cni_conf(folder)
+    };
+    let own = if program == IPAM { "/ipam" } else { "" };
+    let with = |place: &str, field: &str, value: Value| {
+        let mut conf = right.clone();
+        conf.pointer_mut(place).unwrap()[field] = value;
+        conf
+    };
+    vec![
+        with("", "runtimeConfig", json!({"ips": "10.64.0.9"})),
+        with("", "args", json!({"cni": {"ips": 7}})),
+        with("", "name", json!("../x")),
+        with("", "cni.dev/valid-attachments", json!(7)),
+        with(own, "wait", json!("soon")),
+        match program {
+            IPAM => with(own, "routes", json!({})),
+            _ => with(own, "mtu", json!("1450")),
+        },
+    ]
+}
+
+#[test]
+fn a_conf_that_is_wrong_where_a_del_does_not_look_releases() {
+    for program in [IPAM, CNI] {
+        let folder = tempfile::tempdir().unwrap();
+        for conf in broken_elsewhere(program, folder.path()) {
+            let add = Call::new(program, "ADD").run(&conf);
+            assert_eq!(add.code(), 7, "{conf}");
+            let del = Call::new(program, "DEL").unset("CNI_NETNS").set("CNI_ARGS", "nonsense");
+            // With the agent away it is in the queue, and with the agent there it is told.
+            del.run(&conf).silent();
+            assert_eq!(queued(folder.path()), ["c1:eth0"], "{conf}");
+            std::fs::remove_file(folder.path().join("queue/c1:eth0")).unwrap();
+            let done = Manner::answers(200, &json!({"released": 1}));
+            let server = Server::start(folder.path(), &[done]);
+            del.run(&conf).silent();
+            assert_eq!(server.asked()[0].line, "POST /v1/release HTTP/1.1", "{conf}");
+        }
+    }
 }
 
 #[test]
