@@ -14,3 +14,5 @@ mod delegates;
 mod life_cycle;
 #[path = "../kernel_real/namespace.rs"]
 mod namespace;
+#[path = "../../../agent/tests/scene/uptime.rs"]
+mod uptime;
