@@ -14,6 +14,7 @@ pub mod compat;
 mod connections;
 pub mod cri;
 pub mod follow;
+pub mod host_ends;
 pub mod install;
 pub mod journal;
 pub mod metrics;

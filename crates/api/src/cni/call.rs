@@ -92,7 +92,8 @@ pub enum Call {
         netns: String,
         pod: PodRef,
     },
-    /// The network namespace may be gone by then, and with it its name. Which pod it was nobody asks.
+    /// The network namespace may be gone by then, and with it its name. Which pod it was nobody
+    /// asks.
     Del {
         attachment: Attachment,
         netns: Option<String>,

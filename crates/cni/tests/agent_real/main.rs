@@ -11,6 +11,7 @@ mod agent;
 #[path = "../plugins/call.rs"]
 mod call;
 mod delegates;
+mod host_ends;
 mod life_cycle;
 #[path = "../kernel_real/namespace.rs"]
 mod namespace;
