@@ -185,6 +185,14 @@ impl Stage {
         wait_for(&self.scene, "all pods are gone", look).await.unwrap();
     }
 
+    /// How many releases are in the node's queue.
+    pub fn queued(&self, node: &Node) -> std::io::Result<usize> {
+        let found = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?;
+        let names = found.map(|found| found.map(|found| found.file_name()));
+        let names: Vec<_> = names.collect::<Result<_, _>>()?;
+        Ok(names.iter().filter(|name| *name != berth_api::agent::RESERVE).count())
+    }
+
     /// Until nobody on the node has an address, and the kernel has nothing of a pod's.
     pub async fn cleared(&self, node: &Node) {
         let look = async || {
@@ -195,7 +203,7 @@ impl Stage {
                 .lines()
                 .filter(|line| line.starts_with("10.64.") || line.starts_with("fd64"))
                 .collect();
-            let queued = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?.count();
+            let queued = self.queued(node)?;
             // The node's own link is one, too.
             let clear = status.pool.assigned == 0 && links.lines().count() == 1 && routes.is_empty() && queued == 0;
             Ok(if clear {

@@ -36,6 +36,8 @@ const AS_LONG_AS_AN_ADD: usize = 32;
 /// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
 const WANTED: Duration = Duration::from_secs(60);
 const MOST_WANTING: usize = 1024;
+/// Networks whose last GC is remembered: a node has one, or a few.
+const MOST_COLLECTED: usize = 64;
 /// The pool is measured at most so often: nobody reads it more often, and to count takes longer than to serve.
 const MEASURED_EVERY: Duration = Duration::from_millis(250);
 
@@ -69,6 +71,8 @@ struct Shared {
     changed: Notify,
     /// An address may be free now.
     came_free: Notify,
+    /// There was a GC.
+    collection: Notify,
     waiting: Semaphore,
 }
 
@@ -77,6 +81,8 @@ struct Inside {
     pool: Pool,
     journal: Journal,
     cluster: Cluster,
+    /// When the last GC of each network was started.
+    collected: BTreeMap<String, u64>,
     /// Refused for want of an address, and when.
     wanting: BTreeMap<Attachment, u64>,
     /// Since when no ADD can be served.
@@ -103,6 +109,7 @@ impl Agent {
             pool,
             journal,
             cluster: Cluster::default(),
+            collected: BTreeMap::new(),
             wanting: BTreeMap::new(),
             starved: None,
             demand: 0,
@@ -118,6 +125,7 @@ impl Agent {
             inside: Mutex::new(inside),
             changed: Notify::new(),
             came_free: Notify::new(),
+            collection: Notify::new(),
             waiting: Semaphore::new(MOST_WAITING),
         };
         let shared = Arc::new(shared);
@@ -143,6 +151,16 @@ impl Agent {
 
     pub fn holdings(&self) -> BTreeMap<Attachment, Holding> {
         self.shared.inside.lock().pool.holdings().clone()
+    }
+
+    /// When the last GC of each network was started, of this agent's life.
+    pub fn collected(&self) -> BTreeMap<String, u64> {
+        self.shared.inside.lock().collected.clone()
+    }
+
+    /// Until there was a GC since the last time.
+    pub async fn next_collection(&self) {
+        self.shared.collection.notified().await;
     }
 
     /// Whether an ADD can be served now, and if not, why.

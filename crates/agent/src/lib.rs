@@ -4,8 +4,9 @@
 //! ADD is served from what is there, without the API server.
 //!
 //! `pool` decides who has what and `scale` what to ask for, purely. `agent` puts the journal between decision and answer. The rest is a shell around
-//! that: the socket (`server`), the watches and the one write (`follow`), the release queue (`queue`), and what is done about owners that are
-//! gone (`reclaim`).
+//! that: the socket (`server`), the watches and the one write (`follow`), the release queue
+//! (`queue`) and what did not fit into it (`overflow`), and what is done about owners that are gone
+//! (`reclaim`).
 
 pub mod agent;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod host_ends;
 pub mod install;
 pub mod journal;
 pub mod metrics;
+pub mod overflow;
 pub mod pool;
 pub mod queue;
 pub mod reclaim;

@@ -21,6 +21,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+pub(crate) use decide::is_of;
 pub use decide::{Candidate, Memory, View, Why, decide};
 
 use crate::agent::Agent;

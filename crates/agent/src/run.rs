@@ -27,6 +27,7 @@ use crate::cri::Cri;
 use crate::follow;
 use crate::journal::{Found, JournalError};
 use crate::metrics::AgentMetrics;
+use crate::overflow::Overflow;
 use crate::queue::{Drain, Flavour, Folder, FolderError};
 use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
@@ -128,7 +129,9 @@ pub async fn run(
         rest: options.rest,
     };
     let (agent, found) = Agent::open(&storage, around.metrics.of(&options.node))?;
-    let drain = Drain::new(agent.clone(), folders(&options)?);
+    let folders = folders(&options)?;
+    let overflows: Vec<Folder> = folders.iter().filter(|folder| folder.overflows()).cloned().collect();
+    let drain = Drain::new(agent.clone(), folders);
     options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);
     let client = &around.client;
@@ -156,8 +159,12 @@ pub async fn run(
         let listener = Listener::bind(&options.socket).await?;
         tasks.spawn(drain.clone().run(stopping.clone()));
         tasks.spawn(measure(agent.clone()));
+        let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
+        for folder in overflows {
+            let overflow = Overflow::new(agent.clone(), folder, cri.clone(), options.grace);
+            tasks.spawn(overflow.run(period, stopping.clone()));
+        }
         if let Some(cri) = cri {
-            let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
             let reclaim = Reclaim::new(agent.clone(), cri, options.grace).every(period);
             tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
         }

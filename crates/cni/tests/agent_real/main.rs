@@ -11,6 +11,7 @@ mod agent;
 #[path = "../plugins/call.rs"]
 mod call;
 mod delegates;
+mod full_disk;
 mod host_ends;
 mod life_cycle;
 #[path = "../kernel_real/namespace.rs"]
