@@ -30,9 +30,7 @@ async fn a_full_node_is_emptied_without_its_agent_and_every_address_comes_free_o
     stage.undeploy(node.name()).await;
     stage.gone().await;
     println!("all are gone after {:.1} s, and the agent is away", seconds());
-    let queued = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))
-        .unwrap()
-        .count();
+    let queued = stage.queued(node).unwrap();
     assert_eq!(queued, PODS, "each of them left a release");
     stage.start_agent(node).await;
     stage.cleared(node).await;

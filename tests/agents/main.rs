@@ -7,7 +7,11 @@
 )]
 
 mod deletion;
+mod full;
+mod only;
 mod outage;
+mod people;
 mod pods;
+mod rights;
 mod socket;
 mod stage;

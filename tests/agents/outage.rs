@@ -39,7 +39,7 @@ async fn without_an_api_server_addresses_are_given_and_taken_back() {
         assert_eq!(given.len(), 32, "each address once");
         let refused = plugin(node, "ADD", "one-too-many");
         assert_eq!(refused["code"], 11, "{refused}");
-        assert_eq!(plugin(node, "STATUS", "")["code"], 50);
+        assert_eq!(plugin(node, "STATUS", ""), Value::Null, "full is not broken");
         for n in 0..16 {
             assert_eq!(plugin(node, "DEL", &format!("c{round}-{n}")), Value::Null);
         }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use berth_api::agent::{AddressLine, AddressState};
-use berth_e2e::{Scene, Seen, install, wait_for};
-use berth_testbed::{Component, Network, Node, POD_IMAGE};
+use berth_e2e::{Scene, Seen, install, roles, wait_for};
+use berth_testbed::{Builder, Component, Network, Node, POD_IMAGE};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -27,6 +27,16 @@ pub struct Stage {
 impl Stage {
     /// Nobody gives the nodes a network before `start_agents`.
     pub async fn open(test: &str, nodes: u8, spec: Value) -> Self {
+        Self::open_with(test, nodes, spec, |cluster| cluster).await
+    }
+
+    /// On a cluster that is special in some way.
+    pub async fn open_with(
+        test: &str,
+        nodes: u8,
+        spec: Value,
+        special: impl FnOnce(Builder<'static>) -> Builder<'static>,
+    ) -> Self {
         let plugins = tempfile::tempdir().unwrap();
         let folder = PathBuf::from(plugins.path());
         std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
@@ -34,7 +44,7 @@ impl Stage {
             configuration: None,
             plugins: folder.clone(),
         };
-        let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare))
+        let scene = Scene::open(test, |cluster| special(cluster.nodes(nodes).network(bare)))
             .await
             .unwrap();
         install(&scene, &spec).await.unwrap();
@@ -43,7 +53,7 @@ impl Stage {
         command
             .arg("controller")
             .arg("--kubeconfig")
-            .arg(scene.cluster.kubeconfig());
+            .arg(roles::of_controller(&scene).unwrap());
         let controller = node.start_component("berth-controller", command).unwrap();
         Self {
             scene,
@@ -60,10 +70,8 @@ impl Stage {
     /// On a node, until it serves: then the node becomes ready, and not before.
     pub async fn start_agent(&self, node: &Node) {
         let mut command = node.command(berth_e2e::berth().unwrap());
-        command
-            .arg("agent")
-            .arg("--kubeconfig")
-            .arg(self.scene.cluster.kubeconfig());
+        let kubeconfig = roles::of_agent(&self.scene, node.name()).await.unwrap();
+        command.arg("agent").arg("--kubeconfig").arg(kubeconfig);
         command.args([
             "--node-name",
             node.name(),
@@ -185,6 +193,14 @@ impl Stage {
         wait_for(&self.scene, "all pods are gone", look).await.unwrap();
     }
 
+    /// How many releases are in the node's queue.
+    pub fn queued(&self, node: &Node) -> std::io::Result<usize> {
+        let found = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?;
+        let names = found.map(|found| found.map(|found| found.file_name()));
+        let names: Vec<_> = names.collect::<Result<_, _>>()?;
+        Ok(names.iter().filter(|name| *name != berth_api::agent::RESERVE).count())
+    }
+
     /// Until nobody on the node has an address, and the kernel has nothing of a pod's.
     pub async fn cleared(&self, node: &Node) {
         let look = async || {
@@ -195,7 +211,7 @@ impl Stage {
                 .lines()
                 .filter(|line| line.starts_with("10.64.") || line.starts_with("fd64"))
                 .collect();
-            let queued = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?.count();
+            let queued = self.queued(node)?;
             // The node's own link is one, too.
             let clear = status.pool.assigned == 0 && links.lines().count() == 1 && routes.is_empty() && queued == 0;
             Ok(if clear {

@@ -3,7 +3,7 @@
 use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
 use berth_api::nnc::NetworkContainer;
-use berth_e2e::{Scene, Seen, install, wait_for};
+use berth_e2e::{Scene, Seen, install, roles, wait_for};
 use berth_testbed::{Component, Node};
 use kube::Api;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Stage {
         command
             .arg("controller")
             .arg("--kubeconfig")
-            .arg(scene.cluster.kubeconfig());
+            .arg(roles::of_controller(&scene).unwrap());
         let controller = node.start_component("berth-controller", command).unwrap();
         let mut stage = Self { scene, controller };
         stage

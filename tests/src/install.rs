@@ -1,4 +1,4 @@
-//! Our kinds in a cluster, and the first Subnet.
+//! Our kinds and roles in a cluster, and the first Subnet.
 
 use anyhow::Result;
 use berth_api::Subnet;
@@ -6,15 +6,17 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::roles;
 use crate::scene::Scene;
 use crate::wait::{Seen, wait_for};
 
-/// Creates the definitions, and a Subnet `pods` with that spec as soon as its kind is served.
+/// Creates the definitions and the roles, and a Subnet `pods` with that spec as soon as its kind is served.
 pub async fn install(scene: &Scene, spec: &Value) -> Result<()> {
     let crds = Api::all(scene.client.clone());
     for crd in berth_api::crds::all() {
         crds.create(&PostParams::default(), &crd).await?;
     }
+    roles::apply(scene)?;
     let subnets = Api::<Subnet>::all(scene.client.clone());
     let subnet = json!({
         "apiVersion": "berth.dev/v1alpha1",

@@ -2,10 +2,11 @@
 
 mod install;
 mod program;
+pub mod roles;
 mod scene;
 mod wait;
 
 pub use install::install;
 pub use program::berth;
-pub use scene::Scene;
+pub use scene::{Scene, connect};
 pub use wait::{Seen, wait_for};

@@ -28,7 +28,7 @@ impl Scene {
     pub async fn open(test: &str, cluster: impl FnOnce(Builder<'static>) -> Builder<'static>) -> Result<Self> {
         let logs = berth_testbed::logs_of(test)?;
         let cluster = cluster(Cluster::named(test).logs(logs)).start()?;
-        let client = client(&cluster.kubeconfig()).await?;
+        let client = connect(&cluster.kubeconfig()).await?;
         Ok(Self { cluster, client })
     }
 
@@ -74,7 +74,8 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
     Ok(file.flush()?)
 }
 
-async fn client(kubeconfig: &Path) -> Result<Client> {
+/// As whoever the kubeconfig is for.
+pub async fn connect(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)

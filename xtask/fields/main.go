@@ -1,7 +1,9 @@
-// Writes the field table of the built-in kinds (crates/embedded/src/shape/builtin.txt), or test vectors for protobuf bodies.
+// Writes the field table of the built-in kinds (crates/embedded/src/shape/builtin.txt), or test vectors
+// for protobuf bodies and for OpenAPI v2 in protobuf.
 //
 //	go run .          > ../../crates/embedded/src/shape/builtin.txt
 //	go run . -vectors > ../../crates/embedded/tests/vectors/protobuf.json
+//	go run . -openapi > ../../crates/embedded/tests/vectors/openapi_v2.json
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"os"
 	"reflect"
 
+	admissionregistration "k8s.io/api/admissionregistration/v1"
 	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -18,6 +21,7 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
+	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,6 +34,8 @@ var kinds = []struct {
 	value      any
 }{
 	{"*", meta.DeleteOptions{}},
+	{"admissionregistration.k8s.io/v1", admissionregistration.ValidatingAdmissionPolicy{}},
+	{"admissionregistration.k8s.io/v1", admissionregistration.ValidatingAdmissionPolicyBinding{}},
 	{"apiextensions.k8s.io/v1", apiextensions.CustomResourceDefinition{}},
 	{"apps/v1", apps.DaemonSet{}},
 	{"apps/v1", apps.Deployment{}},
@@ -43,6 +49,7 @@ var kinds = []struct {
 	{"coordination.k8s.io/v1", coordination.Lease{}},
 	{"events.k8s.io/v1", events.Event{}},
 	{"meta.k8s.io/v1", meta.ObjectMeta{}},
+	{"networking.k8s.io/v1", networking.ServiceCIDR{}},
 	{"policy/v1", policy.Eviction{}},
 	{"rbac.authorization.k8s.io/v1", rbac.ClusterRole{}},
 	{"rbac.authorization.k8s.io/v1", rbac.ClusterRoleBinding{}},
@@ -77,9 +84,10 @@ const header = `# The fields of the built-in kinds of Kubernetes 1.36, as facts:
 
 func main() {
 	vectors := flag.Bool("vectors", false, "write test vectors for protobuf bodies instead of the table")
+	openapi := flag.Bool("openapi", false, "write a test vector for OpenAPI v2 instead of the table")
 	flag.Parse()
 	out := bufio.NewWriter(os.Stdout)
-	if err := write(out, *vectors); err != nil {
+	if err := write(out, *vectors, *openapi); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -89,9 +97,12 @@ func main() {
 	}
 }
 
-func write(out *bufio.Writer, vectors bool) error {
+func write(out *bufio.Writer, vectors, openapi bool) error {
 	if vectors {
 		return writeVectors(out)
+	}
+	if openapi {
+		return writeOpenAPI(out)
 	}
 	merging, err := loadMerging()
 	if err != nil {

@@ -36,6 +36,21 @@ impl Scaler {
         }
     }
 
+    /// The most addresses that it allows, if it limits them.
+    pub fn max_ip_count(self) -> Option<u64> {
+        self.max_ip_count.map(NonZeroU64::get)
+    }
+
+    /// The same, but never for more than `most` addresses. A limit of 0 is none.
+    #[must_use]
+    pub fn at_most(self, most: u64) -> Self {
+        let limits = [self.max_ip_count, NonZeroU64::new(most)];
+        Self {
+            max_ip_count: limits.into_iter().flatten().min(),
+            ..self
+        }
+    }
+
     fn cap(self, target: u64) -> u64 {
         self.max_ip_count.map_or(target, |max| target.min(max.get()))
     }

@@ -4,6 +4,7 @@
 //! all calls have one order, the journal has the same one, and a call whose line could not be written has changed nothing.
 
 mod calls;
+mod node;
 mod scaling;
 mod settle;
 
@@ -37,6 +38,8 @@ const AS_LONG_AS_AN_ADD: usize = 32;
 /// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
 const WANTED: Duration = Duration::from_secs(60);
 const MOST_WANTING: usize = 1024;
+/// Networks whose last GC is remembered: a node has one, or a few.
+const MOST_COLLECTED: usize = 64;
 /// The pool is measured at most so often: nobody reads it more often, and to count takes longer than to serve.
 const MEASURED_EVERY: Duration = Duration::from_millis(250);
 
@@ -70,6 +73,8 @@ struct Shared {
     changed: Notify,
     /// An address may be free now.
     came_free: Notify,
+    /// There was a GC.
+    collection: Notify,
     waiting: Semaphore,
 }
 
@@ -78,6 +83,8 @@ struct Inside {
     pool: Pool,
     journal: Journal,
     cluster: Cluster,
+    /// When the last GC of each network was started.
+    collected: BTreeMap<String, u64>,
     /// Refused for want of an address, and when.
     wanting: BTreeMap<Attachment, u64>,
     /// Since when no ADD can be served.
@@ -104,6 +111,7 @@ impl Agent {
             pool,
             journal,
             cluster: Cluster::default(),
+            collected: BTreeMap::new(),
             wanting: BTreeMap::new(),
             starved: None,
             demand: 0,
@@ -119,6 +127,7 @@ impl Agent {
             inside: Mutex::new(inside),
             changed: Notify::new(),
             came_free: Notify::new(),
+            collection: Notify::new(),
             waiting: Semaphore::new(MOST_WAITING),
         };
         let shared = Arc::new(shared);
@@ -146,23 +155,40 @@ impl Agent {
         self.shared.inside.lock().pool.holdings().clone()
     }
 
-    /// Whether an ADD can be served now, and if not, why.
+    /// When the last GC of each network was started, of this agent's life.
+    pub fn collected(&self) -> BTreeMap<String, u64> {
+        self.shared.inside.lock().collected.clone()
+    }
+
+    /// Until there was a GC since the last time.
+    pub async fn next_collection(&self) {
+        self.shared.collection.notified().await;
+    }
+
+    /// Whether the node's network is in order, and if an ADD can't be served, why not. A pool that is merely empty is in
+    /// order: a runtime takes a node that is not ready for broken, and its pods are evicted.
     pub fn status(&self) -> Status {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         let served = inside.serves(now);
         let requested = inside.cluster.config.as_ref().map_or(0, |seen| seen.requested);
-        let message = match (&served, &inside.cluster.config) {
-            (Ok(()), _) => String::new(),
-            (Err(_), None) => format!(
-                "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
-                self.node()
-            ),
-            (Err(refusal), Some(_)) => refusal.message.clone(),
+        let (ready, message) = match (&served, &inside.cluster.config) {
+            (_, None) => {
+                let message = format!(
+                    "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
+                    self.node()
+                );
+                (false, message)
+            }
+            (Ok(()), _) => (true, String::new()),
+            (Err(refusal), _) => {
+                let is_full = refusal.reason == Reason::PoolEmpty && inside.pool.subnets().next().is_some();
+                (is_full && !inside.pool.is_in_doubt(), refusal.message.clone())
+            }
         };
         Status {
             node: self.shared.node.clone(),
-            ready: served.is_ok(),
+            ready,
             message,
             pool: inside.pool.counts(now, self.shared.rest),
             demand: inside.demand,

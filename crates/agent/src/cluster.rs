@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::scaling::{self, Phase, PodOnNode, Supply};
-use berth_api::nnc::{IpAssignment, held_of};
+use berth_api::nnc::{ContainerStatus, IpAssignment, held_of};
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use crate::node::OwnNode;
 use crate::pool::Delivered;
 
 /// Namespace and name.
@@ -28,6 +29,7 @@ pub struct Cluster {
     pub pods: BTreeMap<PodKey, SeenPod>,
     /// Until all pods are known their number says nothing.
     pub pods_known: bool,
+    pub node: Option<OwnNode>,
     /// Of subnets that run short.
     supplies: BTreeMap<String, Supply>,
 }
@@ -40,6 +42,8 @@ pub struct Seen {
     pub not_in_use: BTreeSet<String>,
     /// What it says that we hold beyond what is delivered.
     pub held: Vec<IpAssignment>,
+    /// The subnet could not give all that was asked for.
+    pub subnet_is_full: bool,
     /// The version of the object that the containers are of, and the one that the spec is of.
     version: u64,
     written: u64,
@@ -108,6 +112,7 @@ impl Cluster {
             requested,
             not_in_use,
             held,
+            subnet_is_full: subnet_is_full(config),
             version,
             written,
         });
@@ -160,11 +165,18 @@ impl Cluster {
 
     /// Of the node's own subnets, and of no other: that of the shortest one.
     pub fn supply<'a>(&self, subnets: impl Iterator<Item = &'a str>) -> Supply {
-        let known: Vec<Supply> = subnets.filter_map(|subnet| self.supplies.get(subnet).copied()).collect();
+        let known: Vec<Supply> = subnets
+            .filter_map(|subnet| self.supplies.get(subnet).copied())
+            .collect();
         match known.iter().find(|supply| **supply == Supply::Awaited) {
             Some(awaited) => *awaited,
             None => known.first().copied().unwrap_or_default(),
         }
+    }
+
+    /// The most pods that the node runs, where that is known.
+    pub fn most_pods(&self) -> Option<u64> {
+        self.node.as_ref()?.allocatable_pods.filter(|pods| *pods > 0)
     }
 
     pub fn demand(&self) -> u64 {
@@ -177,6 +189,12 @@ impl Cluster {
         let living = self.pods.values().filter(|pod| pod.needs_address);
         living.flat_map(|pod| pod.addresses.iter().copied()).collect()
     }
+}
+
+fn subnet_is_full(config: &NodeNetworkConfig) -> bool {
+    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    let mut statuses = containers.map(|container| container.status);
+    statuses.any(|status| status == Some(ContainerStatus::SubnetFull))
 }
 
 /// API servers count up, one number for all objects of a kind. What is no number is newer than all.

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -40,18 +41,20 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Serves until it is told to stop: what is under way then ends with the process.
+    /// Serves until it is told to stop, or dropped: then nobody is served any more, not even who is connected.
     pub async fn serve(self, door: impl Door, stopping: CancellationToken) {
         let places = Arc::new(Semaphore::new(self.most));
         let serving = async {
+            let mut connected = JoinSet::new();
             loop {
+                while connected.try_join_next().is_some() {}
                 let Ok(place) = places.clone().acquire_owned().await else {
                     return;
                 };
                 match door.accept().await {
                     Ok(stream) => {
                         let router = door.router(&stream);
-                        tokio::spawn(async move {
+                        connected.spawn(async move {
                             self.serve_one(stream, router).await;
                             drop(place);
                         });

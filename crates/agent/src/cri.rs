@@ -1,8 +1,10 @@
 //! What the container runtime says of the node's sandboxes: one of the two witnesses that an owner is gone, and who has which address when the
 //! journal can't say it. `runtime.v1` of the CRI, over the runtime's Unix socket.
 
+mod info;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +29,8 @@ use wire::{
 /// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up nobody.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+/// What a kubelet calls the interface of every pod.
+pub const INTERFACE: &str = "eth0";
 /// What a kubelet allows: a sandbox is listed with all its annotations.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -92,17 +96,32 @@ impl Cri {
         Ok(answer.items.into_iter().map(Sandbox::from).collect())
     }
 
-    /// Of a sandbox with a network of its own. None for one of the host's network, one that is stopped, and one that is not there any more.
-    pub async fn addresses(&self, sandbox: &str) -> Result<Vec<IpAddr>, CriError> {
+    /// Of a sandbox with a network of its own, by interface. The CRI knows of one interface only,
+    /// which is [`INTERFACE`]; the others are there where the runtime tells more than it must. None
+    /// for a sandbox of the host's network, one that is stopped, and one that is not there any
+    /// more.
+    pub async fn addresses(&self, sandbox: &str) -> Result<BTreeMap<String, Vec<IpAddr>>, CriError> {
         let request = PodSandboxStatusRequest {
             pod_sandbox_id: sandbox.to_owned(),
+            verbose: true,
         };
         let method = "PodSandboxStatus";
         let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
-            Err(Failed::Status(status)) if status.code() == Code::NotFound => return Ok(Vec::new()),
+            Err(Failed::Status(status)) if status.code() == Code::NotFound => return Ok(BTreeMap::new()),
             answer => answer.map_err(|failed| self.error(method, failed))?,
         };
         let network = answer.status.and_then(|status| status.network).unwrap_or_default();
+        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let usual: Vec<String> = every_address(network).collect();
+        // A stopped sandbox has none, whatever its runtime remembers of it.
+        if usual.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        for (interface, addresses) in info::interfaces(&answer.info) {
+            let others = addresses.into_iter().filter(|address| !usual.contains(address));
+            texts.entry(interface).or_default().extend(others);
+        }
+        texts.entry(INTERFACE.to_owned()).or_default().extend(usual);
         let parse = |text: String| {
             text.parse().map_err(|_| CriError::Address {
                 socket: self.socket(),
@@ -110,7 +129,12 @@ impl Cri {
                 address: text,
             })
         };
-        every_address(network).map(parse).collect()
+        let parse_all = |(interface, texts): (String, Vec<String>)| {
+            let addresses = texts.into_iter().map(parse).collect::<Result<_, _>>()?;
+            Ok((interface, addresses))
+        };
+        let texts = texts.into_iter().filter(|(_, texts)| !texts.is_empty());
+        texts.map(parse_all).collect()
     }
 
     async fn ask<Q, A>(&self, method: &'static str, request: Q) -> Result<A, CriError>

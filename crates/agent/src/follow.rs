@@ -1,5 +1,9 @@
 //! The shell around the agent's decisions: watches that feed it, and the one write that it makes.
 
+mod condition;
+
+pub use condition::condition;
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -10,18 +14,20 @@ use berth_api::nnc::HELD_ANNOTATION;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use berth_kit::backoff::{Backoff, Exponential};
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::agent::Agent;
 use crate::cluster::{Wish, key_of};
+use crate::node::OwnNode;
 
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
@@ -44,7 +50,7 @@ enum Change<K> {
 pub async fn configs(client: Client, agent: Agent) {
     let config = watcher::Config::default().fields(&format!("metadata.name={}", agent.node()));
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
-    watch(api, config, |change| match change {
+    follow(api, config, |change| match change {
         Change::All(configs) => match configs.first() {
             Some(config) => agent.reset_config(config),
             None => agent.lose_config(),
@@ -55,10 +61,53 @@ pub async fn configs(client: Client, agent: Agent) {
     .await;
 }
 
+/// What is known of the node itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Listed {
+    #[default]
+    NotYet,
+    Missing,
+    There(OwnNode),
+}
+
+/// The node itself.
+pub async fn node(client: Client, name: &str, listed: watch::Sender<Listed>) {
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let there = |node: &Node| Listed::There(OwnNode::read(node));
+    follow(Api::<Node>::all(client), config, |change| {
+        let now = match change {
+            Change::All(nodes) => nodes.first().map_or(Listed::Missing, there),
+            Change::Apply(node) => there(&node),
+            Change::Delete(_) => Listed::Missing,
+        };
+        listed.send_if_modified(|before| {
+            let is_new = *before != now;
+            *before = now;
+            is_new
+        });
+    })
+    .await;
+}
+
+/// Hands what is known of the node on to the agent.
+pub async fn tell_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
+    loop {
+        let now = listed.borrow_and_update().clone();
+        match now {
+            Listed::NotYet => {}
+            Listed::Missing => agent.set_node(None),
+            Listed::There(node) => agent.set_node(Some(node)),
+        }
+        if listed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 /// The pods of the node.
 pub async fn pods(client: Client, agent: Agent) {
     let config = watcher::Config::default().fields(&format!("spec.nodeName={}", agent.node()));
-    watch(Api::<Pod>::all(client), config, |change| match change {
+    follow(Api::<Pod>::all(client), config, |change| match change {
         Change::All(pods) => agent.set_pods(&pods),
         Change::Apply(pod) => agent.see_pod(&pod),
         Change::Delete(pod) => agent.lose_pod(&key_of(&pod)),
@@ -69,7 +118,7 @@ pub async fn pods(client: Client, agent: Agent) {
 /// Whether subnets are exhausted.
 pub async fn states(client: Client, agent: Agent) {
     let api: Api<ClusterSubnetState> = Api::namespaced(client, NAMESPACE);
-    watch(api, watcher::Config::default(), |change| match change {
+    follow(api, watcher::Config::default(), |change| match change {
         Change::All(states) => agent.set_states(&states),
         Change::Apply(state) => agent.see_state(&state),
         Change::Delete(state) => agent.lose_state(&state.name_any()),
@@ -78,7 +127,7 @@ pub async fn states(client: Client, agent: Agent) {
 }
 
 /// For as long as the process lasts: a watch that fails is begun again.
-async fn watch<K>(api: Api<K>, config: watcher::Config, mut tell: impl FnMut(Change<K>))
+async fn follow<K>(api: Api<K>, config: watcher::Config, mut tell: impl FnMut(Change<K>))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {

@@ -4,19 +4,25 @@
 //! ADD is served from what is there, without the API server.
 //!
 //! `pool` decides who has what and `scale` what to ask for, purely. `agent` puts the journal between decision and answer. The rest is a shell around
-//! that: the socket (`server`), the watches and the one write (`follow`), the release queue (`queue`), and what is done about owners that are
-//! gone (`reclaim`).
+//! that: the socket (`server`), the watches and the one write (`follow`), the release queue
+//! (`queue`) and what did not fit into it (`overflow`), and what is done about owners that are gone
+//! (`reclaim`).
 
 pub mod agent;
+pub mod availability;
 pub mod clock;
 pub mod cluster;
 pub mod compat;
 mod connections;
 pub mod cri;
 pub mod follow;
+pub mod host_ends;
 pub mod install;
 pub mod journal;
+pub mod machine;
 pub mod metrics;
+pub mod node;
+pub mod overflow;
 pub mod pool;
 pub mod queue;
 pub mod reclaim;
@@ -26,5 +32,6 @@ pub mod server;
 
 pub use agent::{Agent, Storage, Witnessed, boot_id};
 pub use clock::Clock;
+pub use machine::Machine;
 pub use metrics::AgentMetrics;
-pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Surroundings, run};
+pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Standing, Surroundings, run};

@@ -42,6 +42,7 @@ pub struct AgentMetrics {
     queued: Family<OfNode, Gauge>,
     queue_age: Family<OfNode, Gauge>,
     queue_broken: Family<OfNode, Counter>,
+    queue_overflowed: Family<OfNode, Gauge>,
 }
 
 /// 10 µs to 5 s.
@@ -67,6 +68,7 @@ impl AgentMetrics {
             queued: Family::default(),
             queue_age: Family::default(),
             queue_broken: Family::default(),
+            queue_overflowed: Family::default(),
         };
         let all = metrics.clone();
         registry.register(
@@ -114,6 +116,11 @@ impl AgentMetrics {
             "berth_agent_queue_broken",
             "Entries of the release queue that could not be read and were put aside",
             all.queue_broken,
+        );
+        registry.register(
+            "berth_agent_queue_overflowed",
+            "Whether releases were left out of the queue past its limit, and some are not accounted for",
+            all.queue_overflowed,
         );
         metrics
     }
@@ -199,6 +206,11 @@ impl NodeMetrics {
 
     pub fn queue_broken(&self) {
         self.all.queue_broken.get_or_create(&self.labels()).inc();
+    }
+
+    pub fn queue_overflowed(&self, is_so: bool) {
+        let overflowed = self.all.queue_overflowed.get_or_create(&self.labels());
+        overflowed.set(i64::from(is_so));
     }
 
     fn labels(&self) -> OfNode {

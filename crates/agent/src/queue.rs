@@ -7,7 +7,9 @@
 mod aside;
 mod drain;
 mod entry;
+mod mark;
 mod pass;
+mod removal;
 mod watch;
 
 use std::ffi::OsStr;
@@ -18,12 +20,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, open, openat, unlinkat};
+use rustix::fs::{Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
-use tracing::warn;
+use rustix::process::geteuid;
+use tracing::{debug, warn};
 
 pub use drain::{Drain, DrainError};
 pub use entry::{Broken, Entry, Found, Queued, Why};
+pub use mark::Mark;
 pub use pass::Pass;
 pub use watch::Watch;
 
@@ -62,6 +66,8 @@ pub struct Survey {
     pub depth: u64,
     /// When the oldest of them was written.
     pub oldest: Option<SystemTime>,
+    /// There would be more, but for the limit.
+    pub mark: Option<Mark>,
 }
 
 /// A release queue. The folder is looked up by its path each time: somebody may have made it anew.
@@ -100,18 +106,36 @@ impl Folder {
             warn!(folder = %self.path.display(), "others could write into the release queue: from now on they can't");
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode & !0o022))?;
         }
+        if let Err(error) = self.reserve() {
+            // On a full disk, for example: the next pass tries again.
+            debug!(%error, "nothing is kept for a queue that overflows");
+        }
         Ok(())
     }
 
+    /// Looked at each time: who owns it could have put another in its place, and anything into it.
     fn handle(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match open(&self.path, flags, Mode::empty()) {
+        let handle = match open(&self.path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
                 DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-                Ok(open(&self.path, flags, Mode::empty())?)
+                open(&self.path, flags, Mode::empty())?
             }
-            handle => Ok(handle?),
+            handle => handle?,
+        };
+        let owner = fstat(&handle)?.st_uid;
+        if !is_trusted_owner(owner) {
+            return Err(io::Error::other(format!(
+                "it belongs to user {owner}, who could have addresses taken from pods: \
+                 make it root's (chown root:root)"
+            )));
         }
+        Ok(handle)
+    }
+
+    /// Whether its plugins leave a mark past a limit.
+    pub fn overflows(&self) -> bool {
+        self.flavour == Flavour::Ours
     }
 
     /// Begins to read it.
@@ -123,43 +147,36 @@ impl Folder {
         self.pass()?.survey()
     }
 
-    /// Removes an entry whose release is in the journal. One that was put in its place meanwhile stays. No fsync: what comes back after a
-    /// crash of the machine is about a container that did not survive it.
-    pub fn done(&self, entry: &Entry) -> io::Result<()> {
-        let handle = self.handle()?;
-        let now = match look(&handle, OsStr::new(&entry.name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            found => Stamp::of(&found?),
-        };
-        if now != entry.stamp {
-            return Ok(());
-        }
-        match unlinkat(&handle, entry.name.as_str(), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Puts what can't be obeyed where a person finds it, and nobody reads it as an entry.
     pub fn set_aside(&self, broken: &Broken) -> io::Result<()> {
         aside::put(&self.handle()?, &broken.name)
     }
 }
 
-/// Which file it was, and in which state.
+/// Which file it was, and with which content. Another name does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
-    changed: (i64, i64),
+    modified: (i64, i64),
 }
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
+}
+
+/// Root and the agent itself: what anybody else says is not obeyed.
+fn is_trusted_owner(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
+}
+
+/// Whether nobody else can have written it.
+fn is_trusted(metadata: &Metadata) -> bool {
+    is_trusted_owner(metadata.uid()) && metadata.mode() & 0o022 == 0
 }
 
 /// What is under a name, itself and not what it may lead to.

@@ -14,19 +14,21 @@ use std::time::Duration;
 use berth_api::agent::{Refusal, Release};
 use berth_api::cni::PodRef;
 use berth_kit::events::{Event, Recorder};
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::EventType;
 use kube::{Api, Client};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+pub(crate) use decide::is_of;
 pub use decide::{Candidate, Memory, View, Why, decide};
 
 use crate::agent::Agent;
 use crate::clock::nanoseconds;
 use crate::cluster::SeenPod;
 use crate::cri::{Cri, CriError};
+use crate::node::reference;
 
 /// The witnesses are asked so often, unless told otherwise.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -82,7 +84,7 @@ impl Reclaim {
                 ticks.tick().await;
                 match self.pass(&client).await {
                     Ok(taken) if taken.is_empty() => {}
-                    Ok(taken) => events.record(&node(self.agent.node()), event(&taken)),
+                    Ok(taken) => events.record(&reference(self.agent.node()), event(&taken)),
                     Err(error) => warn!(%error, "nothing is taken back for now"),
                 }
             }
@@ -180,17 +182,6 @@ async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, Recl
 
 fn shown(pod: &PodRef) -> String {
     format!("{}/{}", pod.namespace, pod.name)
-}
-
-fn node(name: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(name.to_owned()),
-        // As kubelets say it, and kubectl looks for it.
-        uid: Some(name.to_owned()),
-        ..ObjectReference::default()
-    }
 }
 
 fn event(taken: &[Candidate]) -> Event {

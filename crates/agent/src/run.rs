@@ -3,7 +3,11 @@
 //! The order of the start is a promise. Nothing is answered before the journal is replayed, the NodeNetworkConfig and the node's pods are seen, what
 //! sandboxes have is known where the journal can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail at
 //! once, and releases go to the queue.
+//!
+//! Before all of that the agent makes sure that it is the node's only one: by a lock for those on this machine, and by the ids of the Node for those
+//! on others. Until then it reads and writes nothing of the node's.
 
+mod identity;
 mod lock;
 mod settle;
 
@@ -12,10 +16,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use berth_kit::events::Recorder;
+use berth_kit::events::{Event, Recorder};
 use kube::Client;
+use kube::runtime::events::EventType;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -24,12 +30,16 @@ use crate::agent::{Agent, Storage};
 use crate::clock::Clock;
 use crate::compat::{self, CompatError};
 use crate::cri::Cri;
-use crate::follow;
+use crate::follow::{self, Listed};
 use crate::journal::{Found, JournalError};
+use crate::machine::{Machine, Verdict};
 use crate::metrics::AgentMetrics;
+use crate::node::reference;
+use crate::overflow::Overflow;
 use crate::queue::{Drain, Flavour, Folder, FolderError};
 use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
+use identity::Place;
 use lock::{Lock, LockError};
 
 /// The witnesses of owners that are gone are asked several times in a grace period, but not all the time.
@@ -50,6 +60,10 @@ pub struct Options {
     /// The container runtime's. Without it nobody can tell that a sandbox is gone, and nothing is reclaimed.
     pub cri_socket: Option<PathBuf>,
     pub boot: String,
+    /// Where agents of one machine see each other.
+    pub lock_dir: PathBuf,
+    /// The machine that the Node must be. What is empty is not compared.
+    pub machine: Machine,
     pub clock: Clock,
     pub rest: Duration,
     /// Before anything is taken back that nobody gave back.
@@ -73,6 +87,8 @@ impl Options {
             compat_queue_dir: None,
             cri_socket: None,
             boot: String::new(),
+            lock_dir: folder.join("locks"),
+            machine: Machine::default(),
             clock: Clock::Boot,
             rest: DEFAULT_REST,
             grace: DEFAULT_GRACE,
@@ -110,15 +126,83 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// Returns when it is told to stop, or can't go on. `ready` is called once an ADD would be answered.
+/// How it stands with an agent.
+#[derive(Debug)]
+pub enum Standing<'a> {
+    /// An ADD would be answered.
+    Serves(&'a Agent),
+    /// It serves nobody, and this is why.
+    Waits(&'a str),
+}
+
+/// Returns when it is told to stop, or can't go on. `say` hears how it stands, whenever that changes.
 pub async fn run(
     options: Options,
     around: Surroundings,
     mut random: StdRng,
-    ready: impl FnOnce(&Agent) + Send,
+    mut say: impl FnMut(Standing<'_>) + Send,
     stopping: CancellationToken,
 ) -> Result<(), RunError> {
-    let _lock = Lock::take(&options.state_dir)?;
+    let running = async {
+        let cluster = identity::cluster(&around.client, StdRng::from_rng(&mut random)).await;
+        let _node = Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
+        let _state = Lock::take(&options.state_dir)?;
+        let (sender, listed) = watch::channel(Listed::default());
+        let mut place = Place {
+            node: &options.node,
+            machine: &options.machine,
+            listed,
+            was_foreign: false,
+        };
+        let serving = async {
+            loop {
+                let waits = |verdict, why: &str| {
+                    warn!(node = options.node, "serving nobody: {why}");
+                    if verdict == Verdict::Other {
+                        around.events.record(&reference(&options.node), wrong_machine(why));
+                    }
+                    say(Standing::Waits(why));
+                };
+                place.is_here(waits).await;
+                let listed = place.listed.clone();
+                let mut tasks = JoinSet::new();
+                let serves = |agent: &Agent| say(Standing::Serves(agent));
+                tokio::select! {
+                    ended = serve(&options, &around, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
+                    () = place.is_left() => {}
+                }
+                // Nobody is served any more when this returns, and the journal is closed.
+                tasks.shutdown().await;
+            }
+        };
+        tokio::select! {
+            ended = serving => ended,
+            () = follow::node(around.client.clone(), &options.node, sender) => Err(RunError::Ended("the watch of the node".to_owned())),
+        }
+    };
+    stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+}
+
+fn wrong_machine(why: &str) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: "WrongMachine",
+        action: "Serve",
+        note: format!("The agent serves nobody: {why}"),
+        related: None,
+    }
+}
+
+/// On the node's machine, until it is told to stop or can't go on.
+async fn serve(
+    options: &Options,
+    around: &Surroundings,
+    random: &mut StdRng,
+    listed: watch::Receiver<Listed>,
+    tasks: &mut JoinSet<()>,
+    ready: impl FnOnce(&Agent) + Send,
+    stopping: &CancellationToken,
+) -> Result<(), RunError> {
     let storage = Storage {
         node: options.node.clone(),
         state_dir: options.state_dir.clone(),
@@ -128,56 +212,61 @@ pub async fn run(
         rest: options.rest,
     };
     let (agent, found) = Agent::open(&storage, around.metrics.of(&options.node))?;
-    let drain = Drain::new(agent.clone(), folders(&options)?);
+    let folders = folders(options)?;
+    let overflows: Vec<Folder> = folders.iter().filter(|folder| folder.overflows()).cloned().collect();
+    let drain = Drain::new(agent.clone(), folders);
     options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);
     let client = &around.client;
-    let mut tasks = JoinSet::new();
+    tasks.spawn(follow::tell_node(listed, agent.clone()));
     tasks.spawn(follow::configs(client.clone(), agent.clone()));
     tasks.spawn(follow::pods(client.clone(), agent.clone()));
     tasks.spawn(follow::states(client.clone(), agent.clone()));
-    let running = async {
-        agent.is_supplied().await;
-        if found == Found::Nothing {
-            agent.doubt_what_is_shown();
-        }
-        let trusted = !agent.is_in_doubt();
-        settle::learn(&agent, cri.as_ref(), trusted).await;
-        let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(&mut random));
-        tasks.spawn(write);
-        let mut doubts = JoinSet::new();
-        if !trusted {
-            doubts.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
-        }
-        if let Err(error) = drain.once().await {
-            // What can't be released now stays in the queue, and its addresses with those who had them.
-            warn!(%error, "the release queue is not empty");
-        }
-        let listener = Listener::bind(&options.socket).await?;
-        tasks.spawn(drain.clone().run(stopping.clone()));
-        tasks.spawn(measure(agent.clone()));
-        if let Some(cri) = cri {
-            let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
-            let reclaim = Reclaim::new(agent.clone(), cri, options.grace).every(period);
-            tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
-        }
-        if let Some(address) = options.compat_listen {
-            // Not before: what waits at the door would be served as if it had just come.
-            let compat = compat::Listener::bind(address).await?;
-            info!(address = %compat.address(), "plugins made for CNS are served");
-            tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
-        }
-        info!(node = options.node, socket = %options.socket.display(), "the agent serves");
-        ready(&agent);
-        tasks.spawn(listener.serve(server::router(agent.clone()), stopping.clone()));
-        // They end when they are told to, all of them.
-        match tasks.join_next().await {
-            Some(Err(panic)) => Err(RunError::Ended(panic.to_string())),
-            _ if stopping.is_cancelled() => Ok(()),
-            _ => Err(RunError::Ended("it returned".to_owned())),
-        }
-    };
-    stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+    agent.is_supplied().await;
+    if found == Found::Nothing {
+        agent.doubt_what_is_shown();
+    }
+    let trusted = !agent.is_in_doubt();
+    settle::learn(&agent, cri.as_ref(), trusted).await;
+    let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(random));
+    tasks.spawn(write);
+    let mut doubts = JoinSet::new();
+    if !trusted {
+        doubts.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
+    }
+    if let Err(error) = drain.once().await {
+        // What can't be released now stays in the queue, and its addresses with those who had them.
+        warn!(%error, "the release queue is not empty");
+    }
+    let listener = Listener::bind(&options.socket).await?;
+    tasks.spawn(drain.clone().run(stopping.clone()));
+    tasks.spawn(measure(agent.clone()));
+    let random = StdRng::from_rng(random);
+    tasks.spawn(follow::condition(client.clone(), agent.clone(), random));
+    let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
+    for folder in overflows {
+        let overflow = Overflow::new(agent.clone(), folder, cri.clone(), options.grace);
+        tasks.spawn(overflow.run(period, stopping.clone()));
+    }
+    if let Some(cri) = cri {
+        let reclaim = Reclaim::new(agent.clone(), cri, options.grace).every(period);
+        tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
+    }
+    if let Some(address) = options.compat_listen {
+        // Not before: what waits at the door would be served as if it had just come.
+        let compat = compat::Listener::bind(address).await?;
+        info!(address = %compat.address(), "plugins made for CNS are served");
+        tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
+    }
+    info!(node = options.node, socket = %options.socket.display(), "the agent serves");
+    ready(&agent);
+    tasks.spawn(listener.serve(server::router(agent.clone()), stopping.clone()));
+    // They end when they are told to, all of them.
+    match tasks.join_next().await {
+        Some(Err(panic)) => Err(RunError::Ended(panic.to_string())),
+        _ if stopping.is_cancelled() => Ok(()),
+        _ => Err(RunError::Ended("it returned".to_owned())),
+    }
 }
 
 /// Nobody scrapes more often.

@@ -25,7 +25,10 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
     }
     let holding = pool.holding(cluster.demand(), wanting);
     let supply = cluster.supply(pool.subnets());
-    let step = scaling::reconcile(holding, seen.delivered.scaler, supply);
+    let scaler = seen.delivered.scaler;
+    // A node has no use for more addresses than it runs pods.
+    let scaler = cluster.most_pods().map_or(scaler, |pods| scaler.at_most(pods));
+    let step = scaling::reconcile(holding, scaler, supply);
     Some(Step {
         demand: holding.demand,
         requested: i64::try_from(step.requested).unwrap_or(i64::MAX),
@@ -42,7 +45,8 @@ pub fn wish(
     is_misnamed: bool,
     held: Vec<IpAssignment>,
 ) -> Option<Wish> {
-    let is_said = seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed && seen.held == held;
+    let is_said =
+        seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed && seen.held == held;
     (!is_said).then(|| Wish {
         uid: seen.delivered.uid.clone(),
         requested,

@@ -9,12 +9,14 @@
 #[path = "scene/node.rs"]
 mod node;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use berth_agent::queue::{Drain, Flavour, Folder};
-use berth_api::agent::{Reason, Release, Request, entry_name};
+use berth_api::agent::{RESERVE, Reason, Release, Request, entry_name};
 use berth_api::cni::{Attachment, PodRef};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,7 @@ fn put(folder: &Path, container: &str, started: u64) {
     };
     let unfinished = folder.join(format!(".{container}"));
     std::fs::write(&unfinished, serde_json::to_string(&release).unwrap()).unwrap();
+    std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).unwrap();
     std::fs::rename(unfinished, folder.join(entry_name(&release.attachment))).unwrap();
 }
 
@@ -77,6 +80,7 @@ fn names(folder: &Path) -> Vec<String> {
     let found = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = found
         .map(|found| found.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != RESERVE)
         .collect();
     names.sort();
     names
@@ -172,7 +176,7 @@ async fn what_comes_while_the_agent_runs_is_released_also_after_the_folder_was_m
         .await;
     }
     add(&node, "c3").await;
-    std::fs::remove_dir(&path).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
     until("made anew", || path.exists()).await;
     put(&path, "c3", node.agent.now());
     until("released", || node.agent.holdings().is_empty()).await;
@@ -220,8 +224,10 @@ async fn a_compat_file_releases_every_interface_of_its_container() {
     for (container, interface) in [("c1", "eth0"), ("c1", "net1"), ("c2", "eth0")] {
         node.agent.request(request(&node, container, interface)).await.unwrap();
     }
-    std::fs::write(path.join("c1"), "c1").unwrap();
-    std::fs::write(path.join("unknown"), "unknown\n").unwrap();
+    for (name, content) in [("c1", "c1"), ("unknown", "unknown\n")] {
+        std::fs::write(path.join(name), content).unwrap();
+        std::fs::set_permissions(path.join(name), Permissions::from_mode(0o644)).unwrap();
+    }
     put(&node.path("queue"), "other", 1);
     assert_eq!(drain.once().await.unwrap(), 3);
     let left: Vec<Attachment> = node.agent.holdings().into_keys().collect();

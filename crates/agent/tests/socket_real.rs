@@ -10,6 +10,8 @@
 mod node;
 #[path = "scene/socket.rs"]
 mod socket;
+#[path = "scene/uptime.rs"]
+mod uptime;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,13 +20,13 @@ use std::process::Command;
 
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
-use serde_json::json;
+use serde_json::{Value, json};
 use socket::{Served, add, send};
 
 const NOBODY: u32 = 65_534;
 
 /// Asks as another user: what a thread may is its own, and this one ends with the question.
-fn ask_as_nobody(path: &Path) -> (u16, serde_json::Value) {
+fn ask_as_nobody(path: &Path) -> (u16, Value) {
     let path = PathBuf::from(path);
     let asked = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -69,45 +71,69 @@ impl Drop for Small {
     }
 }
 
+/// The release of `c<n>`, as the agent answers it.
+async fn release(served: &Served, container: &str) -> (u16, Value) {
+    let attachment = json!({"container": container, "interface": "eth0"});
+    served.post("/v1/release", &json!({"attachment": attachment})).await
+}
+
+/// That it was refused for want of room, and says what to do.
+fn assert_full((code, refusal): (u16, Value)) {
+    assert_eq!((code, &refusal["reason"]), (507, &json!("Storage")), "{refusal}");
+    let message = refusal["message"].as_str().unwrap();
+    assert!(message.contains("make room on its disk"), "{refusal}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_full_disk_an_add_fails_clearly_and_nothing_is_half_done() {
     let folder = tempfile::tempdir().unwrap();
     let small = Small::mount(&folder.path().join("state"));
-    let served = Served::with_state(&["10.64.0.10", "10.64.0.11"], &small.0).await;
+    // More than a page of the journal has room for.
+    let addresses: Vec<String> = (0..250).map(|n| format!("10.64.1.{n}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let served = Served::with_state(&addresses, &small.0).await;
     assert_eq!(add(&served, 1).await.0, 200);
     // Whatever room is left goes to somebody else.
     let filler = small.0.join("filler");
     drop(fs::write(&filler, vec![0; 1 << 20]));
-    let journal = fs::read(small.0.join("journal")).unwrap();
-    let mut refused = 0;
-    for n in 2..200 {
-        // The last page of the journal may still have room for some.
-        let (code, refusal) = add(&served, n).await;
-        let released = served
-            .post(
-                "/v1/release",
-                &json!({"attachment": {"container": format!("c{n}"), "interface": "eth0"}}),
-            )
-            .await;
-        if code != 200 {
-            assert_eq!((code, &refusal["reason"]), (507, &json!("Storage")), "{refusal}");
-            assert!(
-                refusal["message"].as_str().unwrap().contains("make room on its disk"),
-                "{refusal}"
-            );
-            assert_eq!(released.0, 507, "a release that can't be kept is not acknowledged");
-            refused += 1;
+    // The last page of the journal has room for some: for how many depends on how long their lines
+    // are, and so on how many digits the uptime has. First it is filled with ADDs, and what is left
+    // of it with the shortest lines there are.
+    let mut kept = 1;
+    let refused = loop {
+        let answer = add(&served, kept + 1).await;
+        if answer.0 != 200 {
+            break answer;
         }
+        kept += 1;
+    };
+    assert_full(refused);
+    let mut others = 0;
+    let refused = loop {
+        let answer = release(&served, "x").await;
+        if answer.0 != 200 {
+            break answer;
+        }
+        others += 1;
+    };
+    assert_full(refused);
+    let journal = fs::read(small.0.join("journal")).unwrap();
+    // From here on nothing fits: no ADD, and no release, which is not acknowledged then.
+    for n in 1..=kept {
+        assert_full(add(&served, 1000 + n).await);
+        assert_full(release(&served, &format!("c{n}")).await);
     }
-    assert!(refused > 0, "the disk was never full");
     let (code, status) = served.get("/v1/status").await;
     assert_eq!(code, 503, "no ADD can be served: {status}");
-    assert_eq!(served.node.agent.status().pool.assigned, 1);
-    assert!(fs::read(small.0.join("journal")).unwrap().starts_with(&journal));
+    let assigned = served.node.agent.status().pool.assigned;
+    assert_eq!(assigned, u64::from(kept), "after {others} releases of nothing");
+    assert_eq!(fs::read(small.0.join("journal")).unwrap(), journal);
     // With room again it goes on, and a restart finds all that was answered.
     fs::remove_file(&filler).unwrap();
     assert_eq!(served.get("/v1/status").await.0, 200);
     assert_eq!(add(&served, 500).await.0, 200);
+    assert_eq!(release(&served, "c1").await.0, 200);
     let held = served.node.agent.holdings();
+    assert_eq!(held.len(), usize::try_from(kept).unwrap());
     assert_eq!(served.reopened().holdings(), held);
 }

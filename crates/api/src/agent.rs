@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::cni::{Attachment, PodRef};
 
 pub use inspect::{AddressLine, AddressState, PoolCounts, Status};
-pub use queue::{entry_name, entry_of};
+pub use queue::{MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, entry_name, entry_of, overflow_name, overflow_of};
 
 /// `POST`, with a [`Request`]; answers [`Granted`].
 pub const REQUEST: &str = "/v1/request";
@@ -23,7 +23,7 @@ pub const RELEASE: &str = "/v1/release";
 pub const CHECK: &str = "/v1/check";
 /// `POST`, with a [`Gc`]; answers [`Done`].
 pub const GC: &str = "/v1/gc";
-/// `GET`; answers [`Status`], with 503 while no ADD can be served.
+/// `GET`; answers [`Status`], with 503 while it is not ready.
 pub const STATUS: &str = "/v1/status";
 /// `GET`; answers a list of [`AddressLine`].
 pub const ADDRESSES: &str = "/v1/addresses";

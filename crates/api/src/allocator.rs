@@ -151,7 +151,10 @@ pub enum Claimed {
     Had,
     Taken,
     /// Another one has it, and keeps it.
-    Owned { owner: String, lease: String },
+    Owned {
+        owner: String,
+        lease: String,
+    },
     /// The subnet does not have it.
     Outside,
 }

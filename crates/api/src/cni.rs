@@ -1,5 +1,6 @@
 //! The Container Network Interface: what a runtime tells a plugin, and what a plugin answers. Versions 0.3.1 to 1.1.0.
 
+mod alias;
 mod call;
 mod conf;
 mod failure;
@@ -7,8 +8,9 @@ mod outcome;
 
 use std::fmt;
 
+pub use alias::{Alias, stable_hash};
 pub use call::{Attachment, Call, InvalidAttachment, PodRef, is_name};
-pub use conf::{Conf, Document, MOST_CONF_BYTES, Place, Settings};
+pub use conf::{Conf, Document, MOST_CONF_BYTES, Need, Place, Settings};
 pub use failure::{Code, Failure};
 pub use outcome::{Address, Interface, Outcome, Route};
 

@@ -29,7 +29,8 @@ pub const HELD_ANNOTATION: &str = "berth.dev/held";
 pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
     let annotations = nnc.metadata.annotations.as_ref();
     let held = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION));
-    held.and_then(|held| serde_json::from_str(held).ok()).unwrap_or_default()
+    held.and_then(|held| serde_json::from_str(held).ok())
+        .unwrap_or_default()
 }
 
 /// What the agent wants. Only the agent writes it once the object exists.

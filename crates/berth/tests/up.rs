@@ -2,10 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "up/agents.rs"]
+mod agents;
+#[path = "up/metrics.rs"]
+mod metrics;
 #[path = "up/network.rs"]
 mod network;
+#[path = "up/people.rs"]
+mod people;
 #[path = "up/pods.rs"]
 mod pods;
+#[path = "up/private.rs"]
+mod private;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -11,6 +11,7 @@ mod agent;
 mod ipam;
 mod netlink;
 mod plugin;
+mod queue;
 mod release;
 mod veth;
 

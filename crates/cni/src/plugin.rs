@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use berth_api::cni::{Call, Code, Conf, Document, Failure, MOST_CONF_BYTES, Place, Version};
+use berth_api::cni::{Call, Code, Conf, Document, Failure, MOST_CONF_BYTES, Need, Place, Version};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -70,9 +70,10 @@ impl Plugin {
     }
 
     fn obey(self, call: &Call, document: &Document, started: u64) -> Result<Option<Value>, Failure> {
+        let need = Need::of(call);
         match self {
-            Self::Ipam => ipam::obey(call, &Conf::read(document, Place::Ipam)?, started),
-            Self::Cni => veth::obey(call, &Conf::read(document, Place::Top)?, started),
+            Self::Ipam => ipam::obey(call, &Conf::read(document, Place::Ipam, need)?, started),
+            Self::Cni => veth::obey(call, &Conf::read(document, Place::Top, need)?, started),
         }
     }
 }

@@ -34,7 +34,7 @@ pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Fai
             Ok(Some(outcome.document(conf.version)))
         }
         Call::Check { attachment, netns, .. } => check::check(conf, attachment, netns).map(|()| None),
-        Call::Del { attachment, netns, .. } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
+        Call::Del { attachment, netns } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
         Call::Gc => gc::gc(conf, started).map(|()| None),
         Call::Status => ipam::status(conf).map(|()| None),
         Call::Version => Ok(None),
@@ -58,6 +58,10 @@ fn everywhere(address: IpAddr) -> (IpAddr, u8) {
 }
 
 fn kernel(doing: impl Display, error: Errno) -> Failure {
+    if error == Errno::TIMEDOUT {
+        let msg = format!("{doing}: the kernel has not done it yet, try again later");
+        return Failure::new(Code::TryAgainLater, msg);
+    }
     let error = std::io::Error::from(error);
     Failure::new(Code::Kernel, format!("{doing}: the kernel refuses: {error}"))
 }
@@ -67,4 +71,17 @@ fn together(failures: Vec<Failure>) -> Option<Failure> {
     let code = failures.first()?.code;
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.msg).collect();
     Some(Failure::new(code, texts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_has_not_done_yet_is_to_be_tried_again() {
+        let failure = kernel("removing berth0", Errno::TIMEDOUT);
+        assert_eq!(failure.code.number(), 11);
+        assert!(failure.msg.starts_with("removing berth0"), "{failure}");
+        assert_eq!(kernel("removing berth0", Errno::PERM).code.number(), 105);
+    }
 }

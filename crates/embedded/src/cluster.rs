@@ -76,8 +76,8 @@ impl Cluster {
         nodes::register(&client, fleet, clock).await?;
 
         let mut loops = JoinSet::new();
-        let queue_metrics = metrics.register(QueueMetrics::register);
-        let event_metrics = metrics.register(EventMetrics::register);
+        let queue_metrics = metrics.share(QueueMetrics::register);
+        let event_metrics = metrics.share(EventMetrics::register);
         let mut recorder = |controller: &str| {
             let reporter = Reporter {
                 controller: controller.to_owned(),

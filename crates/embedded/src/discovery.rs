@@ -112,6 +112,7 @@ pub fn paths(kinds: &[Arc<Kind>]) -> Value {
         "/apis",
         "/healthz",
         "/livez",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/version",

@@ -16,13 +16,19 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, CLEANUP, DeleteOptions, Propagation, Writer, mentions};
 use crate::garbage::without_finalizer;
 use crate::kinds::DEFINITIONS;
-use crate::store::{Event, EventKind, Key, Range, Record, Store};
+use crate::store::{Event, EventKind, Key, Place, Range, Record, Store};
 
 use remains::Remains;
 
 /// As kube-apiserver's `--event-ttl`.
 const EVENTS_LIVE: SignedDuration = SignedDuration::from_hours(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// kube-apiserver leaves it to etcd how many there can be; here they are in memory. Some thousands of
+/// pods that come and go leave no more than so many.
+const MAX_EVENTS: usize = 10_000;
+/// So many new ones are looked through without waiting for the time.
+const SWEEP_AFTER: usize = 1_000;
+const EVENTS: &str = "events";
 const ACCOUNTS: &str = "serviceaccounts";
 
 pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
@@ -33,6 +39,7 @@ pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
             namespaces: BTreeSet::new(),
             leaving: BTreeSet::new(),
             tables: BTreeSet::new(),
+            new_events: 0,
         };
         keeper.learn_all();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
@@ -49,6 +56,9 @@ pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
             while let Ok(event) = events.try_recv() {
                 keeper.learn(&event);
             }
+            if keeper.new_events > SWEEP_AFTER {
+                keeper.sweep().await;
+            }
         }
     })
 }
@@ -61,6 +71,8 @@ struct Keeper {
     leaving: BTreeSet<Arc<str>>,
     /// Definitions to look at; each has the name of its table.
     tables: BTreeSet<Arc<str>>,
+    /// Events that were made since they were last looked through.
+    new_events: usize,
 }
 
 impl Keeper {
@@ -77,6 +89,9 @@ impl Keeper {
 
     fn learn(&mut self, event: &Event) {
         let key = &event.key;
+        if &*key.table == EVENTS && event.kind == EventKind::Added {
+            self.new_events += 1;
+        }
         if &*key.table == Store::NAMESPACES {
             self.namespaces.insert(key.name.clone());
         } else if &*key.table == DEFINITIONS {
@@ -197,8 +212,9 @@ impl Keeper {
         left.map(|(_, record)| record).collect()
     }
 
-    async fn sweep(&self) {
-        let Some(kind) = self.api.registry.find("", "v1", "events") else {
+    async fn sweep(&mut self) {
+        self.new_events = 0;
+        let Some(kind) = self.api.registry.find("", "v1", EVENTS) else {
             return;
         };
         let page = self.api.store.list(&kind.table(), &Range::default());
@@ -206,14 +222,29 @@ impl Keeper {
         let (Ok(page), Ok(oldest)) = (page, oldest) else {
             return;
         };
-        for ((namespace, name), record) in page.records {
+        let seen = page.records.into_iter().map(|(place, record)| {
             let event: Value = serde_json::from_slice(&record.body).unwrap_or_default();
-            if last_seen(&event).is_some_and(|seen| seen < oldest) {
-                let options = DeleteOptions::default();
-                self.api.collect(&kind, &namespace, &name, options).await;
-            }
+            (last_seen(&event), place)
+        });
+        for some in expired(seen.collect(), oldest).chunks(64) {
+            let going = some
+                .iter()
+                .map(|(namespace, name)| self.api.collect(&kind, namespace, name, DeleteOptions::default()));
+            join_all(going).await;
         }
     }
+}
+
+/// Those that are too old, and of what is too much those that are older than the rest.
+fn expired(mut events: Vec<(Option<Timestamp>, Place)>, oldest: Timestamp) -> Vec<Place> {
+    events.sort();
+    let surplus = events.len().saturating_sub(MAX_EVENTS);
+    let is_old = |seen: Option<Timestamp>| seen.is_some_and(|seen| seen < oldest);
+    let going = events.into_iter().enumerate();
+    going
+        .filter(|(index, (seen, _))| *index < surplus || is_old(*seen))
+        .map(|(_, (_, place))| place)
+        .collect()
 }
 
 fn last_seen(event: &Value) -> Option<Timestamp> {
@@ -224,4 +255,27 @@ fn last_seen(event: &Value) -> Option<Timestamp> {
         &event["metadata"]["creationTimestamp"],
     ];
     times.iter().filter_map(|time| time.as_str()?.parse().ok()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(second: usize) -> Timestamp {
+        Timestamp::from_second(i64::try_from(second).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn events_go_when_they_are_old_or_too_many_the_oldest_first() {
+        let place = |n: usize| -> Place { ("default".into(), format!("e{n:05}").into()) };
+        let events = |count: usize| -> Vec<_> { (0..count).map(|n| (Some(second(n)), place(n))).collect() };
+        assert_eq!(expired(events(100), second(0)), []);
+        assert_eq!(expired(events(100), second(2)), [place(0), place(1)]);
+        let going = expired(events(MAX_EVENTS + 3), second(0));
+        assert_eq!(going, [place(0), place(1), place(2)]);
+        // One without a time is as old as any.
+        let mut some = events(MAX_EVENTS);
+        some.push((None, place(99_999)));
+        assert_eq!(expired(some, second(0)), [place(99_999)]);
+    }
 }

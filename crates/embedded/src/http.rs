@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::kinds::Kind;
+use crate::openapi::v2::Encoding;
 use crate::status::{Result, Status};
 use crate::{discovery, openapi};
 
@@ -86,6 +87,7 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
         ["healthz" | "livez" | "readyz", ..] => Ok(answer::text(200, "ok")),
         ["version"] => Ok(json(200, &discovery::version())),
         [] => Ok(json(200, &discovery::paths(&front.api.registry.kinds()))),
+        ["openapi", "v2"] => whole_document(front, &request),
         ["openapi", "v3", rest @ ..] => document(front, rest),
         ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => discover(front, &segments, &request),
         _ => resource(front, &segments, request).await,
@@ -123,24 +125,40 @@ fn address(request: &Request) -> &str {
         .unwrap_or("localhost")
 }
 
-/// OpenAPI documents are made on first use and kept until the kinds change.
 fn document(front: &Front, rest: &[&str]) -> Result<Response> {
+    let bytes = kept(front, &rest.join("/"), |kinds| {
+        let document = match rest {
+            [] => Some(openapi::index(kinds)),
+            ["api", version] => openapi::document("", version, kinds),
+            ["apis", group, version] => openapi::document(group, version, kinds),
+            _ => None,
+        };
+        document.map(|document| document.to_string().into())
+    });
+    Ok(answer::typed(200, bytes?, answer::JSON))
+}
+
+/// OpenAPI v2: all groups in one document.
+fn whole_document(front: &Front, request: &Request) -> Result<Response> {
+    let encoding = Encoding::negotiate(answer::accept(request.headers()));
+    let encoding = encoding.ok_or_else(|| Status::not_acceptable(answer::JSON))?;
+    let content_type = encoding.content_type();
+    let make = |kinds: &[Arc<Kind>]| Some(openapi::v2::encoded(kinds, encoding));
+    let bytes = kept(front, content_type, make)?;
+    Ok(answer::typed(200, bytes, content_type))
+}
+
+/// OpenAPI documents are made on first use and kept until the kinds change.
+fn kept(front: &Front, name: &str, make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>) -> Result<Bytes> {
     let (at, kinds) = front.api.registry.versioned();
-    let name = rest.join("/");
-    if let Some((made_at, bytes)) = front.documents.lock().get(&name)
+    if let Some((made_at, bytes)) = front.documents.lock().get(name)
         && *made_at == at
     {
-        return Ok(answer::typed(200, bytes.clone(), answer::JSON));
+        return Ok(bytes.clone());
     }
-    let document = match rest {
-        [] => Some(openapi::index(&kinds)),
-        ["api", version] => openapi::document("", version, &kinds),
-        ["apis", group, version] => openapi::document(group, version, &kinds),
-        _ => None,
-    };
-    let bytes = Bytes::from(document.ok_or_else(Status::no_such_path)?.to_string());
-    front.documents.lock().insert(name, (at, bytes.clone()));
-    Ok(answer::typed(200, bytes, answer::JSON))
+    let bytes = make(&kinds).ok_or_else(Status::no_such_path)?;
+    front.documents.lock().insert(name.to_owned(), (at, bytes.clone()));
+    Ok(bytes)
 }
 
 /// One request for one resource, taken apart.

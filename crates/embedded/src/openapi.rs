@@ -1,5 +1,5 @@
 //! OpenAPI v3: an index, and one document for each group and version. `kubectl explain` reads descriptions from it, `kubectl apply` the
-//! merge keys and which query parameters a kind's PATCH takes.
+//! merge keys and which query parameters a kind's PATCH takes. OpenAPI v2 is the same in one document, see `v2`.
 //!
 //! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
 
@@ -7,14 +7,15 @@ mod builtin;
 mod merge;
 mod paths;
 mod schemas;
+pub mod v2;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::discovery::{GIT_VERSION, Subresource, VIRTUAL, subresources};
+use crate::discovery::{GIT_VERSION, Subresource, VIRTUAL, Virtual, subresources};
 use crate::kinds::Kind;
 use schemas::Schemas;
 
@@ -72,18 +73,29 @@ pub fn document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Option<Value
         .map(AsRef::as_ref)
         .filter(|kind| kind.group == group && kind.version == version)
         .collect();
-    let answered: Vec<_> = VIRTUAL
+    let answered: Vec<&Virtual> = VIRTUAL
         .iter()
         .filter(|kind| kind.group == group && kind.version == version)
         .collect();
     if kinds.is_empty() && answered.is_empty() {
         return None;
     }
+    let (paths, schemas) = operations(&kinds, &answered);
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
+}
+
+/// The paths of these kinds with their operations, and the schemas that they refer to.
+fn operations(kinds: &[&Kind], answered: &[&Virtual]) -> (Map<String, Value>, Map<String, Value>) {
     let mut schemas = Schemas::default();
-    let mut operations = serde_json::Map::new();
+    let mut paths = Map::new();
     for kind in answered {
         let schema = schemas.add((kind.group, kind.version, kind.kind), None);
-        paths::add_answered(&mut operations, kind, &schema);
+        paths::add_answered(&mut paths, kind, &schema);
     }
     let delete_options = schemas.delete_options();
     for kind in kinds {
@@ -103,14 +115,9 @@ pub fn document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Option<Value
             .into_iter()
             .map(|sub| (sub, with_schema(sub)))
             .collect();
-        paths::add(&mut operations, kind, &schema, &delete_options, &subresources);
+        paths::add(&mut paths, kind, &schema, &delete_options, &subresources);
     }
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": GIT_VERSION},
-        "paths": operations,
-        "components": {"schemas": schemas.finish()},
-    }))
+    (paths, schemas.finish())
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod defaults;
 mod metadata;
 mod node;
 mod pod;
+mod policy;
+mod service_cidr;
 mod simple;
 mod workload;
 
@@ -43,6 +45,7 @@ pub fn update(kind: &Kind, new: &Value, old: &Value, subresource: &str) -> Error
         "ConfigMap" | "Secret" => simple::data_changed(new, old, &mut errors),
         "Service" => simple::service_changed(new, old, &mut errors),
         "RoleBinding" | "ClusterRoleBinding" => simple::binding_changed(new, old, &mut errors),
+        "ServiceCIDR" => service_cidr::changed(new, old, &mut errors),
         _ => {}
     }
     errors
@@ -58,6 +61,9 @@ fn check(kind: &Kind, object: &Value, errors: &mut Errors) {
         "Service" => simple::service(object, errors),
         "Role" | "ClusterRole" => simple::role(object, errors),
         "RoleBinding" | "ClusterRoleBinding" => simple::binding(kind, object, errors),
+        "ServiceCIDR" => service_cidr::check(object, errors),
+        "ValidatingAdmissionPolicy" => policy::check(object, errors),
+        "ValidatingAdmissionPolicyBinding" => policy::check_binding(object, errors),
         "Lease" => simple::lease(object, errors),
         "Event" => simple::event(kind, object, errors),
         _ => {}

@@ -15,6 +15,8 @@ pub struct Readiness {
 struct Flag {
     name: String,
     ready: AtomicBool,
+    /// Why it is not, where that is known.
+    why: Mutex<String>,
 }
 
 impl Readiness {
@@ -23,22 +25,34 @@ impl Readiness {
         let flag = Arc::new(Flag {
             name: name.into(),
             ready: AtomicBool::new(false),
+            why: Mutex::default(),
         });
         self.lock().push(flag.clone());
         Check { flag }
     }
 
-    /// The names of the checks that are not ready, in the order they were made.
+    /// The names of the checks that are not ready, in the order they were made, with why where that is known.
     pub fn not_ready(&self) -> Vec<String> {
         self.lock()
             .iter()
             .filter(|flag| !flag.ready.load(Ordering::Acquire))
-            .map(|flag| flag.name.clone())
+            .map(|flag| flag.shown())
             .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Flag>>> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flag {
+    fn shown(&self) -> String {
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if why.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}: {why}", self.name)
+        }
     }
 }
 
@@ -55,6 +69,11 @@ impl Check {
     }
 
     pub fn not_ready(&self) {
+        self.not_ready_because("");
+    }
+
+    pub fn not_ready_because(&self, why: &str) {
+        why.clone_into(&mut self.flag.why.lock().unwrap_or_else(PoisonError::into_inner));
         self.flag.ready.store(false, Ordering::Release);
     }
 }
@@ -81,6 +100,16 @@ mod tests {
         let readiness = Readiness::default();
         let store = readiness.check("store");
         store.ready();
+        store.not_ready();
+        assert_eq!(readiness.not_ready(), ["store"]);
+    }
+
+    #[test]
+    fn a_check_that_is_not_ready_can_say_why() {
+        let readiness = Readiness::default();
+        let store = readiness.check("store");
+        store.not_ready_because("the disk is full");
+        assert_eq!(readiness.not_ready(), ["store: the disk is full"]);
         store.not_ready();
         assert_eq!(readiness.not_ready(), ["store"]);
     }

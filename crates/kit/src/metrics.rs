@@ -1,8 +1,10 @@
 //! The metrics of a process: one registry that every part registers into, encoded as OpenMetrics text.
 
 use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use prometheus_client::{
@@ -30,6 +32,8 @@ impl From<&str> for Name {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<RwLock<Registry>>,
+    /// By type, what several parts of the process use together.
+    shared: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
 }
 
 impl Metrics {
@@ -43,12 +47,26 @@ impl Metrics {
         );
         Self {
             registry: Arc::new(RwLock::new(registry)),
+            shared: Arc::default(),
         }
     }
 
     /// Gives the registry to `register`, which returns its handles to the metrics it made.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
         register(&mut self.registry.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same for metrics that several parts of a process use, such as those of its queues: whoever
+    /// comes first registers them, the others get the same handles. A family can be there only once.
+    pub fn share<T: Clone + Send + 'static>(&self, register: fn(&mut Registry) -> T) -> T {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = shared.get(&TypeId::of::<T>());
+        if let Some(handles) = there.and_then(|handles| handles.downcast_ref::<T>()) {
+            return handles.clone();
+        }
+        let handles = self.register(register);
+        shared.insert(TypeId::of::<T>(), Box::new(handles.clone()));
+        handles
     }
 
     pub fn encode(&self) -> Result<String, fmt::Error> {
@@ -63,6 +81,28 @@ mod tests {
     use prometheus_client::metrics::counter::Counter;
 
     use super::*;
+
+    #[derive(Clone)]
+    struct Shared(Counter<u64>);
+
+    impl Shared {
+        fn register(registry: &mut Registry) -> Self {
+            let counter = Counter::default();
+            registry.register("shared", "Counted by several parts", counter.clone());
+            Self(counter)
+        }
+    }
+
+    #[test]
+    fn what_parts_share_is_registered_once() {
+        let metrics = Metrics::new("1.2.3");
+        for _ in 0..2 {
+            metrics.share(Shared::register).0.inc();
+        }
+        let text = metrics.encode().unwrap();
+        assert_eq!(text.matches("# TYPE shared counter").count(), 1, "{text}");
+        assert!(text.contains("shared_total 2\n"), "{text}");
+    }
 
     #[test]
     fn what_is_registered_late_is_scraped_too() {

@@ -2,8 +2,31 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+const OWNER_ONLY: u32 = 0o600;
+
+/// Opens a file for reading and writing, or makes it. From then on its owner alone can do that, whatever
+/// its permissions were and whatever the umask is.
+pub fn open(path: &Path) -> Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(OWNER_ONLY)
+        .open(path)?;
+    restrict(&file)?;
+    Ok(file)
+}
+
+fn restrict(file: &File) -> Result<()> {
+    if file.metadata()?.permissions().mode() & 0o7777 == OWNER_ONLY {
+        return Ok(());
+    }
+    file.set_permissions(PermissionsExt::from_mode(OWNER_ONLY))
+}
 
 /// Writes a file that its owner alone can read, from its first byte on; after a crash it is there as a whole or not at all.
 pub fn write(path: &Path, content: &str) -> Result<()> {
@@ -16,8 +39,9 @@ pub fn write(path: &Path, content: &str) -> Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(OWNER_ONLY)
         .open(&unfinished)?;
+    restrict(&file)?;
     file.write_all(content.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
@@ -29,9 +53,23 @@ pub fn write(path: &Path, content: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+
+    #[test]
+    fn an_open_file_is_for_its_owner_alone_and_keeps_its_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("objects");
+        std::fs::write(&path, "old").unwrap();
+        for mode in [0o644, 0o666] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            open(&path).unwrap();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, OWNER_ONLY);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        let made = directory.path().join("made");
+        open(&made).unwrap();
+        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o7777, OWNER_ONLY);
+    }
 
     #[test]
     fn is_for_its_owner_alone_whatever_was_there_before() {

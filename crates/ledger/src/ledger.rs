@@ -109,8 +109,11 @@ impl Ledger {
                 });
             }
         }
-        // In the store, where others find it: before anything can be given out of it, and put back if it can't be.
-        let holder = self.holder();
+        // In the store, where others find it: before anything can be given out of it, and put back if it can't be. A ledger without a
+        // cluster of its own is a service's, which has such a document itself.
+        let Some(holder) = self.holder() else {
+            return self.lay_out(name, plan, reuse_delay, space).await;
+        };
         let before = plans::register(&*self.store, &holder, name, &space).await?;
         let set = self.lay_out(name, plan, reuse_delay, space).await;
         if set.is_err() {
@@ -119,10 +122,10 @@ impl Ledger {
         set
     }
 
-    /// Whoever registers subnets here: the cluster that claims in it, if there is one.
-    fn holder(&self) -> String {
+    /// Whoever registers subnets here: the cluster that claims in it.
+    fn holder(&self) -> Option<String> {
         let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
-        gated.first().cloned().unwrap_or_default()
+        gated.first().cloned()
     }
 
     async fn lay_out(
@@ -174,7 +177,9 @@ impl Ledger {
         let owners = subnet.ask(name, |answer| Request::Close { answer }).await?;
         if owners == 0 {
             self.known().remove(name);
-            plans::put_back(&*self.store, &self.holder(), name, None).await?;
+            if let Some(holder) = self.holder() {
+                plans::put_back(&*self.store, &holder, name, None).await?;
+            }
         }
         Ok(owners)
     }
@@ -188,7 +193,9 @@ impl Ledger {
     /// addresses.
     pub async fn unregister_all_but(&self, names: &BTreeSet<String>) -> Result<(), LedgerError> {
         let _planning = self.planning.lock().await;
-        let holder = self.holder();
+        let Some(holder) = self.holder() else {
+            return Ok(());
+        };
         for name in plans::strangers(&*self.store, &holder, names).await? {
             let blocks = self.store.load(&name).await?;
             if blocks.iter().all(|block| block.record.owned().next().is_none()) {

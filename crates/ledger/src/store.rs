@@ -66,6 +66,9 @@ pub enum Change {
     Lost,
 }
 
+/// A document and its version.
+pub type Document = (Version, Vec<u8>);
+
 /// The store can't be reached, or holds something that is not a block. Tried again by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{store}: {why}")]
@@ -102,7 +105,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>>;
 
     /// The document that says which subnets there are, see [`crate::Ledger::set_subnet`]. `None` when it was never written.
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>>;
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>>;
 
     /// Whether it was written: not when it is at another version than `expected`. After an error it may have been.
     fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>>;

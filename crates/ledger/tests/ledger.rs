@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use berth_addr::{Family, Plan, Prefix, UnitLengths};
-use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
+use berth_ledger::store::{Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
 use berth_ledger::{BlockKey, Clock, Grant, Kind, LeaseId, Ledger, LedgerError, LedgerMetrics, Owner, Record, Tenure};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -268,7 +268,7 @@ impl Store for Strange {
         self.store.watch(subnet)
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.store.read_plan()
     }
 

@@ -11,6 +11,7 @@ mod exhaustion;
 mod facts;
 mod known;
 mod recall;
+mod services;
 mod status;
 mod write;
 

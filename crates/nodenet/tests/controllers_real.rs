@@ -31,6 +31,7 @@ mod waiting;
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::names::NAMESPACE;
@@ -53,9 +54,10 @@ fn play(scenario: impl AsyncFnOnce(Scene)) {
     let _stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::new().unwrap();
     let ended = runtime.block_on(async {
-        let client = connect().await;
-        let store = Arc::new(KubernetesStore::new(client.clone()));
-        let scene = Scene::new(client.clone(), store, Pace::Running).await;
+        let acting = controller().await;
+        let store = Arc::new(KubernetesStore::new(acting.clone()));
+        let scene = Scene::new(connect().await, store, Pace::Running).await;
+        let scene = scene.acting_as(acting);
         AssertUnwindSafe(scenario(scene)).catch_unwind().await
     });
     // Whatever the scenario has started ends with its runtime, before its objects go.
@@ -66,9 +68,25 @@ fn play(scenario: impl AsyncFnOnce(Scene)) {
     }
 }
 
+/// An administrator.
 async fn connect() -> Client {
     let cluster = berth_testbed::control_plane().unwrap();
-    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
+    connect_by(&cluster.kubeconfig()).await
+}
+
+/// The controllers act under their own roles.
+async fn controller() -> Client {
+    let cluster = berth_testbed::control_plane().unwrap();
+    let roles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/rbac");
+    for file in ["controller.yaml", "nodeipam.yaml"] {
+        cluster.apply(&roles.join(file)).unwrap();
+    }
+    let kubeconfig = cluster.kubeconfig_of_account(NAMESPACE, "berth-controller", None);
+    connect_by(&kubeconfig.unwrap()).await
+}
+
+async fn connect_by(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
     Client::try_from(config).unwrap()

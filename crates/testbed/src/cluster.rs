@@ -11,7 +11,7 @@ use crate::component::PAUSE;
 use crate::control_plane::{ControlPlane, Plan, Storage};
 use crate::init::{self, Init};
 use crate::node::network::{Network, Seat};
-use crate::node::{MOST_NODES, Node, Surroundings};
+use crate::node::{MOST_NODES, Node, Runtime, Surroundings};
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::registry::{Entry, Registry};
@@ -27,6 +27,8 @@ pub struct Builder<'a> {
     network: NetworkOf<'a>,
     storage: Storage,
     controllers: bool,
+    runtime: Runtime,
+    api_flags: Vec<String>,
     logs: Option<PathBuf>,
     say: &'a dyn Fn(&str),
 }
@@ -60,6 +62,8 @@ impl Cluster {
             network: Box::new(Network::ptp),
             storage: Storage::default(),
             controllers: true,
+            runtime: Runtime::default(),
+            api_flags: Vec::new(),
             logs: None,
             say: &|_| {},
         }
@@ -76,6 +80,30 @@ impl Cluster {
     /// A kubectl that talks to this cluster.
     pub fn kubectl(&self) -> Command {
         self.control_plane.kubectl()
+    }
+
+    /// Writes what a file of objects says, as an administrator does.
+    pub fn apply(&self, file: &Path) -> Result<()> {
+        shell::run(self.kubectl().args(["apply", "--filename"]).arg(file)).map(drop)
+    }
+
+    /// A kubeconfig for a ServiceAccount, in a file of the cluster's. With `bound`, the kind and name of a Pod of the
+    /// account's namespace or of a Node, the token is bound to that and carries the name of the node.
+    pub fn kubeconfig_of_account(
+        &self,
+        namespace: &str,
+        account: &str,
+        bound: Option<(&str, &str)>,
+    ) -> Result<PathBuf> {
+        let mut command = self.kubectl();
+        command.args(["create", "token", account, "--namespace", namespace, "--duration=24h"]);
+        let mut parts = vec![namespace, account];
+        if let Some((kind, name)) = bound {
+            command.args(["--bound-object-kind", kind, "--bound-object-name", name]);
+            parts.extend([kind, name]);
+        }
+        let token = shell::run(&mut command).with_context(|| format!("a token for {namespace}/{account}"))?;
+        self.control_plane.write_kubeconfig(&parts.join("-"), token.trim())
     }
 
     pub fn nodes(&self) -> &[Node] {
@@ -162,6 +190,18 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// What runs the nodes' containers; Debian's containerd when nothing is said.
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// One more flag for kube-apiserver.
+    pub fn api_flag(mut self, flag: &str) -> Self {
+        self.api_flags.push(flag.to_owned());
+        self
+    }
+
     /// Where the output of the components goes; into the cluster's own folder when nothing is said, and with it.
     pub fn logs(mut self, folder: PathBuf) -> Self {
         self.logs = Some(folder);
@@ -233,6 +273,7 @@ impl<'a> Builder<'a> {
         let plan = Plan {
             storage: self.storage,
             controllers: self.controllers,
+            api_flags: self.api_flags.clone(),
             address: wire.map_or(Ipv4Addr::LOCALHOST, Wire::host),
             folder: entry.folder.clone(),
             logs: logs.clone(),
@@ -250,6 +291,7 @@ impl<'a> Builder<'a> {
             control_plane: &control_plane,
             programs,
             image: &image,
+            runtime: self.runtime,
             folder: &entry.folder,
             logs,
             groups: &entry.record.groups,

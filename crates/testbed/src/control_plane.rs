@@ -32,6 +32,8 @@ pub struct Plan {
     pub storage: Storage,
     /// Without controllers and scheduler there is just an API.
     pub controllers: bool,
+    /// Beyond those that every kube-apiserver has here.
+    pub api_flags: Vec<String>,
     /// Where the API is served: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
     pub folder: PathBuf,
@@ -103,6 +105,19 @@ impl ControlPlane {
     /// For the kubelet of a node.
     pub fn kubeconfig_of(&self, node: &str) -> String {
         self.kubeconfig_text(&node_user(node))
+    }
+
+    /// For somebody with a token, in a file of that name. One of the same name is replaced.
+    pub fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let path = self.file(&format!("{name}.kubeconfig"));
+        let next = path.with_extension("next");
+        let text = kubeconfig::text(&self.server, &self.ca, name, token);
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&next);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| std::fs::rename(&next, &path))
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
     }
 
     pub fn ca(&self) -> &str {
@@ -241,6 +256,7 @@ impl ControlPlane {
             // Endpoints can't be on loopback, and nobody would reach them.
             flags.push("--endpoint-reconciler-type=none".to_owned());
         }
+        flags.extend(self.plan.api_flags.iter().cloned());
         flags
     }
 

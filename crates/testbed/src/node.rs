@@ -27,6 +27,8 @@ use crate::wire::Wire;
 use cgroups::Groups;
 use network::{Network, Seat};
 
+pub use containerd::Runtime;
+
 const SCRIPT: &str = include_str!("node/init.sh");
 
 /// The kernel's 128 inotify instances are the first to run out: a node takes seven of them.
@@ -41,6 +43,7 @@ pub struct Surroundings<'a> {
     pub programs: &'a Programs,
     /// The pods' image, as an archive.
     pub image: &'a Path,
+    pub runtime: Runtime,
     /// The cluster's own.
     pub folder: &'a Path,
     pub logs: &'a Path,
@@ -72,19 +75,21 @@ impl Node {
             lay_out(&folder, &network.plugins)?;
             let groups = Groups::make(around.groups, &seat.node)?;
             let (outer, init) = process_1(&folder, &seat, &groups, around)?;
-            configure(&folder, &seat, around.control_plane)?;
+            configure(&folder, &seat, around)?;
             if let Some(configuration) = &network.configuration {
                 configure_network(&folder, configuration)?;
             }
             around.wire.connect(around.init, seat.number, &init)?;
             groups.settle()?;
 
-            let mut command = command(&groups, &init, "containerd");
-            command.args(["--config", "/etc/containerd/config.toml"]);
+            let runtime = around.runtime;
+            let mut command = command(&groups, &init, "env");
+            command.arg(runtime.path_variable()?);
+            command.args(["containerd", "--config", "/etc/containerd/config.toml"]);
             let mut containerd = Component::start("containerd", command, &logs)?;
             let socket = folder.join("run/containerd/containerd.sock");
             containerd.wait_until(|| socket.exists())?;
-            import(&groups, &init, around.image)?;
+            import(&groups, &init, runtime, around.image)?;
 
             let mut command = self::command(&groups, &init, "/opt/kubernetes/kubelet");
             command.args(kubelet::flags(&seat));
@@ -196,9 +201,10 @@ fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
 }
 
 /// After process 1 has put the machine's files in place: these are the node's own.
-fn configure(folder: &Path, seat: &Seat, control_plane: &ControlPlane) -> Result<()> {
+fn configure(folder: &Path, seat: &Seat, around: Surroundings) -> Result<()> {
+    let control_plane = around.control_plane;
     let files = [
-        ("containerd/config.toml", containerd::configuration()),
+        ("containerd/config.toml", around.runtime.configuration()),
         ("kubernetes/ca.crt", control_plane.ca().to_owned()),
         ("kubernetes/kubelet.json", kubelet::configuration(seat).to_string()),
         ("kubernetes/kubelet.kubeconfig", control_plane.kubeconfig_of(&seat.node)),
@@ -260,13 +266,21 @@ fn command(groups: &Groups, init: &Process, program: impl AsRef<Path>) -> Comman
 }
 
 /// Through standard input: the node may not see the file.
-fn import(groups: &Groups, init: &Process, image: &Path) -> Result<()> {
+fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Result<()> {
     let archive = || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
     // The socket is there a moment before the service behind it.
     let mut last = String::new();
     for _ in 0..100 {
-        let mut command = command(groups, init, "ctr");
-        command.args(["--namespace=k8s.io", "images", "import", "--snapshotter=overlayfs", "-"]);
+        let mut command = command(groups, init, "env");
+        command.arg(runtime.path_variable()?);
+        command.args([
+            "ctr",
+            "--namespace=k8s.io",
+            "images",
+            "import",
+            "--snapshotter=overlayfs",
+            "-",
+        ]);
         let output = command.stdin(archive()?).output().context("starting ctr")?;
         if output.status.success() {
             return Ok(());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
-use build::Module;
+use build::{Command, Module};
 
 /// One binary that goes by many names.
 const KUBERNETES: Module = Module {
@@ -16,15 +16,18 @@ const KUBERNETES: Module = Module {
     folder: "kubernetes",
     sources: &["go.mod", "go.sum", "main.go"],
     requirement: "k8s.io/kubernetes",
-    package: ".",
-    names: &[
-        "etcd",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kubectl",
-        "kubelet",
-    ],
+    commands: &[Command {
+        package: ".",
+        names: &[
+            "etcd",
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubectl",
+            "kubelet",
+        ],
+    }],
+    tags: "",
     variables: kubernetes_version,
     takes: "about 8 minutes on 2 cores",
 };

@@ -77,7 +77,9 @@ impl Site {
             .arg("--state-dir")
             .arg(folder.join("state"))
             .arg("--queue-dir")
-            .arg(folder.join("queue"));
+            .arg(folder.join("queue"))
+            .arg("--lock-dir")
+            .arg(folder.join("locks"));
         let log = std::fs::File::create(folder.join("agent.log")).unwrap();
         let agent = Ended(agent.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         let mut site = Self {

@@ -8,7 +8,7 @@ use berth_api::agent::{Check, Done, Gc, Granted, Reason, Refusal, Release, Reque
 use berth_api::cni::{Attachment, InvalidAttachment, PodRef};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Agent, MOST_WANTING};
+use super::{Agent, MOST_COLLECTED, MOST_WANTING};
 use crate::pool::Plan;
 
 /// As long as a plugin may be told to wait.
@@ -149,6 +149,12 @@ impl Agent {
         let mut inside = self.shared.inside.lock();
         let entries = inside.pool.plan_gc(gc, now);
         let released = inside.commit(&entries, now)?;
+        let known = inside.collected.contains_key(&gc.network);
+        if known || inside.collected.len() < MOST_COLLECTED {
+            let started = if gc.started == 0 { now } else { gc.started };
+            inside.collected.insert(gc.network.clone(), started);
+        }
+        self.shared.collection.notify_one();
         self.changed(&mut inside);
         Ok(Done { released })
     }

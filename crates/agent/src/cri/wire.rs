@@ -1,6 +1,8 @@
 //! The messages of `runtime.v1` as far as the agent needs them. Fields that are not named here are left at their defaults when sent, and
 //! skipped when received.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 /// The state of a sandbox whose network is there.
@@ -44,12 +46,17 @@ pub struct Metadata {
 pub struct PodSandboxStatusRequest {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: String,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<SandboxStatus>,
+    /// When asked verbosely: whatever the runtime has to say beyond the CRI.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -227,11 +227,14 @@ impl Drain {
             })?;
             all.depth += survey.depth;
             all.oldest = [all.oldest, survey.oldest].into_iter().flatten().min();
+            all.mark = all.mark.max(survey.mark);
         }
         let age = all
             .oldest
             .and_then(|oldest| SystemTime::now().duration_since(oldest).ok());
-        self.agent.metrics().queue(all.depth, age.unwrap_or_default());
+        let metrics = self.agent.metrics();
+        metrics.queue(all.depth, age.unwrap_or_default());
+        metrics.queue_overflowed(all.mark.is_some());
         Ok(())
     }
 }

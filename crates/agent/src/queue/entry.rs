@@ -1,9 +1,10 @@
 //! One file of the release queue: an entry, or what is wrong with it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use berth_api::agent::{Release, entry_of};
@@ -11,7 +12,7 @@ use berth_api::cni::Attachment;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::{Flavour, Stamp};
+use super::{Flavour, Stamp, is_trusted};
 
 /// An entry has a few hundred bytes.
 const MOST_BYTES: u64 = 64 << 10;
@@ -57,6 +58,11 @@ pub enum Why {
     NoFile,
     #[error("it is a link")]
     Link,
+    #[error(
+        "it is user {user}'s with mode {mode:o}, and only root and the agent may say what is released: \
+         run the plugins as root, and let nobody else write"
+    )]
+    Untrusted { user: u32, mode: u32 },
     #[error("it is empty")]
     Empty,
     #[error("it is longer than {MOST_BYTES} bytes")]
@@ -71,8 +77,28 @@ pub enum Why {
     Closed(String),
 }
 
+impl Why {
+    pub(super) fn untrusted(metadata: &Metadata) -> Self {
+        Self::Untrusted {
+            user: metadata.uid(),
+            mode: metadata.mode() & 0o7777,
+        }
+    }
+}
+
 /// `None` when it is gone already, or is not finished. An error when the folder can't be read now: that says nothing about the file.
 pub fn read(folder: BorrowedFd<'_>, name: &OsStr, flavour: Flavour, now: SystemTime) -> io::Result<Option<Found>> {
+    read_as(folder, name, name, flavour, now)
+}
+
+/// Of a file that has another name for now.
+pub fn read_as(
+    folder: BorrowedFd<'_>,
+    file: &OsStr,
+    name: &OsStr,
+    flavour: Flavour,
+    now: SystemTime,
+) -> io::Result<Option<Found>> {
     let broken = |why: Why| {
         let name = name.to_owned();
         Ok(Some(Found::Broken(Broken { name, why })))
@@ -86,7 +112,7 @@ pub fn read(folder: BorrowedFd<'_>, name: &OsStr, flavour: Flavour, now: SystemT
     };
     // It must not make us wait, as a pipe would, nor lead us elsewhere.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match openat(folder, name, flags, Mode::empty()) {
+    let file = match openat(folder, file, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return broken(Why::Link),
@@ -97,6 +123,9 @@ pub fn read(folder: BorrowedFd<'_>, name: &OsStr, flavour: Flavour, now: SystemT
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return broken(Why::NoFile);
+    }
+    if !is_trusted(&metadata) {
+        return broken(Why::untrusted(&metadata));
     }
     if metadata.len() > MOST_BYTES {
         return broken(Why::Huge);

@@ -1,16 +1,18 @@
 //! Reading the folder from its start to its end, some files at a time, however many there are.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
+use berth_api::agent::RESERVE;
 use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
 use tracing::{info, warn};
 
 use super::entry::{self, Broken, Found, Why};
-use super::{ASIDE, Flavour, Survey, look};
+use super::{ASIDE, Flavour, Mark, Survey, is_trusted, look, removal};
 
 /// A plugin needs milliseconds to finish a file: one that is this old was given up.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -41,6 +43,9 @@ impl Pass {
                 self.tidy(&name, now)?;
                 continue;
             }
+            if self.is_mark(&name)? {
+                continue;
+            }
             let why = match kind {
                 FileType::RegularFile | FileType::Unknown => None,
                 FileType::Symlink => Some(Why::Link),
@@ -67,10 +72,15 @@ impl Pass {
             if name.as_bytes().starts_with(b".") || is_aside {
                 continue;
             }
-            let written = match look(&self.folder, &name) {
+            let found = match look(&self.folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                found => found?.modified()?,
+                found => found?,
             };
+            if let Some(mark) = self.mark_of(&name, &found) {
+                survey.mark = survey.mark.max(Some(mark));
+                continue;
+            }
+            let written = found.modified()?;
             survey.depth += 1;
             survey.oldest = Some(survey.oldest.map_or(written, |oldest| oldest.min(written)));
         }
@@ -90,9 +100,26 @@ impl Pass {
         }
     }
 
+    /// One that anybody else could have made is a broken entry.
+    fn mark_of(&self, name: &OsStr, found: &Metadata) -> Option<Mark> {
+        let is_ours = self.flavour == Flavour::Ours && found.is_file() && is_trusted(found);
+        Mark::of(name).filter(|_| is_ours)
+    }
+
+    fn is_mark(&self, name: &OsStr) -> io::Result<bool> {
+        if Mark::of(name).is_none() {
+            return Ok(false);
+        }
+        match look(&self.folder, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            found => Ok(self.mark_of(name, &found?).is_some()),
+        }
+    }
+
     /// Files that are being written are none of ours yet, and those of others never are.
     fn tidy(&self, name: &OsStr, now: SystemTime) -> io::Result<()> {
-        if self.flavour != Flavour::Ours {
+        // Nothing is being removed while the folder is read: an earlier agent has left it.
+        if removal::restore(&self.folder, name)? || self.flavour != Flavour::Ours || name == RESERVE {
             return Ok(());
         }
         let found = match look(&self.folder, name) {

@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use berth_api::agent::{Release, entry_name};
+use berth_api::agent::{RESERVE, Release, entry_name, overflow_name};
 use berth_api::cni::Attachment;
 use rustix::fs::{CWD, FileType};
 
@@ -26,8 +26,10 @@ impl Queue {
         self.folder.path().join(name)
     }
 
+    /// As the plugins do it, whatever the umask of who runs the tests is.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), content).unwrap();
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
     }
 
     fn put(&self, release: &Release) {
@@ -94,6 +96,136 @@ fn an_entry_that_took_the_place_of_one_is_not_removed_with_it() {
     std::fs::rename(queue.path(".new"), queue.path(&old.name)).unwrap();
     queue.folder.done(&old).unwrap();
     assert_eq!(queue.entries()[0].queued, Queued::Release(release("c1", 9)));
+}
+
+/// What comes between the look and the removal is rare: it takes many rounds to be there.
+#[test]
+fn the_last_entry_is_never_lost_however_close_it_comes() {
+    const ROUNDS: u64 = 1000;
+    let queue = queue(Flavour::Ours);
+    let path = queue.folder.path().to_owned();
+    let (round, rounds) = std::sync::mpsc::sync_channel::<u64>(0);
+    let writer = std::thread::spawn(move || {
+        for started in rounds {
+            let content = serde_json::to_string(&release("c1", started)).unwrap();
+            let unfinished = path.join(format!(".c1.{started}"));
+            std::fs::write(&unfinished, content).unwrap();
+            std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).unwrap();
+            std::fs::rename(unfinished, path.join("c1:eth0")).unwrap();
+        }
+    });
+    let released = |entry: &Entry| match &entry.queued {
+        Queued::Release(release) => release.started,
+        Queued::Container(container) => panic!("{container}"),
+    };
+    for number in 1..=ROUNDS {
+        queue.put(&release("c1", 2 * number - 1));
+        let first = queue.entries().remove(0);
+        round.send(2 * number).unwrap();
+        queue.folder.done(&first).unwrap();
+        let mut last = 0;
+        while last < 2 * number {
+            for entry in queue.entries() {
+                last = last.max(released(&entry));
+                queue.folder.done(&entry).unwrap();
+            }
+        }
+    }
+    drop(round);
+    writer.join().unwrap();
+    assert!(queue.all().is_empty());
+}
+
+#[test]
+fn what_comes_in_the_middle_of_a_removal_stays() {
+    let put = |queue: &Queue, started: u64| queue.put(&release("c1", started));
+    let left = |queue: &Queue| match queue.entries().remove(0).queued {
+        Queued::Release(release) => release.started,
+        Queued::Container(container) => panic!("{container}"),
+    };
+    // After the entry was taken away.
+    let one = queue(Flavour::Ours);
+    put(&one, 1);
+    let entry = one.entries().remove(0);
+    let taken = one.folder.take(&entry).unwrap().unwrap();
+    put(&one, 2);
+    one.folder.finish(&entry, taken).unwrap();
+    assert_eq!(left(&one), 2);
+    // Before it, so that the later one is taken away; and a still later one after it.
+    let two = queue(Flavour::Ours);
+    put(&two, 1);
+    let entry = two.entries().remove(0);
+    std::fs::remove_file(two.path("c1:eth0")).unwrap();
+    put(&two, 2);
+    let taken = two.folder.take(&entry).unwrap().unwrap();
+    put(&two, 3);
+    two.folder.finish(&entry, taken).unwrap();
+    assert_eq!(left(&two), 3);
+}
+
+#[test]
+fn what_an_agent_left_half_removed_is_an_entry_again() {
+    let queue = queue(Flavour::Ours);
+    let content = serde_json::to_string(&release("c1", 7)).unwrap();
+    queue.write(".-removing-c1:eth0", &content);
+    // Seen in the same pass or in the next.
+    let seen = queue.all().len() + queue.all().len();
+    assert!(seen >= 1);
+    assert_eq!(queue.entries()[0].queued, Queued::Release(release("c1", 7)));
+    // Not where a later one has its place.
+    queue.put(&release("c1", 9));
+    queue.write(".-removing-c1:eth0", &content);
+    drop(queue.all());
+    assert_eq!(queue.entries()[0].queued, Queued::Release(release("c1", 9)));
+    assert!(!queue.path(".-removing-c1:eth0").exists());
+}
+
+#[test]
+fn what_others_could_have_written_is_not_obeyed() {
+    for mode in [0o620, 0o602, 0o666] {
+        let queue = queue(Flavour::Ours);
+        queue.put(&release("c1", 7));
+        std::fs::set_permissions(queue.path("c1:eth0"), Permissions::from_mode(mode)).unwrap();
+        let why = queue.broken().why.to_string();
+        assert!(
+            why.contains(&format!("{mode:o}")) && why.contains("nobody else"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_mark_is_no_entry_and_goes_only_under_the_name_that_was_seen() {
+    let queue = queue(Flavour::Ours);
+    assert!(queue.path(RESERVE).exists(), "made before it is needed");
+    let rename = |from: &str, to: &str| std::fs::rename(queue.path(from), queue.path(to)).unwrap();
+    rename(RESERVE, &overflow_name(7));
+    queue.put(&release("c1", 1));
+    let survey = queue.folder.survey().unwrap();
+    assert_eq!((survey.depth, survey.mark), (1, Some(Mark { started: 7 })));
+    assert_eq!(queue.entries().len(), 1);
+    // A plugin leaves out another release while the runtime is asked.
+    rename(&overflow_name(7), &overflow_name(9));
+    assert!(!queue.folder.unmark(Mark { started: 7 }).unwrap());
+    assert_eq!(queue.folder.mark().unwrap(), Some(Mark { started: 9 }));
+    assert!(queue.folder.unmark(Mark { started: 9 }).unwrap());
+    assert_eq!(queue.folder.mark().unwrap(), None);
+    assert!(queue.path(RESERVE).exists(), "there for the next time");
+    // It is not taken for a file that somebody gave up.
+    age(&queue.path(RESERVE), HOUR * 2);
+    assert_eq!(queue.entries().len(), 1);
+    assert!(queue.path(RESERVE).exists());
+}
+
+#[test]
+fn a_mark_that_others_could_have_made_is_put_aside() {
+    let queue = queue(Flavour::Ours);
+    let name = overflow_name(7);
+    queue.write(&name, "");
+    std::fs::set_permissions(queue.path(&name), Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(queue.folder.mark().unwrap(), None);
+    queue.folder.set_aside(&queue.broken()).unwrap();
+    assert!(!queue.path(&name).exists());
 }
 
 #[test]
@@ -293,7 +425,7 @@ fn a_folder_is_its_owners_alone_and_no_link() {
 #[test]
 fn a_folder_that_was_removed_is_made_again() {
     let queue = queue(Flavour::Ours);
-    std::fs::remove_dir(queue.folder.path()).unwrap();
+    std::fs::remove_dir_all(queue.folder.path()).unwrap();
     assert!(queue.all().is_empty());
     queue.put(&release("c1", 1));
     assert_eq!(queue.entries().len(), 1);
@@ -354,7 +486,8 @@ async fn a_watch_sees_what_comes_and_that_the_folder_went() {
     assert_eq!(watch.seen().await, Seen::Something);
     let elsewhere = queue.folder.path().with_extension("old");
     std::fs::rename(queue.folder.path(), elsewhere).unwrap();
-    assert_eq!(watch.seen().await, Seen::Gone);
+    // What came before is told by one word or by two.
+    while watch.seen().await != Seen::Gone {}
 }
 
 #[tokio::test]
@@ -372,7 +505,7 @@ async fn a_process_watches_any_number_of_folders_with_one_instance() {
         queues[at].put(&release("c1", 1));
         assert_eq!(watches[at].seen().await, Seen::Something);
     }
-    std::fs::remove_dir(queues[1].folder.path()).unwrap();
+    std::fs::remove_dir_all(queues[1].folder.path()).unwrap();
     assert_eq!(watches[1].seen().await, Seen::Gone);
     // A folder that has gone can be watched again once it is there.
     std::fs::create_dir(queues[1].folder.path()).unwrap();

@@ -133,7 +133,7 @@ fn has_sandbox(view: &View<'_>, attachment: &Attachment) -> bool {
 }
 
 /// azure-vnet knows a container by the first eight letters of its id and the name of its interface.
-fn is_of(container: &str, sandbox: &str) -> bool {
+pub(crate) fn is_of(container: &str, sandbox: &str) -> bool {
     const SHORT: usize = 8;
     let short = container
         .get(..SHORT)

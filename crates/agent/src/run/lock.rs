@@ -1,14 +1,19 @@
-//! One agent for one folder: two that write one journal would each undo what the other has answered.
+//! One agent for one node, and one for one state directory.
+//!
+//! Two agents of one node would each give out the node's addresses, from two journals. Two that
+//! write one journal would each undo what the other has answered.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 const NAME: &str = "lock";
+/// Under the directory of locks, and under it one for each cluster.
+const NODES: &str = "nodes";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -16,6 +21,15 @@ pub enum LockError {
     InUse { folder: String },
     #[error("--state-dir {folder}: {error}; give the agent a folder that it can write to")]
     Io { folder: String, error: io::Error },
+    #[error(
+        "--node-name {node}: another agent on this machine serves the node ({holder}); stop that one, \
+         or give this one the name of another node"
+    )]
+    NodeInUse { node: String, holder: String },
+    #[error("--node-name {node:?}: it is no name of a node; use letters, digits, '-' and '.'")]
+    Name { node: String },
+    #[error("--lock-dir {folder}: {error}; give the agents of this machine a directory that they can write to")]
+    NodeIo { folder: String, error: io::Error },
 }
 
 /// Held as long as this is there. The kernel gives it up with the process, however that ends.
@@ -25,22 +39,105 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// For the journal in `folder`.
     pub fn take(folder: &Path) -> Result<Self, LockError> {
         let named = || folder.display().to_string();
-        let opened = || -> io::Result<File> {
-            fs::create_dir_all(folder)?;
-            let mut options = OpenOptions::new();
-            options.create(true).truncate(false).write(true).mode(0o600);
-            options.open(folder.join(NAME))
-        };
-        let file = opened().map_err(|error| LockError::Io { folder: named(), error })?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(Errno::AGAIN) => Err(LockError::InUse { folder: named() }),
-            Err(error) => Err(LockError::Io {
-                folder: named(),
-                error: error.into(),
-            }),
+        match hold(folder, NAME) {
+            Ok(Held::Ours(file)) => Ok(Self { _file: file }),
+            Ok(Held::Others(_)) => Err(LockError::InUse { folder: named() }),
+            Err(error) => Err(LockError::Io { folder: named(), error }),
         }
+    }
+
+    /// For a node of a cluster. Clusters on one machine may have nodes of the same name.
+    pub fn take_node(locks: &Path, cluster: &str, node: &str, state: &Path) -> Result<Self, LockError> {
+        if !is_name(node) || !is_name(cluster) {
+            return Err(LockError::Name { node: node.to_owned() });
+        }
+        let folder: PathBuf = [locks, Path::new(NODES), Path::new(cluster)].iter().collect();
+        let io = |error| LockError::NodeIo {
+            folder: locks.display().to_string(),
+            error,
+        };
+        match hold(&folder, node).map_err(io)? {
+            Held::Ours(mut file) => {
+                // For whoever is refused.
+                let about = format!("process {}, --state-dir {}", std::process::id(), state.display());
+                file.set_len(0)
+                    .and_then(|()| file.write_all(about.as_bytes()))
+                    .map_err(io)?;
+                Ok(Self { _file: file })
+            }
+            Held::Others(file) => {
+                let mut holder = String::new();
+                // It may be about to be written.
+                let _ = file.take(4096).read_to_string(&mut holder);
+                let node = node.to_owned();
+                Err(LockError::NodeInUse { node, holder })
+            }
+        }
+    }
+}
+
+enum Held {
+    Ours(File),
+    Others(File),
+}
+
+fn hold(folder: &Path, name: &str) -> io::Result<Held> {
+    fs::create_dir_all(folder)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    let file = options.open(folder.join(name))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Held::Ours(file)),
+        Err(Errno::AGAIN) => Ok(Held::Others(file)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One that stays in its directory.
+fn is_name(text: &str) -> bool {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
+    !text.is_empty() && text.len() <= 253 && text.chars().all(allowed) && !text.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_a_cluster_is_held_once_and_the_holder_is_named() {
+        let locks = tempfile::tempdir().unwrap();
+        let take = |cluster, node| Lock::take_node(locks.path(), cluster, node, Path::new("/state"));
+        let held = take("c1", "n1").unwrap();
+        let refused = take("c1", "n1").unwrap_err().to_string();
+        let process = format!("process {}, --state-dir /state", std::process::id());
+        assert!(
+            refused.starts_with("--node-name n1: ") && refused.contains(&process),
+            "{refused}"
+        );
+        // Another node, and a node of the same name in another cluster, are somebody else's.
+        let _other = take("c1", "n2").unwrap();
+        let _elsewhere = take("c2", "n1").unwrap();
+        drop(held);
+        take("c1", "n1").unwrap();
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_refused_and_the_longest_fits() {
+        let locks = tempfile::tempdir().unwrap();
+        for node in ["", ".", "..", "../n1", "a/b", "a\0b"] {
+            let refused = Lock::take_node(locks.path(), "c1", node, Path::new("/state"));
+            assert!(matches!(refused, Err(LockError::Name { .. })), "{node:?}");
+        }
+        Lock::take_node(locks.path(), "c1", &"n".repeat(253), Path::new("/state")).unwrap();
+    }
+
+    #[test]
+    fn a_lock_directory_that_cannot_be_made_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let refused = Lock::take_node(file.path(), "c1", "n1", Path::new("/state"));
+        assert!(refused.unwrap_err().to_string().starts_with("--lock-dir "));
     }
 }

@@ -1,5 +1,8 @@
 //! Asking the container runtime who has what, at the start and while that is not certain.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use berth_api::cni::Attachment;
@@ -7,12 +10,11 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::agent::{Agent, Witnessed};
-use crate::cri::{Cri, CriError};
+use crate::cri::{Cri, CriError, INTERFACE};
+use crate::host_ends;
 
 /// While it is not certain who has what, it is looked at so often.
 const LOOK: Duration = Duration::from_secs(2);
-/// What a kubelet calls the interface of every pod.
-const INTERFACE: &str = "eth0";
 
 /// Before the first answer. A journal that can be trusted needs no runtime; without one, nothing is answered until the runtime was asked.
 pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
@@ -56,26 +58,65 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
     info!(node = agent.node(), "it is certain again who has what");
 }
 
+/// Every interface of every sandbox: the one that the CRI speaks of, those that the runtime tells
+/// beyond it, and those whose ends on the host name their attachment.
 async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
-    let mut witnessed = Vec::new();
     let known = agent.holdings();
+    let in_doubt = agent.is_in_doubt();
+    let mut witnessed: BTreeMap<Attachment, Witnessed> = BTreeMap::new();
+    let mut pods = BTreeMap::new();
     for sandbox in cri.sandboxes().await? {
         let Ok(attachment) = Attachment::new(&sandbox.id, INTERFACE) else {
             continue;
         };
-        let addresses = if known.contains_key(&attachment) {
-            Vec::new()
+        // Of one that a trusted journal knows, it knows all interfaces.
+        let mut found = if known.contains_key(&attachment) && !in_doubt {
+            BTreeMap::new()
         } else {
             cri.addresses(&sandbox.id).await?
         };
-        witnessed.push(Witnessed {
-            attachment,
-            pod: sandbox.pod,
-            addresses,
-        });
+        // It is there, whether its addresses are told or not.
+        found.entry(INTERFACE.to_owned()).or_default();
+        for (interface, addresses) in found {
+            let Ok(attachment) = Attachment::new(&sandbox.id, &interface) else {
+                continue;
+            };
+            let pod = sandbox.pod.clone();
+            let one = Witnessed {
+                attachment: attachment.clone(),
+                pod,
+                addresses,
+            };
+            witnessed.insert(attachment, one);
+        }
+        pods.insert(sandbox.id, sandbox.pod);
     }
+    // A journal that is trusted says which of them have given their addresses back.
+    if in_doubt {
+        for (attachment, addresses) in host_ends().await {
+            let pod = pods.get(&attachment.container).cloned().unwrap_or_default();
+            let one = witnessed.entry(attachment.clone()).or_insert_with(|| Witnessed {
+                attachment,
+                pod,
+                addresses: Vec::new(),
+            });
+            let others = addresses.into_iter().filter(|address| !one.addresses.contains(address));
+            let others: Vec<_> = others.collect();
+            one.addresses.extend(others);
+        }
+    }
+    let witnessed: Vec<Witnessed> = witnessed.into_values().collect();
     if let Err(refusal) = agent.adopt(&witnessed) {
         warn!(%refusal, "what sandboxes have could not be kept");
     }
     Ok(())
+}
+
+async fn host_ends() -> BTreeMap<Attachment, Vec<IpAddr>> {
+    let observed = tokio::task::spawn_blocking(host_ends::observed).await;
+    let observed = observed.unwrap_or_else(|error| Err(io::Error::other(error)));
+    observed.unwrap_or_else(|error| {
+        warn!(%error, "the host's ends of pods' interfaces can't be read; only the runtime is asked");
+        BTreeMap::new()
+    })
 }

@@ -8,6 +8,8 @@
 
 mod faults;
 mod field;
+mod full;
+mod identity;
 mod pools;
 mod restarts;
 mod scene;

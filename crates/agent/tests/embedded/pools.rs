@@ -144,7 +144,7 @@ fn an_add_on_an_empty_pool_is_refused_at_once_and_more_is_asked_for() {
         assert_eq!(add(&running.agent, 9).await, Err(Reason::PoolEmpty));
         let status = running.agent.status();
         assert!(
-            !status.ready && status.message.contains("no IPv4 address is free"),
+            status.ready && status.message.contains("no IPv4 address is free"),
             "{status:?}"
         );
         assert_eq!(del(&running.agent, 2), 1);

@@ -1,11 +1,11 @@
 //! A cluster with Berth's kinds and controllers, agents in it, and the words that scenarios are told in.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_agent::{Agent, AgentMetrics, Options, Surroundings, run};
+use berth_agent::{Agent, AgentMetrics, Machine, Options, Standing, Surroundings, run};
 use berth_api::agent::{Reason, Release, Request};
 use berth_api::cni::{Attachment, PodRef};
 use berth_api::names::NAMESPACE;
@@ -43,6 +43,10 @@ pub struct Scene {
     clock: berth_agent::Clock,
     boots: Cell<u32>,
     controllers: CancellationToken,
+    /// The machine that agents are on from now on.
+    pub machine: RefCell<Machine>,
+    /// Of this machine, whichever cluster its agents are of.
+    pub locks: TempDir,
 }
 
 impl Drop for Scene {
@@ -109,6 +113,8 @@ impl Scene {
             clock: berth_agent::Clock::runtime(),
             boots: Cell::new(0),
             controllers,
+            machine: RefCell::default(),
+            locks: tempfile::tempdir().unwrap(),
         }
     }
 
@@ -130,13 +136,22 @@ impl Scene {
         api.create(&PostParams::default(), &subnet).await.unwrap();
     }
 
+    pub fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
     pub async fn node(&self, name: &str) {
-        let api = Api::<Node>::all(self.client.clone());
         let addresses = json!([{"type": "InternalIP", "address": "192.0.2.1"}]);
         let node = json!({"metadata": {"name": name}, "status": {"addresses": addresses}});
-        api.create(&PostParams::default(), &serde_json::from_value(node).unwrap())
-            .await
-            .unwrap();
+        let node = serde_json::from_value(node).unwrap();
+        self.nodes().create(&PostParams::default(), &node).await.unwrap();
+    }
+
+    /// With more in its status.
+    pub async fn node_with(&self, name: &str, more: Value) {
+        self.node(name).await;
+        let (params, patch) = (PatchParams::default(), Patch::Merge(json!({ "status": more })));
+        self.nodes().patch_status(name, &params, &patch).await.unwrap();
     }
 
     /// Pods of a node, by their numbers.
@@ -219,7 +234,12 @@ impl Scene {
 
     /// What it ends with, where it must not start.
     pub async fn refused(&self, node: &str, folder: &TempDir) -> String {
-        let (options, around) = self.furnish(self.client.clone(), node, folder.path());
+        self.refused_with(node, folder, |_| ()).await
+    }
+
+    pub async fn refused_with(&self, node: &str, folder: &TempDir, change: impl FnOnce(&mut Options)) -> String {
+        let (mut options, around) = self.furnish(self.client.clone(), node, folder.path());
+        change(&mut options);
         let ended = run(
             options,
             around,
@@ -235,7 +255,14 @@ impl Scene {
         let (options, around) = self.furnish(client, node, folder);
         let (sender, ready) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let tell = move |agent: &Agent| drop(sender.send(agent.clone()));
+            let mut sender = Some(sender);
+            let tell = move |standing: Standing<'_>| {
+                if let Standing::Serves(agent) = standing
+                    && let Some(sender) = sender.take()
+                {
+                    drop(sender.send(agent.clone()));
+                }
+            };
             let running = run(
                 options,
                 around,
@@ -259,6 +286,8 @@ impl Scene {
         let options = Options {
             boot: format!("{BOOT}-{}", self.boots.get()),
             clock: self.clock,
+            lock_dir: self.locks.path().to_owned(),
+            machine: self.machine.borrow().clone(),
             ..Options::new(node, folder)
         };
         let mut registry = Registry::default();

@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use berth_embedded::{Options, Server};
 use cluster::Cluster;
 
-const SEEDS: Range<u64> = 0..200;
+const SEEDS: Range<u64> = 0..100;
 const STEPS: usize = 200;
 
 fn play(seed: u64) {
@@ -59,7 +59,10 @@ fn seeds() -> Range<u64> {
 fn play_half(half: u64) {
     for seed in seeds().filter(|seed| seed % 2 == half) {
         let played = catch_unwind(AssertUnwindSafe(|| play(seed)));
-        assert!(played.is_ok(), "BERTH_PEOPLE={seed} cargo test -p berth-agent --test people");
+        assert!(
+            played.is_ok(),
+            "BERTH_PEOPLE={seed} cargo test -p berth-agent --test people"
+        );
     }
 }
 

@@ -69,7 +69,7 @@ impl Cluster {
     async fn delete_node(&mut self) {
         let node = self.any_node();
         drop(self.api_nodes().delete(&node, &DeleteParams::background()).await);
-        let later = self.random.random_range(0..40_000);
+        let later = self.random.random_range(0..8_000);
         self.settle(Duration::from_millis(later)).await;
         // The API has collected its pods, as a cluster does when a Node is gone: on the machine they end.
         let live = self.api_pods().list(&ListParams::default()).await.unwrap();

@@ -10,9 +10,9 @@ use crate::cni::{Attachment, PodRef};
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub node: String,
-    /// Whether an ADD can be served now.
+    /// Whether the node's network is in order. It is, too, while every address is in use.
     pub ready: bool,
-    /// Why not, and what is done about it.
+    /// Why an ADD can't be served now, and what is done about it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     pub pool: PoolCounts,

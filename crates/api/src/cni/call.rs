@@ -92,11 +92,11 @@ pub enum Call {
         netns: String,
         pod: PodRef,
     },
-    /// The network namespace may be gone by then, and with it its name.
+    /// The network namespace may be gone by then, and with it its name. Which pod it was nobody
+    /// asks.
     Del {
         attachment: Attachment,
         netns: Option<String>,
-        pod: PodRef,
     },
     Gc,
     Status,
@@ -125,7 +125,6 @@ impl Call {
             "DEL" => Ok(Self::Del {
                 attachment: environment.attachment()?,
                 netns: environment.find("CNI_NETNS")?,
-                pod: environment.pod()?,
             }),
             "GC" => environment.need("CNI_PATH").map(|_| Self::Gc),
             "STATUS" => environment.need("CNI_PATH").map(|_| Self::Status),
@@ -255,6 +254,9 @@ mod tests {
     fn a_del_does_without_a_network_namespace_and_the_others_without_an_attachment() {
         let del = read(&but(&[("CNI_COMMAND", "DEL"), ("CNI_NETNS", "")])).unwrap();
         assert!(matches!(del, Call::Del { netns: None, .. }));
+        // Nor with the names of a pod that nobody asks for.
+        let del = read(&but(&[("CNI_COMMAND", "DEL"), ("CNI_ARGS", "K8S_POD_NAME=a b;c")]));
+        assert!(matches!(del, Ok(Call::Del { .. })), "{del:?}");
         assert_eq!(read(&[("CNI_COMMAND", "GC"), ("CNI_PATH", "/x")]), Ok(Call::Gc));
         assert_eq!(read(&[("CNI_COMMAND", "STATUS"), ("CNI_PATH", "/x")]), Ok(Call::Status));
         assert_eq!(read(&[("CNI_COMMAND", "VERSION")]), Ok(Call::Version));

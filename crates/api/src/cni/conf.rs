@@ -1,13 +1,14 @@
 //! What a network is configured with: the plugin's stdin.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::call::is_name;
 use super::outcome::{Route, cidr};
-use super::{Attachment, Code, Failure, Version};
+use super::{Attachment, Call, Code, Failure, Version};
 use crate::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 
 /// A conf of a megabyte is none.
@@ -50,10 +51,33 @@ pub enum Place {
     Top,
 }
 
+/// How much of a conf a command needs. What it does not need can't make it fail: a pod must be able
+/// to go although somebody broke the conf after it came, and a GC must still find what is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// All of it, and right: an ADD obeys it, a CHECK compares with it, a STATUS vouches for it.
+    All,
+    /// For a DEL: how the agent is called, and where the release is left without it.
+    Release,
+    /// For a GC: how the agent is called, the network's name and its valid attachments.
+    Collect,
+}
+
+impl Need {
+    pub fn of(call: &Call) -> Self {
+        match call {
+            Call::Del { .. } => Self::Release,
+            Call::Gc => Self::Collect,
+            Call::Add { .. } | Call::Check { .. } | Call::Status | Call::Version => Self::All,
+        }
+    }
+}
+
 /// As far as our plugins use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conf {
     pub version: Version,
+    /// Empty in what a DEL reads, which needs none.
     pub name: String,
     pub settings: Settings,
     pub mtu: Option<u32>,
@@ -90,24 +114,41 @@ impl Default for Settings {
 }
 
 impl Conf {
-    pub fn read(document: &Document, place: Place) -> Result<Self, Failure> {
+    /// What is not needed has its default, whatever the document says of it.
+    pub fn read(document: &Document, place: Place, need: Need) -> Result<Self, Failure> {
         let whole = &document.0;
-        let version = document.version()?;
-        let name = text(whole, "name", "name")?.unwrap_or_default();
-        if !is_name(&name) {
-            return Err(invalid(format!(
-                "name is {name:?}: give the network one of letters, digits, '_', '.' and '-' that begins with a letter or a digit"
-            )));
-        }
-        let none = Map::new();
-        let ipam = match whole.get("ipam") {
-            None | Some(Value::Null) => &none,
-            Some(Value::Object(ipam)) => ipam,
-            Some(_) => return Err(invalid("ipam is no object".to_owned())),
+        let conf = Self {
+            version: document.version()?,
+            name: String::new(),
+            settings: Settings::default(),
+            mtu: None,
+            desired: Vec::new(),
+            routes: Vec::new(),
+            previous: None,
+            valid: None,
         };
-        let (settings, mtu, routes) = match place {
-            Place::Ipam => (Settings::read(ipam, "ipam.")?, None, routes(ipam)?),
-            Place::Top if ipam.is_empty() => (Settings::read(whole, "")?, mtu(whole)?, Vec::new()),
+        match need {
+            Need::Release => {
+                let settings = settings(whole, place, need)?;
+                Ok(Self { settings, ..conf })
+            }
+            Need::Collect => Ok(Self {
+                name: name(whole)?,
+                settings: settings(whole, place, need)?,
+                valid: valid_attachments(whole)?,
+                ..conf
+            }),
+            Need::All => conf.read_all(whole, place),
+        }
+    }
+
+    fn read_all(self, whole: &Map<String, Value>, place: Place) -> Result<Self, Failure> {
+        let name = name(whole)?;
+        let ipam = ipam(whole)?;
+        let settings = settings(whole, place, Need::All)?;
+        let (mtu, routes) = match place {
+            Place::Ipam => (None, routes(ipam)?),
+            Place::Top if ipam.is_empty() => (mtu(whole)?, Vec::new()),
             // It would be believed to be obeyed.
             Place::Top => {
                 let msg = format!(
@@ -118,7 +159,6 @@ impl Conf {
             }
         };
         Ok(Self {
-            version,
             name,
             settings,
             mtu,
@@ -126,13 +166,41 @@ impl Conf {
             routes,
             previous: whole.get("prevResult").filter(|previous| !previous.is_null()).cloned(),
             valid: valid_attachments(whole)?,
+            ..self
         })
+    }
+}
+
+fn name(whole: &Map<String, Value>) -> Result<String, Failure> {
+    let name = text(whole, "name", "name")?.unwrap_or_default();
+    if !is_name(&name) {
+        return Err(invalid(format!(
+            "name is {name:?}: give the network one of letters, digits, '_', '.' and '-' \
+             that begins with a letter or a digit"
+        )));
+    }
+    Ok(name)
+}
+
+fn ipam(whole: &Map<String, Value>) -> Result<&Map<String, Value>, Failure> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    match whole.get("ipam") {
+        None | Some(Value::Null) => Ok(&NONE),
+        Some(Value::Object(ipam)) => Ok(ipam),
+        Some(_) => Err(invalid("ipam is no object".to_owned())),
+    }
+}
+
+fn settings(whole: &Map<String, Value>, place: Place, need: Need) -> Result<Settings, Failure> {
+    match place {
+        Place::Ipam => Settings::read(ipam(whole)?, "ipam.", need),
+        Place::Top => Settings::read(whole, "", need),
     }
 }
 
 impl Settings {
     /// `at` is what comes before a field's name in a message.
-    fn read(map: &Map<String, Value>, at: &str) -> Result<Self, Failure> {
+    fn read(map: &Map<String, Value>, at: &str, need: Need) -> Result<Self, Failure> {
         /// Where the kernel ends a socket's path.
         const SOCKET_LENGTH: usize = 107;
         let default = Self::default();
@@ -148,11 +216,20 @@ impl Settings {
                 "{at}timeout is 0: no call can be that quick, write it like 5s or 500ms"
             )));
         }
+        // A GC leaves nothing in the queue, and only an ADD waits for an address.
+        let queue_dir = match need {
+            Need::Collect => None,
+            Need::All | Need::Release => path(map, "queueDir", at)?,
+        };
+        let wait = match need {
+            Need::All => duration(map, "wait", at)?,
+            Need::Release | Need::Collect => None,
+        };
         Ok(Self {
             socket,
-            queue_dir: path(map, "queueDir", at)?.unwrap_or(default.queue_dir),
+            queue_dir: queue_dir.unwrap_or(default.queue_dir),
             timeout,
-            wait: duration(map, "wait", at)?.unwrap_or(default.wait),
+            wait: wait.unwrap_or(default.wait),
         })
     }
 }

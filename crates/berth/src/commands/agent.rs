@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Folders, Source};
-use berth_agent::{AgentMetrics, Clock, Options, Surroundings, boot_id};
+use berth_agent::{AgentMetrics, Clock, Machine, Options, Standing, Surroundings};
 use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
@@ -41,6 +41,9 @@ pub struct Agent {
     /// Where plugins leave releases while no agent answers
     #[arg(long, env = "BERTH_QUEUE_DIR", value_name = "DIR", default_value = DEFAULT_QUEUE_DIR)]
     queue_dir: PathBuf,
+    /// Where the agents of this machine see that a node has one already; the same for all of them [default: /run/berth, for users other than root berth in XDG_RUNTIME_DIR or in the directory for temporary files]
+    #[arg(long, env = "BERTH_LOCK_DIR", value_name = "DIR")]
+    lock_dir: Option<PathBuf>,
     /// Also speak Azure CNS's REST on this loopback address, for plugins made for it; off by default
     #[arg(long, env = "BERTH_COMPAT_LISTEN", value_name = "ADDR")]
     compat_listen: Option<SocketAddr>,
@@ -105,7 +108,7 @@ impl Agent {
             controller: "berth-agent".to_owned(),
             instance: Some(options.node.clone()),
         };
-        let event_metrics = metrics.register(EventMetrics::register);
+        let event_metrics = metrics.share(EventMetrics::register);
         let mut random = StdRng::from_rng(&mut rand::rng());
         let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::from_rng(&mut random));
         let stopping = tasks.stopping();
@@ -118,21 +121,25 @@ impl Agent {
             metrics: metrics.register(AgentMetrics::register),
             events,
         };
-        let conf = self.install_cni.then(|| Conf {
+        let mut conf = self.install_cni.then(|| Conf {
             socket: options.socket.clone(),
             queue_dir: options.queue_dir.clone(),
             mtu: None,
         });
         let (placing, stopping) = (tasks.clone(), tasks.stopping());
         tasks.spawn("agent", async move {
-            let serves = move |_: &berth_agent::Agent| {
-                ready.ready();
-                if let Some(conf) = conf {
-                    // From now on the kubelet takes the node for ready. A conf that can't be placed ends the agent: somebody must see it.
-                    placing.spawn("conf", async move { folders.place_conf(&conf).map(drop) });
+            let say = move |standing: Standing<'_>| match standing {
+                Standing::Waits(why) => ready.not_ready_because(why),
+                Standing::Serves(_) => {
+                    ready.ready();
+                    if let Some(conf) = conf.take() {
+                        let folders = folders.clone();
+                        // From now on the kubelet takes the node for ready. A conf that can't be placed ends the agent: somebody must see it.
+                        placing.spawn("conf", async move { folders.place_conf(&conf).map(drop) });
+                    }
                 }
             };
-            berth_agent::run(options, around, random, serves, stopping).await
+            berth_agent::run(options, around, random, say, stopping).await
         });
         shutdown.finished(STOP).await?;
         Ok(())
@@ -155,6 +162,7 @@ impl Agent {
             !node.is_empty(),
             "--node-name: it is empty; give the name that the node has in the cluster"
         );
+        let machine = Machine::read().context("reading the id of this boot")?;
         Ok(Options {
             node,
             socket: self.socket.clone(),
@@ -163,11 +171,26 @@ impl Agent {
             compat_listen: self.compat_listen,
             compat_queue_dir: self.compat_queue_dir.clone(),
             cri_socket: self.cri_socket(),
-            boot: boot_id().context("reading the id of this boot")?,
+            boot: machine.boot_id.clone(),
+            lock_dir: self.lock_dir.clone().unwrap_or_else(lock_dir),
+            machine,
             clock: Clock::Boot,
             rest: self.reuse_delay,
             grace: self.reclaim_grace,
         })
+    }
+}
+
+/// One for all agents of this machine, whatever their sockets and state directories are.
+fn lock_dir() -> PathBuf {
+    let user = rustix::process::geteuid();
+    let socket = PathBuf::from(DEFAULT_SOCKET);
+    if let (true, Some(directory)) = (user.is_root(), socket.parent()) {
+        return directory.to_owned();
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
+        Some(runtime) => PathBuf::from(runtime).join("berth"),
+        None => std::env::temp_dir().join(format!("berth-{}", user.as_raw())),
     }
 }
 

@@ -103,8 +103,8 @@ impl Controller {
 }
 
 pub fn controller_metrics(metrics: &Metrics) -> ControllerMetrics {
-    let queues = metrics.register(QueueMetrics::register);
-    let events = metrics.register(EventMetrics::register);
+    let queues = metrics.share(QueueMetrics::register);
+    let events = metrics.share(EventMetrics::register);
     metrics.register(|registry| ControllerMetrics::register(registry, queues, events))
 }
 

@@ -27,6 +27,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use tracing::warn;
 
 use crate::dashboard::{Dashboard, Facts};
@@ -73,6 +75,8 @@ pub struct Up {
 
 impl Up {
     pub fn run(self, common: &CommonArgs) -> Result<()> {
+        // Whatever it makes is for its user alone: Secrets, keys, who has which address.
+        umask(Mode::RWXG | Mode::RWXO);
         let runtime = tokio::runtime::Runtime::new().context("starting")?;
         let outcome = runtime.block_on(self.start_and_wait(common));
         // All that is answered is on disk: whatever still runs can end with the process.
@@ -128,6 +132,7 @@ impl Up {
         // From here on the directory is ours.
         directory.withdraw_kubeconfig()?;
         directory.make()?;
+        directory.restrict()?;
         let client = server.client();
         progress.set_message("defining Berth's resources");
         define_resources(client.clone()).await?;

@@ -13,7 +13,7 @@ use berth_embedded::{Options, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -27,6 +27,7 @@ pub const ADDRESSES: u64 = 64;
 pub struct Node {
     folder: TempDir,
     plugin: PathBuf,
+    client: Client,
 }
 
 /// Ended with the test, however that ends.
@@ -63,7 +64,7 @@ impl Node {
                 .await
                 .unwrap();
         }
-        let configs = Api::<NodeNetworkConfig>::namespaced(client, NAMESPACE);
+        let configs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
         let config = json!({"metadata": {"name": "n1"}, "spec": {"requestedIPCount": ADDRESSES}});
         configs
             .create(&PostParams::default(), &serde_json::from_value(config).unwrap())
@@ -87,10 +88,15 @@ impl Node {
         // Its own program where the whole workspace was built, for it is quicker to start.
         let own = berth.with_file_name("berth-ipam");
         let plugin = if own.is_file() { own } else { berth.to_owned() };
-        Self { folder, plugin }
+        Self { folder, plugin, client }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    #[allow(dead_code, reason = "one of two programs needs it")]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -116,6 +122,7 @@ impl Node {
             ("--socket", "agent.sock"),
             ("--state-dir", "state"),
             ("--queue-dir", "queue"),
+            ("--lock-dir", "locks"),
             ("--cri-socket", "cri.sock"),
         ];
         for (flag, name) in paths {
@@ -124,6 +131,7 @@ impl Node {
         Process(command.stdin(Stdio::null()).spawn().unwrap())
     }
 
+    #[allow(dead_code, reason = "one of two programs needs it")]
     pub fn journal(&self) -> Vec<u8> {
         std::fs::read(self.path("state/journal")).unwrap_or_default()
     }
@@ -137,6 +145,17 @@ impl Node {
 
     /// The plugin's answer, or why it failed.
     pub fn plugin(&self, command: &str, container: &str, valid: &[String]) -> Result<Value, String> {
+        self.plugin_on(command, container, "eth0", valid)
+    }
+
+    /// For an interface of that name.
+    pub fn plugin_on(
+        &self,
+        command: &str,
+        container: &str,
+        interface: &str,
+        valid: &[String],
+    ) -> Result<Value, String> {
         let valid: Vec<Value> = valid
             .iter()
             .map(|container| json!({"containerID": container, "ifname": "eth0"}))
@@ -155,11 +174,11 @@ impl Node {
             .env("CNI_PATH", "/opt/cni/bin");
         if !container.is_empty() {
             call.env("CNI_CONTAINERID", container)
-                .env("CNI_IFNAME", "eth0")
+                .env("CNI_IFNAME", interface)
                 .env("CNI_NETNS", "/proc/self/ns/net");
             call.env(
                 "CNI_ARGS",
-                format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={container};K8S_POD_UID=u-{container}"),
+                format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME={container}"),
             );
         }
         let mut child = call.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -189,10 +208,14 @@ impl Node {
     }
 
     fn status(&self) -> Option<Value> {
+        self.get("/v1/status")
+    }
+
+    /// What the agent says, if it says anything.
+    pub fn get(&self, path: &str) -> Option<Value> {
         let mut stream = UnixStream::connect(self.path("agent.sock")).ok()?;
-        stream
-            .write_all(b"GET /v1/status HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
-            .ok()?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()

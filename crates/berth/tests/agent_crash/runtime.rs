@@ -12,19 +12,33 @@ use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
+use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
 /// The sandboxes that are there, and their addresses.
 #[derive(Clone, Default)]
 pub struct Living {
     sandboxes: Arc<Mutex<BTreeMap<String, Vec<String>>>>,
+    others: Arc<Mutex<Others>>,
 }
+
+/// Addresses by container and interface.
+type Others = BTreeMap<(String, String), Vec<String>>;
 
 impl Living {
     pub fn add(&self, container: &str, addresses: &[String]) {
         let bare = |address: &String| address.split('/').next().unwrap().to_owned();
         let addresses = addresses.iter().map(bare).collect();
         self.lock().insert(container.to_owned(), addresses);
+    }
+
+    /// Another interface of a container that is there, as containerd tells it beyond the CRI.
+    #[allow(dead_code, reason = "one of two programs needs it")]
+    pub fn add_interface(&self, container: &str, interface: &str, addresses: &[String]) {
+        let bare = |address: &String| address.split('/').next().unwrap().to_owned();
+        let addresses: Vec<String> = addresses.iter().map(bare).collect();
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.insert((container.to_owned(), interface.to_owned()), addresses);
     }
 
     pub fn remove(&self, container: &str) {
@@ -74,6 +88,8 @@ struct Ask {
 struct Answer {
     #[prost(message, optional, tag = "1")]
     status: Option<Status>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -141,7 +157,17 @@ fn list(living: &Living) -> List {
 fn status(living: &Living, id: &str) -> Answer {
     let ip = living.lock().get(id).and_then(|addresses| addresses.first().cloned());
     let network = ip.map(|ip| Network { ip });
+    let others = living.others.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_it = others.iter().filter(|((container, _), _)| container == id);
+    let interfaces: serde_json::Map<String, Value> = of_it
+        .map(|((_, interface), addresses)| {
+            let configs: Vec<Value> = addresses.iter().map(|address| json!({"IP": address})).collect();
+            (interface.clone(), json!({"IPConfigs": configs}))
+        })
+        .collect();
+    let info = json!({"cniResult": {"Interfaces": interfaces}}).to_string();
     Answer {
         status: Some(Status { network }),
+        info: BTreeMap::from([("info".to_owned(), info)]),
     }
 }

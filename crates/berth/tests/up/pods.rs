@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use berth_api::NodeNetworkConfig;
-use berth_api::agent::{ADDRESSES, AddressLine, AddressState};
+use berth_api::agent::{ADDRESSES, AddressLine, AddressState, MAX_QUEUE_ENTRIES, RESERVE, overflow_of};
 use berth_api::names::NAMESPACE;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -21,7 +22,7 @@ use serde_json::json;
 use crate::{Running, up};
 
 /// Makes the deployment `web` have so many pods.
-async fn deploy(client: &Client, replicas: usize) {
+pub async fn deploy(client: &Client, replicas: usize) {
     let labels = json!({"app": "web"});
     let deployment = json!({
         "apiVersion": "apps/v1",
@@ -42,7 +43,7 @@ async fn deploy(client: &Client, replicas: usize) {
 }
 
 /// The pods once `enough` says that they are as wanted.
-async fn pods_once(client: &Client, enough: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
+pub async fn pods_once(client: &Client, enough: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
     let pods = Api::<Pod>::default_namespaced(client.clone());
     loop {
         let pods = pods.list(&ListParams::default()).await.unwrap().items;
@@ -58,11 +59,11 @@ fn is_running(pod: &Pod) -> bool {
 }
 
 /// So many, and all run.
-fn all_run(number: usize) -> impl Fn(&[Pod]) -> bool {
+pub fn all_run(number: usize) -> impl Fn(&[Pod]) -> bool {
     move |pods| pods.len() == number && pods.iter().all(is_running)
 }
 
-fn addresses(pod: &Pod) -> Vec<IpAddr> {
+pub fn addresses(pod: &Pod) -> Vec<IpAddr> {
     let listed = pod.status.iter().filter_map(|status| status.pod_ips.as_ref()).flatten();
     listed.map(|listed| listed.ip.parse().unwrap()).collect()
 }
@@ -251,7 +252,13 @@ async fn pods_of_nodes_that_do_not_run_go_and_their_addresses_come_free_when_the
     deploy(&client, 0).await;
     pods_once(&client, <[Pod]>::is_empty).await;
     let queued = parent.path().join("nodes/berth-node-3/release-queue");
-    assert!(queued.read_dir().unwrap().count() > 0);
+    let is_entry = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.contains(':'));
+    assert!(
+        queued
+            .read_dir()
+            .unwrap()
+            .any(|found| is_entry(&found.unwrap().file_name()))
+    );
     assert_eq!(berth.signal("TERM").code(), Some(0));
 
     let berth = Running::start(up(parent.path()));
@@ -261,6 +268,75 @@ async fn pods_of_nodes_that_do_not_run_go_and_their_addresses_come_free_when_the
     assert_eq!(all_assigned(parent.path(), 3), BTreeMap::new());
     deploy(&client, 30).await;
     unique(&pods_once(&client, all_run(30)).await);
+}
+
+/// Without a runtime to ask, the nodes' GC says what is left.
+#[tokio::test]
+async fn a_queue_past_its_limit_costs_a_restart_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let one = || {
+        let mut command = up(parent.path());
+        command.args(["--nodes", "1"]);
+        command
+    };
+    let berth = Running::start(one());
+    let client = berth.client().await;
+    deploy(&client, 10).await;
+    let before = by_name(&pods_once(&client, all_run(10)).await);
+    assert_eq!(berth.signal("TERM").code(), Some(0));
+
+    let queue = parent.path().join("nodes/berth-node-1/release-queue");
+    for n in 0..MAX_QUEUE_ENTRIES {
+        let attachment = json!({"container": format!("failed{n}"), "interface": "eth0"});
+        let release = json!({"attachment": attachment, "started": 1}).to_string();
+        std::fs::write(queue.join(format!("failed{n}:eth0")), release).unwrap();
+    }
+    for n in 0..3 {
+        del_by_hand(parent.path(), &format!("late{n}"));
+    }
+    let is_mark = |name: &String| overflow_of(name).is_some();
+    let names = || {
+        let found = queue.read_dir().unwrap();
+        let names = found.map(|found| found.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != RESERVE).collect::<Vec<String>>()
+    };
+    assert_eq!(names().len(), MAX_QUEUE_ENTRIES + 1);
+    assert_eq!(names().iter().filter(|name| is_mark(name)).count(), 1);
+
+    let berth = Running::start(one());
+    let client = berth.client().await;
+    assert_eq!(by_name(&pods_once(&client, all_run(10)).await), before);
+    deploy(&client, 12).await;
+    let pods = pods_once(&client, all_run(12)).await;
+    while !names().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let held = all_assigned(parent.path(), 1).into_keys();
+    assert_eq!(held.collect::<BTreeSet<_>>(), unique(&pods));
+}
+
+/// As a runtime calls the plugin for a container on the first node.
+fn del_by_hand(data: &Path, container: &str) {
+    let node = data.join("nodes/berth-node-1");
+    let conf = json!({
+        "cniVersion": "1.1.0", "name": "berth", "type": "berth-ipam",
+        "ipam": {
+            "type": "berth-ipam", "socket": node.join("agent.sock"),
+            "queueDir": node.join("release-queue"),
+            // What a DEL does not need.
+            "routes": 7,
+        },
+        "runtimeConfig": {"ips": 7},
+    });
+    let mut call = Command::new(env!("CARGO_BIN_EXE_berth"));
+    call.arg0("berth-ipam").env("CNI_COMMAND", "DEL");
+    call.env("CNI_CONTAINERID", container).env("CNI_IFNAME", "eth0");
+    let mut child = call.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(conf.to_string().as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[tokio::test]

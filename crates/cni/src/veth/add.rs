@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use berth_api::agent::Granted;
-use berth_api::cni::{Address, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route};
+use berth_api::cni::{Address, Alias, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route};
 use rustix::io::Errno;
 
-use super::identity::{Mark, host_name, mac_text, macs};
+use super::identity::{host_name, is_of, mac_text, macs};
 use super::namespace::Namespace;
 use super::{everywhere, gateway, kernel};
 use crate::ipam;
@@ -103,9 +103,7 @@ impl Ends<'_> {
             // The pod has no such interface: it is what an attachment of the same container in another namespace has left.
             Err(Errno::EXIST) => {
                 let left = self.host.link(&self.host_name)?.ok_or(Errno::EXIST)?;
-                if !Mark::allows(&left, self.attachment)
-                    || matches!(self.pod.link(&self.attachment.interface), Ok(Some(_)))
-                {
+                if !is_of(&left, self.attachment) || matches!(self.pod.link(&self.attachment.interface), Ok(Some(_))) {
                     return Err(Errno::EXIST);
                 }
                 self.host.ask(|batch| batch.delete_link(left.index))?;
@@ -149,9 +147,9 @@ impl Ends<'_> {
             batch.set_up(link.peer)
         });
         let mut host = Steps::default();
-        let mark = Mark::new(&self.conf.name, self.attachment, started);
+        let alias = Alias::new(&self.conf.name, self.attachment, started);
         host.add(format!("marking {}", link.name), |batch| {
-            batch.set_alias(link.index, &mark.alias())
+            batch.set_alias(link.index, &alias.text())
         });
         for &address in &addresses {
             let gateway = gateway(address);

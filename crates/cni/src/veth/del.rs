@@ -3,7 +3,7 @@
 use berth_api::cni::{Attachment, Conf, Failure};
 use rustix::io::Errno;
 
-use super::identity::{Mark, host_name, macs};
+use super::identity::{host_name, is_of, macs};
 use super::namespace::Namespace;
 use super::{kernel, removal, together};
 use crate::netlink::Socket;
@@ -27,7 +27,7 @@ fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), Failure> {
     let failed = |error| kernel(format!("removing {name}"), error);
     let host = Socket::open().map_err(failed)?;
     match host.link(&name) {
-        Ok(Some(link)) if Mark::allows(&link, attachment) => removal::remove(&host, &link).map_err(failed),
+        Ok(Some(link)) if is_of(&link, attachment) => removal::remove(&host, &link).map_err(failed),
         Ok(_) => netns.map_or(Ok(()), |netns| remove_from_pod(attachment, netns)),
         Err(error) => Err(failed(error)),
     }

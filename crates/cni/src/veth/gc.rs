@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::cni::{Conf, Failure};
+use berth_api::cni::{Alias, Conf, Failure};
 use rustix::io::Errno;
 
-use super::identity::Mark;
 use super::{kernel, together};
 use crate::ipam;
 use crate::netlink::Socket;
@@ -29,11 +28,11 @@ fn remove_interfaces(conf: &Conf, valid: &BTreeSet<&berth_api::cni::Attachment>,
     };
     let mut failures = Vec::new();
     for link in links {
-        let Some(mark) = Mark::read(&link.alias).filter(|mark| mark.is_of(&conf.name)) else {
+        let Some(alias) = Alias::read(&link.alias).filter(|alias| alias.is_of(&conf.name)) else {
             continue;
         };
         // The runtime's list can't have what came after it was made.
-        if mark.started >= started || valid.contains(&mark.attachment) {
+        if alias.started >= started || valid.contains(&alias.attachment) {
             continue;
         }
         match host.ask(|batch| batch.delete_link(link.index)) {

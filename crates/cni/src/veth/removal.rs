@@ -7,8 +7,9 @@
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::netlink::{Link, Socket};
@@ -18,11 +19,16 @@ const FLAG: &str = "--remove-link";
 /// Its name, to which a program that has several answers.
 const PROGRAM: &str = "berth-cni";
 
-/// When it returns well, neither end of the pair is on any list.
+/// A thousand times what the kernel needs. One that is held up for longer is asked again by the
+/// runtime.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// When it returns well, neither end of the pair is on any list. `TIMEDOUT` says that it may be
+/// yet: the other process goes on with it.
 pub fn remove(socket: &Socket, link: &Link) -> Result<(), Errno> {
     let events = Socket::of_link_events()?;
     match start(link.index) {
-        Ok(mut child) => wait(socket, &events, link, &mut child),
+        Ok(mut child) => wait(socket, &events, link, &mut child, REMOVAL_TIMEOUT),
         // Then this one waits.
         Err(_) => delete(socket, link.index),
     }
@@ -40,7 +46,8 @@ fn start(index: u32) -> std::io::Result<Child> {
     command.spawn()
 }
 
-fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child) -> Result<(), Errno> {
+fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child, limit: Duration) -> Result<(), Errno> {
+    let start = Instant::now();
     let Some(ended) = child.stdout.take() else {
         return delete(socket, link.index);
     };
@@ -49,7 +56,11 @@ fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child) -> Res
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
         ];
-        match poll(&mut files, None) {
+        let left = limit.saturating_sub(start.elapsed());
+        // One that can't be said is longer than anybody waits.
+        let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+        match poll(&mut files, Some(&left)) {
+            Ok(0) => return Err(Errno::TIMEDOUT),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
@@ -87,4 +98,26 @@ pub fn for_another_process() -> Option<ExitCode> {
     let index = arguments.next().and_then(|index| index.to_str()?.parse().ok());
     let removed = index.and_then(|index| delete(&Socket::open().ok()?, index).ok());
     Some(removed.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_that_comes_to_nothing_is_given_up() {
+        let socket = Socket::open().unwrap();
+        let events = Socket::of_link_events().unwrap();
+        let link = socket.link("lo").unwrap().unwrap();
+        // A process that neither removes it nor ends.
+        let mut child = Command::new("sleep")
+            .arg("infinity")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let given_up = wait(&socket, &events, &link, &mut child, Duration::from_millis(50));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(given_up, Err(Errno::TIMEDOUT));
+    }
 }

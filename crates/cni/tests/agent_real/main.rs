@@ -11,6 +11,10 @@ mod agent;
 #[path = "../plugins/call.rs"]
 mod call;
 mod delegates;
+mod full_disk;
+mod host_ends;
 mod life_cycle;
 #[path = "../kernel_real/namespace.rs"]
 mod namespace;
+#[path = "../../../agent/tests/scene/uptime.rs"]
+mod uptime;

@@ -1,6 +1,6 @@
 //! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a text.
 
-use berth_api::cni::{Conf, Document, Outcome, Place, Version};
+use berth_api::cni::{Conf, Document, Failure, Need, Outcome, Place, Version};
 
 pub fn run(data: &[u8]) {
     let document = match Document::read(data) {
@@ -11,24 +11,37 @@ pub fn run(data: &[u8]) {
         }
     };
     for place in [Place::Ipam, Place::Top] {
-        match Conf::read(&document, place) {
-            Err(failure) => {
-                assert!(matches!(failure.code.number(), 1 | 2 | 7), "{failure:?}");
-                assert!(!failure.msg.is_empty());
+        let all = Conf::read(&document, place, Need::All);
+        for need in [Need::Release, Need::Collect] {
+            let some = Conf::read(&document, place, need);
+            // What is right as a whole is right in part.
+            assert!(some.is_ok() || all.is_err(), "{need:?}: {some:?}");
+            match some {
+                Ok(conf) => believe(&conf, need),
+                Err(failure) => understand(&failure),
             }
-            Ok(conf) => believe(&conf),
+        }
+        match all {
+            Ok(conf) => believe(&conf, Need::All),
+            Err(failure) => understand(&failure),
         }
     }
 }
 
+fn understand(failure: &Failure) {
+    assert!(matches!(failure.code.number(), 1 | 2 | 7), "{failure:?}");
+    assert!(!failure.msg.is_empty());
+}
+
 /// What is read has been checked: a plugin uses it as it is.
-fn believe(conf: &Conf) {
+fn believe(conf: &Conf, need: Need) {
     let settings = &conf.settings;
     for path in [&settings.socket, &settings.queue_dir] {
         assert!(path.starts_with('/') && !path.contains('\0'), "{path:?}");
     }
     assert!(settings.socket.len() < 108 && !settings.timeout.is_zero());
-    assert!(!conf.name.is_empty() && !conf.name.contains('/') && !conf.name.starts_with('.'));
+    let is_named = !conf.name.is_empty() && !conf.name.contains('/') && !conf.name.starts_with('.');
+    assert!(is_named || need == Need::Release, "{:?}", conf.name);
     for attachment in conf.valid.iter().flatten() {
         attachment.validate().unwrap();
     }

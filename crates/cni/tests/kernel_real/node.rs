@@ -84,6 +84,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     };
     entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != berth_api::agent::RESERVE)
         .collect()
 }
 

@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use berth_api::agent::{MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, overflow_of};
 use serde_json::{Value, json};
 
-use crate::call::{Call, IPAM, ipam_conf};
+use crate::call::{CNI, Call, IPAM, cni_conf, ipam_conf};
 use crate::server::{Manner, Server};
 
 fn del() -> Call {
@@ -19,13 +20,14 @@ fn impatient(folder: &Path) -> Value {
     conf
 }
 
-/// All names in the queue, hidden ones too.
+/// All names in the queue, hidden ones too, but for the file that is kept for a mark.
 fn queued(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder.join("queue")) else {
         return Vec::new();
     };
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != RESERVE)
         .collect();
     names.sort();
     names
@@ -131,6 +133,52 @@ fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
     assert!(queued(folder.path()).is_empty());
 }
 
+/// Confs that no ADD takes, in what a DEL does not need.
+fn broken_elsewhere(program: &str, folder: &Path) -> Vec<Value> {
+    let right = if program == IPAM {
+        ipam_conf(folder)
+    } else {
+        cni_conf(folder)
+    };
+    let own = if program == IPAM { "/ipam" } else { "" };
+    let with = |place: &str, field: &str, value: Value| {
+        let mut conf = right.clone();
+        conf.pointer_mut(place).unwrap()[field] = value;
+        conf
+    };
+    vec![
+        with("", "runtimeConfig", json!({"ips": "10.64.0.9"})),
+        with("", "args", json!({"cni": {"ips": 7}})),
+        with("", "name", json!("../x")),
+        with("", "cni.dev/valid-attachments", json!(7)),
+        with(own, "wait", json!("soon")),
+        match program {
+            IPAM => with(own, "routes", json!({})),
+            _ => with(own, "mtu", json!("1450")),
+        },
+    ]
+}
+
+#[test]
+fn a_conf_that_is_wrong_where_a_del_does_not_look_releases() {
+    for program in [IPAM, CNI] {
+        let folder = tempfile::tempdir().unwrap();
+        for conf in broken_elsewhere(program, folder.path()) {
+            let add = Call::new(program, "ADD").run(&conf);
+            assert_eq!(add.code(), 7, "{conf}");
+            let del = Call::new(program, "DEL").unset("CNI_NETNS").set("CNI_ARGS", "nonsense");
+            // With the agent away it is in the queue, and with the agent there it is told.
+            del.run(&conf).silent();
+            assert_eq!(queued(folder.path()), ["c1:eth0"], "{conf}");
+            std::fs::remove_file(folder.path().join("queue/c1:eth0")).unwrap();
+            let done = Manner::answers(200, &json!({"released": 1}));
+            let server = Server::start(folder.path(), &[done]);
+            del.run(&conf).silent();
+            assert_eq!(server.asked()[0].line, "POST /v1/release HTTP/1.1", "{conf}");
+        }
+    }
+}
+
 #[test]
 fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,6 +209,85 @@ fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_plac
     del().set("CNI_CONTAINERID", "c2").run(&conf).silent();
     assert!(started("c1:eth0") > first);
     assert_eq!(queued(folder.path()), ["c1:eth0", "c1:net1", "c2:eth0"]);
+}
+
+/// The times of the marks that are there.
+fn marks(folder: &Path) -> Vec<u64> {
+    let queued = queued(folder);
+    queued.iter().filter_map(|name| overflow_of(name)).collect()
+}
+
+#[test]
+fn past_so_many_entries_one_mark_is_left_for_all_and_a_del_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let conf = ipam_conf(folder.path());
+    let queue = folder.path().join("queue");
+    std::fs::create_dir(&queue).unwrap();
+    for n in 1..MAX_QUEUE_ENTRIES {
+        std::fs::write(queue.join(format!("x{n}:eth0")), "{}").unwrap();
+    }
+    let of = |container: &str| del().set("CNI_CONTAINERID", container).run(&conf);
+    // There is room for one.
+    of("c1").silent();
+    assert!(queue.join("c1:eth0").exists() && marks(folder.path()).is_empty());
+    let mut last = 0;
+    for container in ["c2", "c3", "c4"] {
+        of(container).silent();
+        let [mark] = marks(folder.path())[..] else {
+            panic!("{:?}", marks(folder.path()));
+        };
+        assert!(
+            mark > last,
+            "a mark that an agent has seen must not stand for a later DEL"
+        );
+        last = mark;
+        assert_eq!(queued(folder.path()).len(), MAX_QUEUE_ENTRIES + 1);
+    }
+    // One that is there already is renewed: it needs no more room.
+    of("x7").silent();
+    assert_ne!(std::fs::read(queue.join("x7:eth0")).unwrap(), b"{}");
+    assert_eq!(marks(folder.path()), [last]);
+}
+
+#[test]
+fn past_so_many_bytes_one_mark_is_left_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = folder.path().join("queue");
+    std::fs::create_dir(&queue).unwrap();
+    let bytes = usize::try_from(MAX_QUEUE_BYTES).unwrap();
+    std::fs::write(queue.join(".unfinished"), vec![1; bytes]).unwrap();
+    // Some file systems find room for it later, and count it then.
+    std::fs::File::open(queue.join(".unfinished"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
+    del().run(&ipam_conf(folder.path())).silent();
+    assert_eq!((marks(folder.path()).len(), queue.join("c1:eth0").exists()), (1, false));
+}
+
+#[test]
+fn dels_at_once_leave_nothing_but_marks_and_the_next_one_makes_one_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = folder.path().join("queue");
+    std::fs::create_dir(&queue).unwrap();
+    for n in 0..MAX_QUEUE_ENTRIES {
+        std::fs::write(queue.join(format!("x{n}:eth0")), "").unwrap();
+    }
+    let conf = ipam_conf(folder.path());
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let conf = &conf;
+            scope.spawn(move || del().set("CNI_CONTAINERID", &format!("c{n}")).run(conf).silent());
+        }
+    });
+    let left = marks(folder.path());
+    assert!((1..=16).contains(&left.len()), "{left:?}");
+    assert_eq!(queued(folder.path()).len(), MAX_QUEUE_ENTRIES + left.len());
+    del().run(&conf).silent();
+    let [mark] = marks(folder.path())[..] else {
+        panic!("{:?}", marks(folder.path()));
+    };
+    assert!(left.iter().all(|older| *older < mark));
 }
 
 #[test]

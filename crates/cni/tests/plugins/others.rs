@@ -65,6 +65,24 @@ fn a_gc_says_what_is_valid_and_nothing_else() {
 }
 
 #[test]
+fn a_gc_does_without_what_only_others_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[Manner::answers(200, &json!({"released": 0}))]);
+    for program in [IPAM, CNI] {
+        let mut conf = if program == IPAM {
+            ipam_conf(folder.path())
+        } else {
+            cni_conf(folder.path())
+        };
+        conf["cni.dev/valid-attachments"] = json!([]);
+        conf["runtimeConfig"] = json!({"ips": 7});
+        conf["mtu"] = json!("1450");
+        Call::new(program, "GC").run(&conf).silent();
+    }
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[test]
 fn a_status_tells_the_truth() {
     let cases = [
         (Some(Manner::answers(200, &status(true, ""))), None),

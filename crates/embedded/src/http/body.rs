@@ -1,9 +1,11 @@
 //! Request bodies: read within limits, decoded by content type, held against the kind.
 
+use std::time::Duration;
+
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::Call;
@@ -20,13 +22,35 @@ const LARGEST_BODY: usize = 3 << 20;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", PROTOBUF];
 
-pub async fn read(body: Body) -> Result<Bytes> {
-    match Limited::new(body, LARGEST_BODY).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(format!(
-            "Request entity too large: limit is {LARGEST_BODY}"
-        ))),
-        Err(error) => Err(Status::bad_request(error.to_string())),
+/// Of a body that is refused, so much more is taken and thrown away, for so long. A connection that is
+/// closed on a client that still writes takes the answer with it.
+const MAX_DISCARDED: usize = 32 << 20;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub async fn read(mut body: Body) -> Result<Bytes> {
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::bad_request(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if read.len() + data.len() > LARGEST_BODY {
+            // The answer does not wait for it.
+            tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, discard(body)));
+            return Err(Status::too_large(format!(
+                "Request entity too large: limit is {LARGEST_BODY}"
+            )));
+        }
+        read.extend_from_slice(&data);
+    }
+    Ok(read.freeze())
+}
+
+async fn discard(mut body: Body) {
+    let mut discarded = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        discarded += frame.data_ref().map_or(0, Bytes::len);
+        if discarded > MAX_DISCARDED {
+            return;
+        }
     }
 }
 

@@ -32,6 +32,7 @@ const ROW: Row = Row {
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -47,10 +48,13 @@ const ROWS: &[Row] = &[
     Row { group: "apps", kind: "Deployment", plural: "deployments", short: &["deploy"], all: true, status: true, scale: true, generation: true, ..ROW },
     Row { group: "apps", kind: "ReplicaSet", plural: "replicasets", short: &["rs"], all: true, status: true, scale: true, generation: true, ..ROW },
     Row { group: "events.k8s.io", kind: "Event", plural: "events", short: &["ev"], ..ROW },
+    Row { group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", namespaced: false, status: true, ..ROW },
     Row { group: RBAC, kind: "ClusterRoleBinding", plural: "clusterrolebindings", namespaced: false, names: NameRule::Segment, ..ROW },
     Row { group: RBAC, kind: "ClusterRole", plural: "clusterroles", namespaced: false, names: NameRule::Segment, ..ROW },
     Row { group: RBAC, kind: "RoleBinding", plural: "rolebindings", names: NameRule::Segment, ..ROW },
     Row { group: RBAC, kind: "Role", plural: "roles", names: NameRule::Segment, ..ROW },
+    Row { group: ADMISSION, kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", namespaced: false, status: true, generation: true, ..ROW },
+    Row { group: ADMISSION, kind: "ValidatingAdmissionPolicyBinding", plural: "validatingadmissionpolicybindings", namespaced: false, generation: true, ..ROW },
     Row { group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", short: &["crd", "crds"], namespaced: false, status: true, generation: true, ..ROW },
     Row { group: "coordination.k8s.io", kind: "Lease", plural: "leases", ..ROW },
 ];
@@ -66,9 +70,9 @@ impl Row {
             status_replicas: ".status.replicas".to_owned(),
             label_selector: Some(".spec.selector".to_owned()),
         };
-        let categories: &[&str] = match (self.all, self.kind) {
+        let categories: &[&str] = match (self.all, self.group) {
             (true, _) => &["all"],
-            (false, "CustomResourceDefinition") => &["api-extensions"],
+            (false, "apiextensions.k8s.io" | ADMISSION) => &["api-extensions"],
             _ => &[],
         };
         Kind {

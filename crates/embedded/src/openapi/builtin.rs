@@ -1,6 +1,9 @@
 //! Schemas of the built-in kinds, with their descriptions, as k8s-openapi has them, and as OpenAPI v3 wants them.
 
-use k8s_openapi::api::{apps, authentication, authorization, autoscaling, coordination, core, events, policy, rbac};
+use k8s_openapi::api::{
+    admissionregistration, apps, authentication, authorization, autoscaling, coordination, core, events, networking,
+    policy, rbac,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -13,6 +16,7 @@ fn make<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// Group, kind, how its schema is made. All are version v1.
 #[rustfmt::skip]
@@ -26,6 +30,8 @@ const TYPES: &[(&str, &str, Make)] = &[
     ("", "Secret", make::<core::v1::Secret>),
     ("", "Service", make::<core::v1::Service>),
     ("", "ServiceAccount", make::<core::v1::ServiceAccount>),
+    (ADMISSION, "ValidatingAdmissionPolicy", make::<admissionregistration::v1::ValidatingAdmissionPolicy>),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding", make::<admissionregistration::v1::ValidatingAdmissionPolicyBinding>),
     ("apiextensions.k8s.io", "CustomResourceDefinition", make::<apiextensions::v1::CustomResourceDefinition>),
     ("apps", "DaemonSet", make::<apps::v1::DaemonSet>),
     ("apps", "Deployment", make::<apps::v1::Deployment>),
@@ -37,6 +43,7 @@ const TYPES: &[(&str, &str, Make)] = &[
     ("autoscaling", "Scale", make::<autoscaling::v1::Scale>),
     ("coordination.k8s.io", "Lease", make::<coordination::v1::Lease>),
     ("events.k8s.io", "Event", make::<events::v1::Event>),
+    ("networking.k8s.io", "ServiceCIDR", make::<networking::v1::ServiceCIDR>),
     ("policy", "Eviction", make::<policy::v1::Eviction>),
     (RBAC, "ClusterRole", make::<rbac::v1::ClusterRole>),
     (RBAC, "ClusterRoleBinding", make::<rbac::v1::ClusterRoleBinding>),
@@ -54,6 +61,14 @@ pub const NAME_IS_OPTIONAL: &[&str] = &[
     "io.k8s.api.core.v1.SecretEnvSource",
     "io.k8s.api.core.v1.SecretKeySelector",
     "io.k8s.api.core.v1.SecretProjection",
+];
+
+/// Of any type in Kubernetes, where Rust's types say that they are objects.
+pub const ANYTHING: &[&str] = &[
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
 ];
 
 /// How the schema of a built-in kind is made. It answers with a reference and leaves the schema with the generator.

@@ -96,6 +96,10 @@ impl Schemas {
                 .into_iter()
                 .for_each(|schema| do_not_require(schema, "name"));
         }
+        for name in builtin::ANYTHING {
+            let schema = schemas.get_mut(*name).and_then(Value::as_object_mut);
+            schema.into_iter().for_each(|fields| drop(fields.remove("type")));
+        }
         for Root { name, gvk, shape } in self.roots {
             if let Some(schema) = schemas.get_mut(&name) {
                 schema["x-kubernetes-group-version-kind"] = gvk;

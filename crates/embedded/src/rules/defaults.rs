@@ -50,7 +50,29 @@ pub fn default(kind: &Kind, object: &mut Value) {
         "Secret" => secret(object),
         "Node" => node(&mut object["spec"]),
         "RoleBinding" | "ClusterRoleBinding" => binding(object),
+        "ValidatingAdmissionPolicy" => {
+            fill(&mut object["spec"], &json!({"failurePolicy": "Fail"}));
+            match_resources(&mut object["spec"], "matchConstraints");
+        }
+        "ValidatingAdmissionPolicyBinding" => match_resources(&mut object["spec"], "matchResources"),
         _ => {}
+    }
+}
+
+/// Which requests an admission policy is about.
+fn match_resources(spec: &mut Value, name: &str) {
+    let Some(constraints) = spec.get_mut(name).filter(|constraints| constraints.is_object()) else {
+        return;
+    };
+    fill(
+        constraints,
+        &json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}),
+    );
+    for rules in ["resourceRules", "excludeResourceRules"] {
+        let rules = constraints.get_mut(rules).and_then(Value::as_array_mut);
+        for rule in rules.into_iter().flatten() {
+            fill(rule, &json!({"scope": "*"}));
+        }
     }
 }
 

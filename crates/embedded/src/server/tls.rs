@@ -58,11 +58,11 @@ impl Credentials {
             why,
         };
         let file = |name: &str| directory.join(name);
-        let names = ["ca.crt", "ca.key", "token"];
-        if names.iter().all(|name| !file(name).exists()) {
+        if !file("ca.crt").exists() {
             let made = Self::make()?;
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
-            // The certificate last: a start that died half way has no complete set, and says so.
+            // The certificate last: without it the set was never complete, and nobody has ever seen a part
+            // of it. So what a start that died half way has left is made anew by the next one.
             for (name, content) in [
                 ("token", made.token.as_str()),
                 ("ca.key", &made.key.serialize_pem()),
@@ -159,4 +159,46 @@ fn ca_params() -> CertificateParams {
     params.distinguished_name = named("berth-ca");
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_first_start_left_is_made_good() {
+        let left = [
+            &[][..],
+            &["token"],
+            &["token", "ca.key"],
+            &["token", "ca.key", "ca.new"],
+        ];
+        for names in left {
+            let directory = tempfile::tempdir().unwrap();
+            let pki = directory.path().join("pki");
+            std::fs::create_dir(&pki).unwrap();
+            for name in names {
+                std::fs::write(pki.join(name), "half").unwrap();
+            }
+            let made = Credentials::load_or_make(&pki).unwrap();
+            assert_ne!(made.token(), "half");
+            let again = Credentials::load_or_make(&pki).unwrap();
+            assert_eq!((again.token(), again.ca_pem()), (made.token(), made.ca_pem()));
+        }
+    }
+
+    /// Clients trust that certificate: nothing is made anew over their heads.
+    #[test]
+    fn a_set_that_was_complete_is_not_made_anew() {
+        for name in ["token", "ca.key"] {
+            let directory = tempfile::tempdir().unwrap();
+            Credentials::load_or_make(directory.path()).unwrap();
+            std::fs::remove_file(directory.path().join(name)).unwrap();
+            let refused = Credentials::load_or_make(directory.path()).unwrap_err().to_string();
+            assert!(
+                refused.contains(name) && refused.contains("remove that directory"),
+                "{refused}"
+            );
+        }
+    }
 }

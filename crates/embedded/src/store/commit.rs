@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::{Event, EventKind, Key, Place, Record, Shared, State, Store, table_of};
 use crate::store::disk::Disk;
+use crate::store::history::{body_of, line_of_parts};
 
 /// JSON with a hole where its resourceVersion goes: the version is known only at the commit.
 #[derive(Clone, Debug)]
@@ -49,6 +50,12 @@ impl Draft {
         body.extend_from_slice(version.as_bytes());
         body.extend_from_slice(&self.after);
         body.into()
+    }
+
+    /// The line of a watch with that body in it.
+    fn line(&self, kind: EventKind, version: u64) -> Bytes {
+        let version = version.to_string();
+        line_of_parts(kind.name(), &[&self.before, version.as_bytes(), &self.after])
     }
 }
 
@@ -108,6 +115,8 @@ pub struct Queue {
 struct Accepted {
     key: Key,
     record: Record,
+    /// What watchers are sent; the record's body is part of it.
+    line: Bytes,
     kind: EventKind,
 }
 
@@ -212,12 +221,11 @@ impl Shared {
             state.version = version;
             let table = table_of(state, &one.key.table, self.opened_at);
             let place = one.key.place();
-            let body = one.record.body.clone();
             let previous = match one.kind {
                 EventKind::Deleted => table.objects.remove(&place),
                 EventKind::Added | EventKind::Modified => table.objects.insert(place, one.record),
             };
-            let event = Arc::new(Event::new(version, one.kind, one.key, body, previous));
+            let event = Arc::new(Event::new(version, one.kind, one.key, one.line, previous));
             taps.retain(|tap| tap.send(event.clone()).is_ok());
             table.history.push(event, self.keep);
             table.changed.send_replace(version);
@@ -263,12 +271,12 @@ fn check(state: &State, overlay: &HashMap<Key, Option<u64>>, version: u64, write
         (Change::Delete(given, draft), Some(found)) if *given == found => (draft, EventKind::Deleted),
         (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(Refused::Stale),
     };
+    let line = draft.line(kind, version);
+    let body = body_of(kind, &line);
     Ok(Accepted {
         key: write.key.clone(),
-        record: Record {
-            version,
-            body: draft.filled(&version.to_string()),
-        },
+        record: Record { version, body },
+        line,
         kind,
     })
 }

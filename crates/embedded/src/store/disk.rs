@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use berth_kit::private_file;
 use bytes::Bytes;
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
@@ -62,9 +63,11 @@ impl Disk {
             path: path.clone(),
             why: why.to_string(),
         };
+        // The directory may have been there before, and be open to all.
+        let file = private_file::open(&path).map_err(unusable)?;
         let database = Builder::new()
             .set_cache_size(CACHE_BYTES)
-            .create(&path)
+            .create_file(file)
             .map_err(|error| match error {
                 DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
                 DatabaseError::Storage(redb::StorageError::Io(error))

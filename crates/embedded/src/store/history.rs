@@ -30,21 +30,23 @@ pub struct Event {
     pub version: u64,
     pub kind: EventKind,
     pub key: Key,
+    /// Part of the line, as is the body of the record that it stands in.
     pub body: Bytes,
     pub previous: Option<Record>,
-    line: OnceLock<Bytes>,
+    line: Bytes,
     nodes: OnceLock<[Option<Box<str>>; 2]>,
 }
 
 impl Event {
-    pub fn new(version: u64, kind: EventKind, key: Key, body: Bytes, previous: Option<Record>) -> Self {
+    /// The line is that of the object under this version.
+    pub fn new(version: u64, kind: EventKind, key: Key, line: Bytes, previous: Option<Record>) -> Self {
         Self {
             version,
             kind,
             key,
-            body,
+            body: body_of(kind, &line),
             previous,
-            line: OnceLock::new(),
+            line,
             nodes: OnceLock::new(),
         }
     }
@@ -57,25 +59,45 @@ impl Event {
         })
     }
 
-    /// The line of a watch that needs no conversion: made once, sent to every watcher.
+    /// The line of a watch that needs no conversion: sent to every watcher.
     pub fn line(&self) -> Bytes {
-        self.line.get_or_init(|| line(self.kind.name(), &self.body)).clone()
+        self.line.clone()
     }
 }
 
+const BEFORE_KIND: &[u8] = b"{\"type\":\"";
+const BEFORE_BODY: &[u8] = b"\",\"object\":";
+const AFTER_BODY: &[u8] = b"}\n";
+
 /// A line of a watch.
 pub fn line(kind: &str, body: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(body.len() + 40);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(kind.as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(body);
-    line.extend_from_slice(b"}\n");
+    line_of_parts(kind, &[body])
+}
+
+/// The same for a body in parts. It takes exactly the memory that it needs: it is kept.
+pub fn line_of_parts(kind: &str, body: &[&[u8]]) -> Bytes {
+    let around = BEFORE_KIND.len() + kind.len() + BEFORE_BODY.len() + AFTER_BODY.len();
+    let mut line = Vec::with_capacity(around + body.iter().map(|part| part.len()).sum::<usize>());
+    for part in [BEFORE_KIND, kind.as_bytes(), BEFORE_BODY]
+        .into_iter()
+        .chain(body.iter().copied())
+        .chain([AFTER_BODY])
+    {
+        line.extend_from_slice(part);
+    }
     line.into()
 }
 
-/// Bytes of bodies that a table's history may hold beside the live objects.
+/// The object in a line: the same memory.
+pub fn body_of(kind: EventKind, line: &Bytes) -> Bytes {
+    let start = BEFORE_KIND.len() + kind.name().len() + BEFORE_BODY.len();
+    line.slice(start..line.len() - AFTER_BODY.len())
+}
+
+/// Bytes that a table's history may hold beside the live objects.
 const KEEP_BYTES: usize = 16 << 20;
+/// What an event takes beside its line: itself, its key, its place in the history.
+const EVENT_BYTES: usize = 320;
 
 #[derive(Debug, Default)]
 pub struct History {
@@ -132,6 +154,47 @@ impl History {
     }
 }
 
+/// The same when it comes as when it goes.
 fn weight(event: &Event) -> usize {
-    event.body.len() + event.line.get().map_or(0, Bytes::len)
+    EVENT_BYTES + event.line.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(version: u64, size: usize) -> Arc<Event> {
+        let key = Key::new("pods", "default", "p");
+        let body = format!("{{\"a\":\"{}\"}}", "x".repeat(size));
+        let line = line("MODIFIED", body.as_bytes());
+        Arc::new(Event::new(version, EventKind::Modified, key, line, None))
+    }
+
+    #[test]
+    fn a_line_and_its_body_are_one_piece_of_memory() {
+        let event = event(1, 5);
+        assert_eq!(event.body, r#"{"a":"xxxxx"}"#);
+        let line = event.line();
+        assert!(line.as_ptr_range().contains(&event.body.as_ptr()));
+        assert_eq!(line, "{\"type\":\"MODIFIED\",\"object\":{\"a\":\"xxxxx\"}}\n");
+    }
+
+    /// Whoever has read the lines meanwhile: what is sent to watchers takes memory too.
+    #[test]
+    fn a_history_is_bounded_by_all_that_its_events_take() {
+        let mut history = History::default();
+        let size = 1 << 20;
+        for version in 1..=100 {
+            let event = event(version, size);
+            history.push(event.clone(), 1000);
+            assert!(event.line().len() > size);
+            let held: usize = history.events.iter().map(|event| event.line().len()).sum();
+            assert!(held <= KEEP_BYTES, "{held} bytes after {version} events");
+            assert!(history.events.len() >= 15.min(usize::try_from(version).unwrap()));
+        }
+        assert_eq!(
+            history.bytes,
+            history.events.iter().map(|event| weight(event)).sum::<usize>()
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cell::{AGE, Column, NAME, list, text};
+use super::cell::{AGE, Column, NAME, list, or, text};
 use super::{event, node, pod, service, workload};
 
 /// A kind that is not listed shows its name and when it was made.
@@ -17,6 +17,7 @@ const PLAIN: &[Column] = &[
 ];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 #[rustfmt::skip]
 const TABLES: &[(&str, &str, &[Column])] = &[
@@ -33,6 +34,9 @@ const TABLES: &[(&str, &str, &[Column])] = &[
     ("apps", "ReplicaSet", workload::REPLICA_SET),
     ("apps", "DaemonSet", workload::DAEMON_SET),
     ("coordination.k8s.io", "Lease", &[NAME, Column::text("Holder", "/spec/holderIdentity"), AGE]),
+    ("networking.k8s.io", "ServiceCIDR", &[NAME, Column::made("CIDRs", |object, _| cidrs(object)), AGE]),
+    (ADMISSION, "ValidatingAdmissionPolicy", POLICY),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding", POLICY_BINDING),
     (RBAC, "RoleBinding", BINDING),
     (RBAC, "ClusterRoleBinding", BINDING),
 ];
@@ -41,6 +45,39 @@ fn entries(object: &Value, pointer: &str) -> usize {
     let map = object.pointer(pointer).and_then(Value::as_object);
     map.map_or(0, serde_json::Map::len)
 }
+
+fn cidrs(object: &Value) -> Value {
+    let cidrs: Vec<&str> = list(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
+    json!(cidrs.join(","))
+}
+
+const POLICY: &[Column] = &[
+    NAME,
+    Column::made("Validations", |policy, _| {
+        json!(list(policy, "/spec/validations").len())
+    })
+    .called("integer"),
+    Column::made("ParamKind", |policy, _| match text(policy, "/spec/paramKind/kind") {
+        "" => json!("<unset>"),
+        kind => json!(format!("{}/{kind}", text(policy, "/spec/paramKind/apiVersion"))),
+    }),
+    AGE,
+];
+
+const POLICY_BINDING: &[Column] = &[
+    NAME,
+    Column::text("PolicyName", "/spec/policyName"),
+    Column::made("ParamRef", |binding, _| {
+        let namespace = or(text(binding, "/spec/paramRef/namespace"), "*");
+        match text(binding, "/spec/paramRef/name") {
+            "" => binding
+                .pointer("/spec/paramRef/selector")
+                .map_or(json!("<unset>"), |by| json!(by.to_string())),
+            name => json!(format!("{namespace}/{name}")),
+        }
+    }),
+    AGE,
+];
 
 const BINDING: &[Column] = &[
     NAME,

@@ -8,6 +8,7 @@ mod lifecycle;
 mod metadata;
 mod negotiation;
 mod patches;
+mod policies;
 mod selection;
 mod values;
 mod versions;
@@ -113,6 +114,10 @@ fn strip(object: &mut Value) {
     object["metadata"]["managedFields"] = Value::Null;
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.retain(|key, _| !key.starts_with("deployment.kubernetes.io/"));
+        if annotations.is_empty() {
+            // The first one that a controller writes brings the map along.
+            object["metadata"]["annotations"] = Value::Null;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod events;
 mod nodes;
 mod read;
 mod rollout;
+mod round_trip;
 mod wait;
 mod workloads;
 
@@ -83,6 +84,12 @@ impl Line for &String {
 impl<const N: usize> Line for [&str; N] {
     fn words(&self) -> Vec<&str> {
         self.to_vec()
+    }
+}
+
+impl Line for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
     }
 }
 

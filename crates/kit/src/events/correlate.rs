@@ -1,9 +1,13 @@
 //! Which occurrences are worth a write. Pure: the clock is handed in.
 //!
 //! client-go's measures: the same again within ten minutes is one more of a series; about one object 25 writes at once, then
-//! one every five minutes; 4096 of each are remembered.
+//! one every five minutes; 4096 of each are remembered. What is remembered of an occurrence is a number, not the words.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
@@ -15,45 +19,42 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 const REMEMBERED: usize = 4096;
 
-/// What an object is known by. Not `ObjectReference`, which has no order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Object([Option<String>; 6]);
-
-impl From<&ObjectReference> for Object {
-    fn from(object: &ObjectReference) -> Self {
-        Self([
-            object.api_version.clone(),
-            object.kind.clone(),
-            object.namespace.clone(),
-            object.name.clone(),
-            object.uid.clone(),
-            object.field_path.clone(),
-        ])
-    }
-}
-
-/// What makes two occurrences the same event. The note is part of it: another note is other news.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What makes two occurrences the same event, and what they are about. Two that differ have the same
+/// number once in 2^64: then one counts as the other again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    regarding: Object,
-    related: Option<Object>,
-    warning: bool,
-    reason: &'static str,
-    action: &'static str,
-    note: String,
+    regarding: u64,
+    event: u64,
 }
 
 impl Key {
+    /// The note is part of it: another note is other news.
     pub(super) fn new(regarding: &ObjectReference, event: &Event) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hash(regarding, &mut hasher);
+        let regarding = hasher.finish();
+        event.related.is_some().hash(&mut hasher);
+        event.related.iter().for_each(|related| hash(related, &mut hasher));
+        let warning = event.type_ == kube::runtime::events::EventType::Warning;
+        (warning, event.reason, event.action, &event.note).hash(&mut hasher);
         Self {
-            regarding: regarding.into(),
-            related: event.related.as_ref().map(Object::from),
-            warning: event.type_ == kube::runtime::events::EventType::Warning,
-            reason: event.reason,
-            action: event.action,
-            note: event.note.clone(),
+            regarding,
+            event: hasher.finish(),
         }
     }
+}
+
+/// What an object is known by.
+fn hash(object: &ObjectReference, hasher: &mut DefaultHasher) {
+    let fields = [
+        &object.api_version,
+        &object.kind,
+        &object.namespace,
+        &object.name,
+        &object.uid,
+        &object.field_path,
+    ];
+    fields.hash(hasher);
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +71,6 @@ pub(super) enum Action {
 struct Series {
     name: String,
     count: i32,
-    last: Instant,
 }
 
 /// Fills by one write every [`REFILL`], up to [`BURST`].
@@ -92,37 +92,89 @@ impl Bucket {
         self.writes = self.writes.saturating_sub(1);
         allowed
     }
+
+    /// From when on it is as good as a new one.
+    fn full_at(&self) -> Instant {
+        self.since + REFILL.saturating_mul(BURST.saturating_sub(self.writes))
+    }
+}
+
+/// At most [`REMEMBERED`] values, each until it means nothing any more. What would be forgotten first
+/// gives way when there are more.
+#[derive(Debug)]
+struct Memory<V> {
+    values: BTreeMap<u64, (V, (Instant, u64))>,
+    /// When each is forgotten; the number tells apart what is forgotten together.
+    order: BTreeMap<(Instant, u64), u64>,
+    number: u64,
+}
+
+impl<V> Default for Memory<V> {
+    fn default() -> Self {
+        Self {
+            values: BTreeMap::new(),
+            order: BTreeMap::new(),
+            number: 0,
+        }
+    }
+}
+
+impl<V> Memory<V> {
+    fn take(&mut self, key: u64, now: Instant) -> Option<V> {
+        while let Some(first) = self.order.first_entry()
+            && first.key().0 <= now
+        {
+            self.values.remove(&first.remove());
+        }
+        let (value, place) = self.values.remove(&key)?;
+        self.order.remove(&place);
+        Some(value)
+    }
+
+    fn put(&mut self, key: u64, value: V, until: Instant) {
+        self.number += 1;
+        let place = (until, self.number);
+        if let Some((_, before)) = self.values.insert(key, (value, place)) {
+            self.order.remove(&before);
+        }
+        self.order.insert(place, key);
+        if self.values.len() > REMEMBERED
+            && let Some((_, first)) = self.order.pop_first()
+        {
+            self.values.remove(&first);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    series: BTreeMap<Key, Series>,
-    buckets: BTreeMap<Object, Bucket>,
+    series: Memory<Series>,
+    buckets: Memory<Bucket>,
 }
 
 impl Correlator {
-    pub(super) fn observe(&mut self, key: &Key, now: Instant) -> Action {
+    pub(super) fn observe(&mut self, key: Key, now: Instant) -> Action {
         let full = Bucket {
             writes: BURST,
             since: now,
         };
-        let allowed = self.buckets.entry(key.regarding.clone()).or_insert(full).take(now);
-        forget_oldest(&mut self.buckets, |bucket| bucket.since);
-        let series = self
-            .series
-            .get_mut(key)
-            .filter(|series| now < series.last + SERIES_LASTS);
-        match series {
-            Some(series) => {
+        let mut bucket = self.buckets.take(key.regarding, now).unwrap_or(full);
+        let allowed = bucket.take(now);
+        let until = bucket.full_at();
+        self.buckets.put(key.regarding, bucket, until);
+        match self.series.take(key.event, now) {
+            Some(mut series) => {
                 series.count = series.count.saturating_add(1);
-                series.last = now;
-                if !allowed {
-                    return Action::Leave;
-                }
-                Action::Continue {
-                    name: series.name.clone(),
-                    count: series.count,
-                }
+                let action = if allowed {
+                    Action::Continue {
+                        name: series.name.clone(),
+                        count: series.count,
+                    }
+                } else {
+                    Action::Leave
+                };
+                self.series.put(key.event, series, now + SERIES_LASTS);
+                action
             }
             None if allowed => Action::Create,
             None => Action::Leave,
@@ -131,26 +183,8 @@ impl Correlator {
 
     /// The event was written under `name`; the same again continues it.
     pub(super) fn written(&mut self, key: Key, name: String, now: Instant) {
-        let first = Series {
-            name,
-            count: 1,
-            last: now,
-        };
-        self.series.insert(key, first);
-        forget_oldest(&mut self.series, |series| series.last);
-    }
-}
-
-fn forget_oldest<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, age: impl Fn(&V) -> Instant) {
-    if map.len() <= REMEMBERED {
-        return;
-    }
-    let oldest = map
-        .iter()
-        .min_by_key(|(_, value)| age(value))
-        .map(|(key, _)| key.clone());
-    if let Some(oldest) = oldest {
-        map.remove(&oldest);
+        self.series
+            .put(key.event, Series { name, count: 1 }, now + SERIES_LASTS);
     }
 }
 
@@ -176,10 +210,10 @@ mod tests {
     }
 
     /// Observes, and writes what is to be created.
-    fn write(correlator: &mut Correlator, key: &Key, now: Instant) -> Action {
+    fn write(correlator: &mut Correlator, key: Key, now: Instant) -> Action {
         let action = correlator.observe(key, now);
         if action == Action::Create {
-            correlator.written(key.clone(), "first".to_owned(), now);
+            correlator.written(key, "first".to_owned(), now);
         }
         action
     }
@@ -193,11 +227,11 @@ mod tests {
     fn the_same_again_is_a_series_until_it_has_been_quiet_for_ten_minutes() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let key = key("n1", "no address");
-        assert_eq!(write(&mut correlator, &key, start), Action::Create);
-        assert_eq!(write(&mut correlator, &key, start + Duration::from_secs(1)), more(2));
-        assert_eq!(write(&mut correlator, &key, start + Duration::from_secs(600)), more(3));
+        assert_eq!(write(&mut correlator, key, start), Action::Create);
+        assert_eq!(write(&mut correlator, key, start + Duration::from_secs(1)), more(2));
+        assert_eq!(write(&mut correlator, key, start + Duration::from_secs(600)), more(3));
         assert_eq!(
-            write(&mut correlator, &key, start + Duration::from_secs(1200)),
+            write(&mut correlator, key, start + Duration::from_secs(1200)),
             Action::Create
         );
     }
@@ -206,7 +240,7 @@ mod tests {
     fn another_note_or_object_is_another_event() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         for key in [key("n1", "a"), key("n1", "b"), key("n2", "a")] {
-            assert_eq!(write(&mut correlator, &key, now), Action::Create);
+            assert_eq!(write(&mut correlator, key, now), Action::Create);
         }
     }
 
@@ -215,11 +249,11 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let flood = |correlator: &mut Correlator, now| {
             (0..1000)
-                .filter(|n| write(correlator, &key("n1", &n.to_string()), now) != Action::Leave)
+                .filter(|n| write(correlator, key("n1", &n.to_string()), now) != Action::Leave)
                 .count()
         };
         assert_eq!(flood(&mut correlator, start), 25);
-        assert_eq!(write(&mut correlator, &key("n2", "a"), start), Action::Create);
+        assert_eq!(write(&mut correlator, key("n2", "a"), start), Action::Create);
         assert_eq!(flood(&mut correlator, start + Duration::from_secs(299)), 0);
         assert_eq!(flood(&mut correlator, start + Duration::from_secs(300)), 1);
         assert_eq!(flood(&mut correlator, start + Duration::from_secs(100_000)), 25);
@@ -230,9 +264,9 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let key = key("n1", "no address");
         for _ in 0..100 {
-            write(&mut correlator, &key, start);
+            write(&mut correlator, key, start);
         }
-        assert_eq!(write(&mut correlator, &key, start + REFILL), more(101));
+        assert_eq!(write(&mut correlator, key, start + REFILL), more(101));
     }
 
     #[test]
@@ -240,10 +274,35 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for n in 0..5000 {
             let now = start + Duration::from_millis(n);
-            write(&mut correlator, &key(&n.to_string(), "a"), now);
+            write(&mut correlator, key(&n.to_string(), "a"), now);
         }
-        assert_eq!(correlator.series.len(), REMEMBERED);
-        assert_eq!(correlator.buckets.len(), REMEMBERED);
-        assert!(correlator.series.contains_key(&key("4999", "a")));
+        assert_eq!(correlator.series.values.len(), REMEMBERED);
+        assert_eq!(correlator.series.order.len(), REMEMBERED);
+        assert_eq!(correlator.buckets.values.len(), REMEMBERED);
+        assert_eq!(correlator.buckets.order.len(), REMEMBERED);
+        assert!(correlator.series.values.contains_key(&key("4999", "a").event));
+    }
+
+    #[test]
+    fn objects_that_come_once_do_not_push_out_one_that_is_limited() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        for n in 0..BURST {
+            write(&mut correlator, key("n1", &n.to_string()), start);
+        }
+        for n in 0..5000 {
+            write(&mut correlator, key(&format!("p{n}"), "a"), start);
+        }
+        assert_eq!(write(&mut correlator, key("n1", "more"), start), Action::Leave);
+    }
+
+    #[test]
+    fn what_means_nothing_any_more_is_forgotten() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        for n in 0..1000 {
+            write(&mut correlator, key(&n.to_string(), "a"), start);
+        }
+        write(&mut correlator, key("last", "a"), start + SERIES_LASTS);
+        assert_eq!(correlator.series.values.len(), 1);
+        assert_eq!(correlator.buckets.values.len(), 1);
     }
 }

@@ -95,7 +95,7 @@ impl<R: Rng> Writer<R> {
         let key = Key::new(&occurrence.regarding, &occurrence.event);
         let namespace = occurrence.regarding.namespace.as_deref().unwrap_or("default");
         let api = Api::<EventObject>::namespaced(self.client.clone(), namespace);
-        let outcome = match self.correlator.observe(&key, Instant::now()) {
+        let outcome = match self.correlator.observe(key, Instant::now()) {
             Action::Leave => return self.metrics.unwritten(Reason::RateLimited),
             Action::Create => self.create(&api, key, occurrence).await,
             Action::Continue { name, count } => {

@@ -76,6 +76,9 @@ impl QueueMetrics {
             work_duration: self.work_duration.get_or_create_owned(&name),
         };
         let mut queues = self.running.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of queues that are gone nothing is left, however often a controller starts anew.
+        let now = Instant::now();
+        queues.retain(|(_, probe)| probe(now).is_some());
         queues.push((name, Box::new(unfinished)));
         instruments
     }

@@ -115,6 +115,8 @@ impl Book {
 
 /// What the first has and the second does not.
 fn missing(record: &Record, next: &Record) -> Vec<(Owner, LeaseId)> {
-    let gone = record.owned().filter(|(offset, tenure)| next.tenure(*offset) != Some(tenure));
+    let gone = record
+        .owned()
+        .filter(|(offset, tenure)| next.tenure(*offset) != Some(tenure));
     gone.map(|(_, tenure)| (tenure.owner.clone(), tenure.lease)).collect()
 }

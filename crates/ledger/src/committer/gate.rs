@@ -25,7 +25,12 @@ impl Gate {
     /// From now on leases for the cluster are refused until it has claimed.
     pub fn watch(&mut self, cluster: &str) -> u64 {
         let state = self.clusters.entry(cluster.to_owned());
-        state.or_insert(State { generation: 1, claimed: None }).generation
+        state
+            .or_insert(State {
+                generation: 1,
+                claimed: None,
+            })
+            .generation
     }
 
     pub fn open(&mut self, cluster: &str, generation: u64) -> bool {
@@ -59,7 +64,8 @@ impl Gate {
     /// By cluster, for those who wait.
     pub fn generations(&self) -> BTreeMap<String, u64> {
         let each = self.clusters.iter();
-        each.map(|(cluster, state)| (cluster.clone(), state.generation)).collect()
+        each.map(|(cluster, state)| (cluster.clone(), state.generation))
+            .collect()
     }
 }
 

@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tonic::Status;
 use tracing::warn;
 
-use super::{Change, Store, StoreError, Stored, Version, Write, Written, codec, name};
+use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written, codec, name};
 use crate::record::BlockKey;
 use client::Client;
 pub use client::EtcdTls;
@@ -182,7 +182,7 @@ impl Store for EtcdStore {
         .boxed()
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.plan.read().boxed()
     }
 

@@ -19,7 +19,7 @@ use kube::core::Status;
 use kube::{Api, Client, Error, ResourceExt};
 use tracing::warn;
 
-use super::{Change, Store, StoreError, Stored, Version, Write, Written, name};
+use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written, name};
 use crate::record::{BlockKey, Record};
 use watch::Watch;
 
@@ -166,14 +166,17 @@ impl KubernetesStore {
         Ok(if stays { Written::Unknown } else { Written::Done(None) })
     }
 
-    async fn plan(&self) -> Result<Option<(Version, Vec<u8>)>, StoreError> {
+    async fn plan(&self) -> Result<Option<Document>, StoreError> {
         let found = within(self.plans.get_opt(PLAN)).await;
         let Some(found) = found.map_err(|failure| StoreError::new(STORE, failure))? else {
             return Ok(None);
         };
         let version = found.resource_version().and_then(|version| version.parse().ok());
         let version = version.ok_or_else(|| StoreError::new(STORE, "a ConfigMap has no resourceVersion"))?;
-        let text = found.data.and_then(|mut data| data.remove(PLAN_KEY)).unwrap_or_else(|| "{}".to_owned());
+        let text = found
+            .data
+            .and_then(|mut data| data.remove(PLAN_KEY))
+            .unwrap_or_else(|| "{}".to_owned());
         Ok(Some((Version(version), text.into_bytes())))
     }
 
@@ -232,7 +235,7 @@ impl Store for KubernetesStore {
         .boxed()
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.plan().boxed()
     }
 

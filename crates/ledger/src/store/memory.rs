@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use super::changes::Changes;
-use super::{Change, Store, StoreError, Stored, Version, Write, Written};
+use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written};
 use crate::record::{BlockKey, Record};
 
 /// Clones are the same store.
@@ -102,7 +102,7 @@ impl Store for MemoryStore {
         Box::pin(async { Ok(changes) })
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         let plan = self.state().plan.clone();
         Box::pin(async { Ok(plan) })
     }

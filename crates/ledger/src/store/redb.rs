@@ -17,7 +17,7 @@ use redb::{ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
 use super::changes::Changes;
-use super::{Change, Store, StoreError, Stored, Version, Write, Written};
+use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written};
 use crate::record::BlockKey;
 use file::Fault;
 use slot::Slot;
@@ -115,7 +115,7 @@ impl Store for RedbStore {
         async { Ok(changes) }.boxed()
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.reading(file::read_plan)
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use berth_ledger::BlockKey;
-use berth_ledger::store::{Change, Store, StoreError, Stored, Version, Write, Written};
+use berth_ledger::store::{Change, Document, Store, StoreError, Stored, Version, Write, Written};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use rand::rngs::StdRng;
@@ -111,7 +111,7 @@ impl Store for Mortal {
         })
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.store.read_plan()
     }
 

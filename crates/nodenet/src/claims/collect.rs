@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
-use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of, name_of_second};
 use berth_api::NodeNetworkConfig;
+use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of, name_of_second};
 use berth_ledger::LeaseId;
 use uuid::Uuid;
 
@@ -103,7 +103,10 @@ fn unnamed(nc: &ContainerRef, first: IpAddr) -> LeaseId {
 
 fn primaries(container: &NetworkContainer, nc: &ContainerRef) -> Vec<Holding> {
     let texts = [Some(&container.primary_ip), container.primary_ip_v6.as_ref()];
-    let addresses = texts.into_iter().flatten().filter_map(|text| text.parse::<IpAddr>().ok());
+    let addresses = texts
+        .into_iter()
+        .flatten()
+        .filter_map(|text| text.parse::<IpAddr>().ok());
     let holding = |address| Holding {
         use_: Use::Primary,
         ..secondary(address, nc, nc.id())
@@ -158,7 +161,10 @@ mod tests {
     }
 
     fn shown(holdings: &[Holding]) -> Vec<(String, LeaseId)> {
-        holdings.iter().map(|one| (one.unit.first().to_string(), one.lease)).collect()
+        holdings
+            .iter()
+            .map(|one| (one.unit.first().to_string(), one.lease))
+            .collect()
     }
 
     #[test]

@@ -78,7 +78,8 @@ impl Holders {
             holding.pod.take_if(|shown| shown == pod);
         }
         // Who had it by that pod alone does not have it; who lists it does.
-        self.holders.retain(|holding| holding.pod.is_some() || holding.is_listed);
+        self.holders
+            .retain(|holding| holding.pod.is_some() || holding.is_listed);
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Holding> {
@@ -140,7 +141,10 @@ mod tests {
         let holders = holders(&[holding("n1", 1, None), holding("n1", 9, Some("d/a"))]);
         let only: Vec<&Holding> = holders.iter().collect();
         assert_eq!(only.len(), 1);
-        assert_eq!((only[0].lease, only[0].pod.as_deref()), (Uuid::from_u128(1), Some("d/a")));
+        assert_eq!(
+            (only[0].lease, only[0].pod.as_deref()),
+            (Uuid::from_u128(1), Some("d/a"))
+        );
         assert!(holders.conflicts(only[0]).is_empty());
     }
 

@@ -139,7 +139,9 @@ async fn restore<'a>(
     claims: impl Iterator<Item = (&'a Holding, Option<Owner>)>,
 ) -> Result<Vec<Claimed>, Failure> {
     let claims = claims.map(|(holding, from)| holding.claim(from));
-    let claims = claims.collect::<Result<Vec<Claim>, _>>().map_err(AllocatorError::from)?;
+    let claims = claims
+        .collect::<Result<Vec<Claim>, _>>()
+        .map_err(AllocatorError::from)?;
     if claims.is_empty() {
         return Ok(Vec::new());
     }
@@ -185,7 +187,10 @@ fn tell(nodes: &Nodes, subnet: &str, outcome: Outcome) {
         conflicts,
     } = outcome;
     if taken + moved > 0 {
-        info!(subnet, taken, moved, "claimed what nodes have and the ledger did not know");
+        info!(
+            subnet,
+            taken, moved, "claimed what nodes have and the ledger did not know"
+        );
     }
     nodes.context.metrics.claimed(subnet, taken + moved);
     nodes.context.metrics.conflicts(subnet, conflicts.len());

@@ -91,7 +91,11 @@ impl Claims {
     /// The node is looked at again when the subnet is open.
     pub fn wait(&self, subnet: &str, node: &str) {
         let mut state = self.state();
-        state.waiting.entry(subnet.to_owned()).or_default().insert(node.to_owned());
+        state
+            .waiting
+            .entry(subnet.to_owned())
+            .or_default()
+            .insert(node.to_owned());
         if let Some(requested) = state.followed.get(subnet) {
             requested.notify_one();
         }
@@ -190,7 +194,13 @@ impl Claims {
                             self.passed_first();
                         }
                         // It may have been registered again at this moment.
-                        if nodes.context.allocator.generation(subnet, &nodes.context.cluster).await.is_ok() {
+                        if nodes
+                            .context
+                            .allocator
+                            .generation(subnet, &nodes.context.cluster)
+                            .await
+                            .is_ok()
+                        {
                             self.register(subnet);
                         }
                         return;

@@ -12,9 +12,7 @@ use http::Method;
 
 use super::RemoteAllocator;
 use super::call::QUICK;
-use crate::allocator::{
-    Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization,
-};
+use crate::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization};
 
 /// A service tells when something comes free, and not when something is taken: how full a subnet is, is looked at this often.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);

@@ -104,7 +104,8 @@ impl Index {
         self.departed.retain(|_, departed| recent(departed));
         if let Some(machine) = facts.machine.clone() {
             let uid = facts.uid.clone();
-            self.departed.insert(name.to_owned(), Departed { uid, machine, at: now });
+            self.departed
+                .insert(name.to_owned(), Departed { uid, machine, at: now });
         }
     }
 

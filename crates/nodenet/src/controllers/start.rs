@@ -136,6 +136,10 @@ impl Parts {
                 work(subnets.queue.clone(), 1, move |name| subnets.clone().reconcile(name)).await;
             });
         }
+        if run.runs(Controller::Subnet) {
+            let subnets = self.subnets.clone();
+            run.spawn(async move { subnets.follow_services().await });
+        }
         if run.runs(Controller::SubnetState) {
             let Self { synced, states, .. } = self.clone();
             run.spawn(async move {

@@ -64,6 +64,7 @@ impl Nodes {
             Some(_) => subnet,
             None => self.earlier_home(subnet, &container).await?,
         };
+        self.take_over(name, &subnet, &container, node).await?;
         self.claim_what_it_has(&subnet, &container, config).await?;
         match container_in(config.status.as_ref(), &id.to_string()) {
             Some(had) => self.update(name, &subnet, &container, node, config, had, now).await,
@@ -97,7 +98,6 @@ impl Nodes {
         now: NodeNetworkConfigStatus,
     ) -> Result<Proposal, Failure> {
         let facts = self.index().subnet(subnet);
-        self.take_over(name, subnet, container, node).await?;
         let made = if self.turnstile.may_ask(subnet, name, Need::Start) {
             self.context.allocator.create(subnet, container).await
         } else {

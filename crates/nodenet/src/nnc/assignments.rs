@@ -39,7 +39,9 @@ pub fn given_back(names: &[String], listed: &[IpAssignment]) -> BTreeSet<LeaseId
 
 /// The lease of each address.
 pub fn leases_by_name(listed: &[IpAssignment]) -> Vec<(LeaseId, IpAddr)> {
-    let names = listed.iter().filter_map(|assignment| assignment.name.parse::<Uuid>().ok());
+    let names = listed
+        .iter()
+        .filter_map(|assignment| assignment.name.parse::<Uuid>().ok());
     let firsts: BTreeMap<Uuid, LeaseId> = names.map(|name| (name_of_second(name), name)).collect();
     let each = listed.iter().filter_map(|assignment| {
         let name: Uuid = assignment.name.parse().ok()?;

@@ -115,6 +115,11 @@ impl Nodes {
                 Err(AllocatorError::NoSubnet { .. }) => return Ok(()),
                 held => held?,
             };
+            // The Node may have been served before it said which machine it is: it needs no second address of its own, and reclaim takes
+            // the first one.
+            if is_primary && !registry.held(subnet, &to).await?.is_empty() {
+                continue;
+            }
             let claim = |lease: &Lease| {
                 // A container's own address goes by the container's id.
                 let id = if is_primary { nc.id() } else { lease.id };
@@ -131,7 +136,12 @@ impl Nodes {
             registry.restore(subnet, claims).await?;
         }
         if count > 0 {
-            info!(subnet, node = name, count, "the Node is back on its machine and keeps its addresses");
+            info!(
+                subnet,
+                node = name,
+                count,
+                "the Node is back on its machine and keeps its addresses"
+            );
         }
         self.index().succeeded(name);
         Ok(())
@@ -212,7 +222,9 @@ impl Nodes {
             }
             let uid = self.index().node(&shown.node).map(|node| node.uid.clone());
             let nc = self.context.container(&shown.node, &uid.unwrap_or_default());
-            let claim = of_pod(&shown, &nc).claim(Some(owner.clone())).map_err(AllocatorError::from)?;
+            let claim = of_pod(&shown, &nc)
+                .claim(Some(owner.clone()))
+                .map_err(AllocatorError::from)?;
             warn!(subnet, address = %shown.address, pod = shown.pod, node = shown.node, "a living pod has this address");
             self.context.allocator.restore(subnet, vec![claim]).await?;
             self.index().look_at(&shown.node);

@@ -111,7 +111,11 @@ impl Nodes {
         let Some(before) = self.index().predecessor(name, node) else {
             return Ok(());
         };
-        let before = self.context.container(name, &before).node_cidr().map_err(AllocatorError::from)?;
+        let before = self
+            .context
+            .container(name, &before)
+            .node_cidr()
+            .map_err(AllocatorError::from)?;
         let owner = container.node_cidr().map_err(AllocatorError::from)?;
         let held = ledger.held(subnet, &before).await?;
         let claims = held.iter().flat_map(|lease| &lease.units).map(|unit| Claim {

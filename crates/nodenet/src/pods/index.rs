@@ -84,7 +84,10 @@ impl PodIndex {
         on_node.pods.insert(Arc::clone(&key));
         on_node.waiting += usize::from(addresses.is_empty());
         for address in &addresses {
-            self.by_address.entry(*address).or_insert_with(|| Vec::with_capacity(1)).push(Arc::clone(&key));
+            self.by_address
+                .entry(*address)
+                .or_insert_with(|| Vec::with_capacity(1))
+                .push(Arc::clone(&key));
             self.remembered.remove(address);
         }
         gone.retain(|address| !addresses.contains(address));
@@ -118,7 +121,8 @@ impl PodIndex {
 
     /// Forgets what was shown longer ago than that.
     pub fn forget(&mut self, grace: Duration, now: Instant) {
-        self.remembered.retain(|_, at| now.saturating_duration_since(*at) < grace);
+        self.remembered
+            .retain(|_, at| now.saturating_duration_since(*at) < grace);
         if self.remembered.len() > MAX_REMEMBERED {
             self.remembered.clear();
             self.since = now;

@@ -148,7 +148,10 @@ impl Reclaim {
                 leases.remove(&holding.lease);
             }
         }
-        let count = context.allocator.take_back(subnet, owner, leases.into_iter().collect()).await?;
+        let count = context
+            .allocator
+            .take_back(subnet, owner, leases.into_iter().collect())
+            .await?;
         if count == 0 {
             return Ok(true);
         }

@@ -24,14 +24,21 @@ impl Suspects {
         for place in gone {
             self.since.entry(place).or_insert(now);
         }
-        self.since.iter().map(|(place, since)| (place.clone(), *since)).collect()
+        self.since
+            .iter()
+            .map(|(place, since)| (place.clone(), *since))
+            .collect()
     }
 }
 
 /// When an address of an owner that is gone `since` then comes back, which no pod has shown since `unused`. `awaited`: others wait for
 /// addresses of the subnet, and no pod on the node waits for one.
 pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -> Instant {
-    if awaited { unused + grace } else { since.max(unused) + grace }
+    if awaited {
+        unused + grace
+    } else {
+        since.max(unused) + grace
+    }
 }
 
 /// Whether the owner is one that a Node and a config can speak for, in this cluster.

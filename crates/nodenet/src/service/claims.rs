@@ -36,8 +36,11 @@ pub async fn open(
     let Generation { generation } = body::read(body, &shared.limits).await?;
     let _permit = shared.admit().await?;
     // One from before a restart is no number of ours.
-    let generation = generation.checked_sub(shared.began).unwrap_or_default();
-    let opened = shared.allocator.open_gate(name.key(), &caller.cluster, generation).await;
+    let generation = generation.saturating_sub(shared.began);
+    let opened = shared
+        .allocator
+        .open_gate(name.key(), &caller.cluster, generation)
+        .await;
     let opened = opened.map_err(|error| Refusal::of_allocator(error, &name))?;
     Ok(Json(Opened { opened }))
 }
@@ -49,7 +52,10 @@ pub async fn restore(
     body: Body,
 ) -> Result<Json<ClaimedList>, Refusal> {
     let ClaimList { claims } = body::read(body, &shared.limits).await?;
-    let claims = claims.iter().map(|claim| read(claim, &caller)).collect::<Result<Vec<_>, _>>()?;
+    let claims = claims
+        .iter()
+        .map(|claim| read(claim, &caller))
+        .collect::<Result<Vec<_>, _>>()?;
     let permit = shared.admit().await?;
     let restored = tokio::spawn({
         let shared = Arc::clone(&shared);

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::FINALIZER;
 use super::decide::{Verdict, accepted, precedence};
 use super::known::Known;
+use super::services::ServiceRange;
 use super::status::leaving;
 use crate::allocator::Removal;
 use crate::controllers::{Change, Context, Controller, Failure};
@@ -48,6 +49,8 @@ pub(super) struct State {
     pub refused: BTreeSet<String>,
     /// When a status was last written.
     pub written: BTreeMap<String, Instant>,
+    /// What the cluster gives to Services.
+    pub services: Vec<ServiceRange>,
     /// Of those that are to go, how many owners were told to be in the way.
     pub leaving: BTreeMap<String, usize>,
 }

@@ -65,8 +65,14 @@ impl Demand {
             let add = |sum: &mut u128, leases: u64| *sum = sum.saturating_add(u128::from(leases) + 1);
             add(&mut demand.requested, count);
             add(&mut demand.assigned, assigned);
-            add(&mut demand.relaxed, scaling::target(used, scaler, scaling::Supply::Enough));
-            add(&mut demand.spare, scaling::target(used, scaler, scaling::Supply::Exhausted));
+            add(
+                &mut demand.relaxed,
+                scaling::target(used, scaler, scaling::Supply::Enough),
+            );
+            add(
+                &mut demand.spare,
+                scaling::target(used, scaler, scaling::Supply::Exhausted),
+            );
         }
         demand
     }
@@ -161,7 +167,10 @@ mod tests {
     fn a_node_that_can_not_start_waits_too() {
         let demand = Demand::of([node(21, 21, 20)], 1, Fill::Exhausted);
         let counts = counts(22, 22);
-        assert_eq!(fill(Fill::Exhausted, counts, demand, Exhaustion::default()), Fill::Awaited);
+        assert_eq!(
+            fill(Fill::Exhausted, counts, demand, Exhaustion::default()),
+            Fill::Awaited
+        );
     }
 
     #[test]

@@ -80,8 +80,12 @@ impl Subnets {
                     "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): what nodes have is claimed again before anything \
                      is leased"
                 );
-                warn!(subnet = subnet.name_any(), epoch, seen, "the ledger was put back from an older copy");
-                self.context.warn(&subnet.object_ref(&()), "LedgerRestored", "Claim", note);
+                warn!(
+                    subnet = subnet.name_any(),
+                    epoch, seen, "the ledger was put back from an older copy"
+                );
+                self.context
+                    .warn(&subnet.object_ref(&()), "LedgerRestored", "Claim", note);
             }
         }
     }

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::decide::Verdict;
 use super::exhaustion::Fill;
+use super::services::ServiceRange;
 use crate::claims::Conflict;
 
 pub const READY: &str = "Ready";
@@ -35,6 +36,7 @@ pub fn said(subnet: &Subnet) -> Option<Fill> {
 }
 
 /// `cidrs` and `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
+#[expect(clippy::too_many_arguments, reason = "all that a status says, in one place")]
 pub fn status(
     subnet: &Subnet,
     verdict: &Verdict,
@@ -42,6 +44,7 @@ pub fn status(
     counts: Option<Counts>,
     fill: Fill,
     conflicts: &BTreeSet<Conflict>,
+    service: Option<&ServiceRange>,
     now: Timestamp,
 ) -> SubnetStatus {
     let before = subnet.status.as_ref();
@@ -52,7 +55,7 @@ pub fn status(
     };
     let conditions = [
         ready(verdict, counts),
-        overlapping(verdict),
+        overlapping(verdict, service),
         exhausted(counts, fill, subnet.spec.exhaustion),
         conflict(conflicts),
     ];
@@ -135,9 +138,17 @@ pub fn torn_away(owners: usize, is_kept: bool) -> String {
     format!("it was removed although {owners} own addresses in it: they keep them. {fix}")
 }
 
-fn overlapping(verdict: &Verdict) -> Said {
-    let (status, reason, message) = match verdict {
-        Verdict::Overlapping { why } => ("True", "Overlapping", why.clone()),
+fn overlapping(verdict: &Verdict, service: Option<&ServiceRange>) -> Said {
+    let (status, reason, message) = match (verdict, service) {
+        (Verdict::Overlapping { why }, _) => ("True", "Overlapping", why.clone()),
+        (_, Some(ServiceRange { name, cidr })) => (
+            "True",
+            "ServiceCIDR",
+            format!(
+                "spec.cidrs: {cidr} of ServiceCIDR {name} has addresses of it: Services and pods with the same address can't be told apart. \
+                 Create a Subnet with other CIDRs in its place, or exclude them"
+            ),
+        ),
         _ => (
             "False",
             "NoOverlap",
@@ -248,7 +259,16 @@ mod tests {
 
     #[test]
     fn a_good_subnet_is_ready_and_counted() {
-        let status = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
+        let status = status(
+            &subnet(None),
+            &Verdict::Ready,
+            Some(&cidrs()),
+            Some(counts(7)),
+            Fill::Enough,
+            &none(),
+            None,
+            at(1),
+        );
         assert_eq!(status.observed_generation, Some(3));
         assert_eq!((status.capacity, status.reserved), (Some(Count(100)), Some(Count(7))));
         let states: Vec<(&str, &str)> = status
@@ -258,14 +278,28 @@ mod tests {
             .collect();
         assert_eq!(
             states,
-            [("Ready", "True"), ("Overlapping", "False"), ("Exhausted", "False"), ("Conflict", "False")]
+            [
+                ("Ready", "True"),
+                ("Overlapping", "False"),
+                ("Exhausted", "False"),
+                ("Conflict", "False")
+            ]
         );
     }
 
     #[test]
     fn a_refused_one_says_the_field_and_the_fix_and_has_no_counts() {
         let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a: delete one of the two".to_owned();
-        let status = status(&subnet(None), &Verdict::Overlapping { why }, None, None, Fill::Enough, &none(), at(1));
+        let status = status(
+            &subnet(None),
+            &Verdict::Overlapping { why },
+            None,
+            None,
+            Fill::Enough,
+            &none(),
+            None,
+            at(1),
+        );
         assert_eq!(status.capacity, None);
         assert_eq!(find(&status, "Overlapping").status, "True");
         let ready = find(&status, "Ready");
@@ -279,10 +313,28 @@ mod tests {
 
     #[test]
     fn the_cidrs_that_were_followed_last_stay_written_while_it_is_not_known() {
-        let good = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
+        let good = status(
+            &subnet(None),
+            &Verdict::Ready,
+            Some(&cidrs()),
+            Some(counts(7)),
+            Fill::Enough,
+            &none(),
+            None,
+            at(1),
+        );
         assert_eq!(good.cidrs, ["10.0.0.0/24"]);
         let why = "spec.cidrs: 10.0.0.0/24 is also in Subnet a".to_owned();
-        let refused = status(&subnet(Some(good)), &Verdict::Overlapping { why }, None, None, Fill::Enough, &none(), at(2));
+        let refused = status(
+            &subnet(Some(good)),
+            &Verdict::Overlapping { why },
+            None,
+            None,
+            Fill::Enough,
+            &none(),
+            None,
+            at(2),
+        );
         assert_eq!(
             (refused.cidrs, refused.capacity),
             (vec!["10.0.0.0/24".to_owned()], None)
@@ -291,7 +343,16 @@ mod tests {
 
     #[test]
     fn a_condition_changes_its_time_with_its_status_only() {
-        let first = status(&subnet(None), &Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough, &none(), at(1));
+        let first = status(
+            &subnet(None),
+            &Verdict::Ready,
+            Some(&cidrs()),
+            Some(counts(7)),
+            Fill::Enough,
+            &none(),
+            None,
+            at(1),
+        );
         let same = status(
             &subnet(Some(first.clone())),
             &Verdict::Ready,
@@ -299,6 +360,7 @@ mod tests {
             Some(counts(7)),
             Fill::Enough,
             &none(),
+            None,
             at(9),
         );
         assert_eq!(same, first);
@@ -309,6 +371,7 @@ mod tests {
             Some(counts(96)),
             Fill::Exhausted,
             &none(),
+            None,
             at(9),
         );
         assert_eq!(find(&full, "Exhausted").last_transition_time.0, at(9));

@@ -16,6 +16,7 @@ use super::FINALIZER;
 use super::apply::Subnets;
 use super::decide::Verdict;
 use super::exhaustion::{Demand, Fill, NodeDemand, fill};
+use super::services::overlap;
 use super::status::{said, status};
 use crate::controllers::{Failure, is_conflict, is_gone};
 
@@ -60,7 +61,17 @@ impl Subnets {
         let cidrs = known.as_ref().map(|known| known.plan.cidrs.as_slice());
         let fill = counts.map_or(Fill::Enough, |counts| self.fill(name, subnet, counts));
         let conflicts = self.context.claims.conflicts(name);
-        let mut next = status(subnet, verdict, cidrs, counts, fill, &conflicts, self.context.now());
+        let service = overlap(cidrs.unwrap_or_default(), &self.state().services).cloned();
+        let mut next = status(
+            subnet,
+            verdict,
+            cidrs,
+            counts,
+            fill,
+            &conflicts,
+            service.as_ref(),
+            self.context.now(),
+        );
         let epoch = i64::try_from(self.context.epoch.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         next.epoch = Some(epoch).filter(|epoch| *epoch > 0);
         if let Some(counts) = counts

@@ -50,7 +50,9 @@ impl Run<'_> {
     fn start(&mut self) {
         self.started += 1;
         let client = flaky(self.scene.client.clone(), self.random.random());
-        let controller = self.scene.start_on(client, Controller::on_by_default(), DEFAULT_NODE_GRACE);
+        let controller = self
+            .scene
+            .start_on(client, Controller::on_by_default(), DEFAULT_NODE_GRACE);
         self.controllers.push(controller);
     }
 

@@ -2,7 +2,7 @@
 
 use berth_api::nnc::AssignmentMode;
 use berth_api::{NodeNetworkConfig, Subnet};
-use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
+use berth_nodenet::controllers::Controller;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::play;
 use crate::scene::{Running, Scene, condition, containers, settle, until};
 
 fn start(scene: &Scene) -> Running {
-    scene.start_with(Controller::ALL.into(), DEFAULT_NODE_GRACE)
+    scene.start_with(Controller::ALL.into(), scene.node_grace())
 }
 
 async fn cidrs_of(scene: &Scene, node: &str) -> Vec<String> {

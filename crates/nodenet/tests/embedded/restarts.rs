@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::{NodeNetworkConfig, names};
-use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
+use berth_nodenet::controllers::Controller;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -114,7 +114,10 @@ fn a_node_that_goes_while_no_controller_runs_gives_everything_back_after_the_gra
         .await;
         settle().await;
         assert_eq!(scene.owned("pods").await, 9, "it may come back");
-        until("it is taken back", async || (scene.owned("pods").await == 0).then_some(())).await;
+        until("it is taken back", async || {
+            (scene.owned("pods").await == 0).then_some(())
+        })
+        .await;
     });
 }
 
@@ -162,7 +165,10 @@ fn a_node_that_is_made_again_under_its_name_gets_a_container_of_its_own() {
         assert_ne!(after.id, before.id);
         assert!(after.ip_assignments.is_empty());
         assert_eq!(scene.owned("pods").await, 10, "what the old one had may be in use");
-        until("it is taken back", async || (scene.owned("pods").await == 1).then_some(())).await;
+        until("it is taken back", async || {
+            (scene.owned("pods").await == 1).then_some(())
+        })
+        .await;
     });
 }
 
@@ -176,7 +182,10 @@ fn a_config_deleted_by_hand_comes_back_with_all_that_the_node_has() {
         let is_another = |config: &NodeNetworkConfig| config.uid() != before.uid() && !containers(config).is_empty();
         let after = scene.config("n1", "is made again", is_another).await;
         assert_eq!(after.spec.requested_ip_count, 0);
-        assert_eq!(containers(&after)[0].ip_assignments, containers(&before)[0].ip_assignments);
+        assert_eq!(
+            containers(&after)[0].ip_assignments,
+            containers(&before)[0].ip_assignments
+        );
         assert_eq!(scene.owned("pods").await, 9);
     });
 }
@@ -225,7 +234,7 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
         assert_eq!(before.version, 1);
         controller.stop().await;
         // All that the node had is given back behind its back, and its status is lost.
-        let other = scene.start_with([Controller::Subnet].into(), DEFAULT_NODE_GRACE);
+        let other = scene.start_with([Controller::Subnet].into(), scene.node_grace());
         scene.ready("pods").await;
         let uid = scene.nodes().get("n1").await.unwrap().uid().unwrap();
         let container = scene.container_ref("n1", &uid);
@@ -249,7 +258,7 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
 #[test]
 fn controllers_that_are_not_asked_for_do_nothing() {
     play(async |scene: Scene| {
-        let _controller = scene.start_with([Controller::Subnet, Controller::Node].into(), DEFAULT_NODE_GRACE);
+        let _controller = scene.start_with([Controller::Subnet, Controller::Node].into(), scene.node_grace());
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.node("n1").await;
         scene.config("n1", "is there", |_| true).await;
@@ -262,14 +271,14 @@ fn controllers_that_are_not_asked_for_do_nothing() {
 #[test]
 fn controllers_can_run_in_processes_of_their_own() {
     play(async |scene: Scene| {
-        let _subnets = scene.start_with([Controller::Subnet, Controller::SubnetState].into(), DEFAULT_NODE_GRACE);
-        let _nodes = scene.start_with([Controller::Node].into(), DEFAULT_NODE_GRACE);
-        let containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_NODE_GRACE);
+        let _subnets = scene.start_with([Controller::Subnet, Controller::SubnetState].into(), scene.node_grace());
+        let _nodes = scene.start_with([Controller::Node].into(), scene.node_grace());
+        let containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
         with_one_node(&scene).await;
         containers.stop().await;
         scene.delete(&scene.nodes(), "n1").await;
         scene.node("n2").await;
-        let _containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), DEFAULT_NODE_GRACE);
+        let _containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
         scene.container("n2").await;
         until("what the other had is back", async || {
             (scene.owned("pods").await == 1).then_some(())

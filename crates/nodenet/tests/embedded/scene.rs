@@ -35,6 +35,8 @@ const BOUND: Duration = Duration::from_secs(3600);
 
 pub struct Scene {
     pub client: Client,
+    /// The controllers' own.
+    acting: Client,
     store: Arc<dyn Store>,
     service: Option<Service>,
     clock: Clock,
@@ -103,6 +105,7 @@ impl Scene {
             within(&format!("{name} is established"), established).await.unwrap();
         }
         let scene = Self {
+            acting: client.clone(),
             client,
             store,
             service: None,
@@ -121,6 +124,12 @@ impl Scene {
     pub fn through(self, service: Service) -> Self {
         let service = Some(service);
         Self { service, ..self }
+    }
+
+    /// The controllers are somebody else than who tells the story.
+    #[allow(dead_code, reason = "only where there are roles")]
+    pub fn acting_as(self, acting: Client) -> Self {
+        Self { acting, ..self }
     }
 
     /// Since then nobody has waited for a time to come.
@@ -146,11 +155,19 @@ impl Scene {
 
     /// Those that run by default.
     pub fn start(&self) -> Running {
-        self.start_with(Controller::on_by_default(), controllers::DEFAULT_NODE_GRACE)
+        self.start_with(Controller::on_by_default(), self.node_grace())
+    }
+
+    /// Where the clock runs, nobody wants to wait for minutes.
+    pub fn node_grace(&self) -> Duration {
+        match self.pace {
+            Pace::Stopped => controllers::DEFAULT_NODE_GRACE,
+            Pace::Running => Duration::from_secs(20),
+        }
     }
 
     pub fn start_with(&self, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
-        self.start_on(self.client.clone(), controllers, grace)
+        self.start_on(self.acting.clone(), controllers, grace)
     }
 
     /// With another way to the same API server.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::Subnet;
-use berth_nodenet::controllers::{Controller, DEFAULT_NODE_GRACE};
+use berth_nodenet::controllers::Controller;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -80,7 +80,10 @@ fn a_full_subnet_is_exhausted_and_says_what_to_do() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene
-            .subnet("pods", json!({"cidrs": ["10.64.0.0/29"], "reuseDelay": "1s", "scaler": {"batchSize": 1}}))
+            .subnet(
+                "pods",
+                json!({"cidrs": ["10.64.0.0/29"], "reuseDelay": "1s", "scaler": {"batchSize": 1}}),
+            )
             .await;
         scene.node("n1").await;
         scene.container("n1").await;
@@ -334,7 +337,7 @@ fn subnets_for_other_uses_are_kept_too_and_give_nodes_nothing() {
     play(async |scene: Scene| {
         let _controller = scene.start_with(
             [Controller::Subnet, Controller::Node, Controller::Nnc].into(),
-            DEFAULT_NODE_GRACE,
+            scene.node_grace(),
         );
         scene
             .subnet("m", json!({"use": "machines", "cidrs": ["10.64.0.0/24"]}))

@@ -2,7 +2,6 @@
 
 use berth_api::NodeNetworkConfig;
 use berth_api::nnc::{ContainerStatus, Progress};
-use berth_nodenet::controllers::DEFAULT_NODE_GRACE;
 use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::Instant;
@@ -54,7 +53,7 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         assert_eq!(waiters().as_deref(), Some("2"));
 
         // No pod has shown an address for so long: what a Node leaves behind while others wait comes back at once.
-        tokio::time::sleep(DEFAULT_NODE_GRACE).await;
+        tokio::time::sleep(scene.node_grace()).await;
         let left = Instant::now();
         scene.delete(&scene.nodes(), "n2").await;
         // First come, first served, and without waiting for a resync.
@@ -152,7 +151,7 @@ fn a_node_without_a_container_does_not_wait_for_those_that_only_want_more() {
             scene.event("Node", name, "SubnetFull").await;
         }
         // Each time one address comes free, and 40 are asked for by those who have waited for longer.
-        tokio::time::sleep(DEFAULT_NODE_GRACE).await;
+        tokio::time::sleep(scene.node_grace()).await;
         for (leaving, joined) in ["n3", "n2"].into_iter().zip(joined) {
             let left = Instant::now();
             scene.delete(&scene.nodes(), leaving).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_ledger::BlockKey;
-use berth_ledger::store::{Change, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
+use berth_ledger::store::{Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use tokio::sync::{Notify, watch};
@@ -70,7 +70,7 @@ impl Store for Gate {
         self.store.watch(subnet)
     }
 
-    fn read_plan(&self) -> BoxFuture<'_, Result<Option<(Version, Vec<u8>)>, StoreError>> {
+    fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
         self.store.read_plan()
     }
 

@@ -263,10 +263,22 @@ async fn what_an_owner_has_is_taken_back_lease_by_lease() {
     client.create("pods", &node("a")).await.unwrap();
     client.update("pods", &node("a"), request(1, 2)).await.unwrap();
     let [primary, secondary] = [node("a").primary().unwrap(), node("a").secondary().unwrap()];
-    let own: Vec<_> = client.held("pods", &primary).await.unwrap().iter().map(|lease| lease.id).collect();
+    let own: Vec<_> = client
+        .held("pods", &primary)
+        .await
+        .unwrap()
+        .iter()
+        .map(|lease| lease.id)
+        .collect();
     // Its own address goes last: as long as it is there, the container is.
     assert_eq!(client.take_back("pods", &primary, own.clone()).await, Ok(0));
-    let leases: Vec<_> = client.held("pods", &secondary).await.unwrap().iter().map(|lease| lease.id).collect();
+    let leases: Vec<_> = client
+        .held("pods", &secondary)
+        .await
+        .unwrap()
+        .iter()
+        .map(|lease| lease.id)
+        .collect();
     assert_eq!(client.take_back("pods", &secondary, leases[..1].to_vec()).await, Ok(1));
     assert_eq!(client.take_back("pods", &secondary, leases.clone()).await, Ok(1));
     assert_eq!(client.take_back("pods", &primary, own).await, Ok(1));

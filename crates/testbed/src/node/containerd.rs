@@ -1,23 +1,68 @@
 //! The container runtime of a node.
 
+use std::ffi::OsString;
+
+use anyhow::{Context, Result, ensure};
+
 use crate::image::SANDBOX_IMAGE;
+use crate::programs::peers;
 
 /// As the node sees it.
 pub const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// `/etc/containerd/config.toml` on the node; everything else is at its default place, which is the node's own.
-pub fn configuration() -> String {
+/// Which containerd a node has. The first is 1.6, which never asks plugins for their STATUS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runtime {
+    #[default]
+    Debian,
+    /// Built from its Go module, see [`peers`]. It asks for the STATUS every 5 seconds.
+    Containerd2,
+}
+
+impl Runtime {
+    /// `PATH=...` with the folder of its programs in front: containerd finds its shim there.
+    pub fn path_variable(self) -> Result<OsString> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders: Vec<_> = std::env::split_paths(&path).collect();
+        if self == Self::Containerd2 {
+            let folder = peers::containerd()?;
+            ensure!(
+                folder.join("containerd").exists(),
+                "containerd 2 is not built yet: `cargo xtask test e2e` builds it"
+            );
+            folders.insert(0, folder);
+        }
+        let mut variable = OsString::from("PATH=");
+        variable.push(std::env::join_paths(folders).context("PATH")?);
+        Ok(variable)
+    }
+
+    /// `/etc/containerd/config.toml` on the node; everything else is at its default place, which is the node's own.
+    pub fn configuration(self) -> String {
+        let plugins = match self {
+            Self::Debian => version_2(),
+            Self::Containerd2 => version_3(),
+        };
+        format!(
+            r#"{plugins}
+[grpc]
+address = "{SOCKET}"
+"#
+        )
+    }
+}
+
+// Where the capability to raise a process's chances of survival is missing, containers would not start: hence
+// restrict_oom_score_adj.
+
+fn version_2() -> String {
     format!(
         r#"version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
 
-[grpc]
-address = "{SOCKET}"
-
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{SANDBOX_IMAGE}"
-# Where the capability to raise a process's chances of survival is missing, containers would not start.
 restrict_oom_score_adj = true
 
 [plugins."io.containerd.grpc.v1.cri".cni]
@@ -29,6 +74,34 @@ snapshotter = "overlayfs"
 default_runtime_name = "runc"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+"#
+    )
+}
+
+fn version_3() -> String {
+    format!(
+        r#"version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{SANDBOX_IMAGE}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+restrict_oom_score_adj = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["/opt/cni/bin"]
+conf_dir = "/etc/cni/net.d"
+
+[plugins."io.containerd.cri.v1.runtime".containerd]
+default_runtime_name = "runc"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 "#
     )

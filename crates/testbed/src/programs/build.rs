@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -28,14 +28,22 @@ pub struct Module {
     pub sources: &'static [&'static str],
     /// The requirement whose version is the program's.
     pub requirement: &'static str,
-    /// The package with the program, as the module sees it.
-    pub package: &'static str,
-    /// All that the program can be called by.
-    pub names: &'static [&'static str],
+    pub commands: &'static [Command],
+    /// Build tags, separated by commas.
+    pub tags: &'static str,
     /// For the linker, by version.
     pub variables: fn(&str) -> Vec<(&'static str, String)>,
     /// How long it takes, in words.
     pub takes: &'static str,
+}
+
+/// A program of a module.
+#[derive(Debug)]
+pub struct Command {
+    /// Its package, as the module sees it.
+    pub package: &'static str,
+    /// All that it can be called by.
+    pub names: &'static [&'static str],
 }
 
 impl Module {
@@ -56,7 +64,8 @@ impl Module {
     /// Does nothing when it is there already. Only one process builds at a time; the others wait and find it.
     pub fn build(&self, say: &dyn Fn(&str)) -> Result<()> {
         let folder = self.built()?;
-        let done = || self.names.iter().all(|name| folder.join(name).exists());
+        let names = || self.commands.iter().flat_map(|command| command.names);
+        let done = || names().all(|name| folder.join(name).exists());
         if done() {
             return Ok(());
         }
@@ -86,9 +95,12 @@ impl Module {
             std::fs::remove_dir_all(&unfinished)?;
         }
         std::fs::create_dir(&unfinished)?;
-        self.compile(&go, &unfinished.join("program"), say)?;
-        for name in self.names {
-            symlink("program", unfinished.join(name))?;
+        for (number, command) in self.commands.iter().enumerate() {
+            let program = format!("program-{number}");
+            self.compile(&go, command.package, &unfinished.join(&program), say)?;
+            for name in command.names {
+                symlink(&program, unfinished.join(name))?;
+            }
         }
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
@@ -98,9 +110,10 @@ impl Module {
         Ok(())
     }
 
-    fn compile(&self, go: &Path, output: &Path, say: &dyn Fn(&str)) -> Result<()> {
+    fn compile(&self, go: &Path, package: &str, output: &Path, say: &dyn Fn(&str)) -> Result<()> {
         say("downloading modules");
-        let packages = shell::run(self.command(go).args(["list", "-deps", self.package]))?
+        let tags = format!("-tags={}", self.tags);
+        let packages = shell::run(self.command(go).args(["list", "-deps", &tags, package]))?
             .lines()
             .count();
         let mut flags = vec!["-s -w".to_owned()];
@@ -108,8 +121,8 @@ impl Module {
             flags.push(format!("-X {name}={value}"));
         }
         let mut command = self.command(go);
-        command.args(["build", "-v", "-trimpath", "-ldflags", &flags.join(" "), "-o"]);
-        command.arg(output).arg(self.package).stderr(Stdio::piped());
+        command.args(["build", "-v", "-trimpath", &tags, "-ldflags", &flags.join(" "), "-o"]);
+        command.arg(output).arg(package).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting go build")?;
         let lines = child.stderr.take().context("go build has no output")?;
         // With -v there is a line for each package that is compiled; anything with a space in it is an error.
@@ -136,8 +149,8 @@ impl Module {
         Ok(())
     }
 
-    fn command(&self, go: &Path) -> Command {
-        let mut command = Command::new(go);
+    fn command(&self, go: &Path) -> std::process::Command {
+        let mut command = std::process::Command::new(go);
         command.current_dir(self.sources_folder());
         // Static, and by the Go that was chosen.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");

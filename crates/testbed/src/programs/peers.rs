@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::build::Module;
+use super::build::{Command, Module};
 
 /// The agent of Azure's nodes: it reads and writes NodeNetworkConfigs.
 const CNS: Module = Module {
@@ -12,8 +12,11 @@ const CNS: Module = Module {
     folder: "peers/cns",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/Azure/azure-container-networking",
-    package: "github.com/Azure/azure-container-networking/cns/service",
-    names: &["azure-cns"],
+    commands: &[Command {
+        package: "github.com/Azure/azure-container-networking/cns/service",
+        names: &["azure-cns"],
+    }],
+    tags: "",
     variables: |version| vec![("main.version", version.to_owned())],
     takes: "about 4 minutes on 2 cores",
 };
@@ -24,8 +27,11 @@ const HOST_LOCAL: Module = Module {
     folder: "peers/host-local",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/containernetworking/plugins",
-    package: "github.com/containernetworking/plugins/plugins/ipam/host-local",
-    names: &["host-local"],
+    commands: &[Command {
+        package: "github.com/containernetworking/plugins/plugins/ipam/host-local",
+        names: &["host-local"],
+    }],
+    tags: "",
     variables: |version| {
         let variable = "github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion";
         vec![(variable, version.to_owned())]
@@ -33,9 +39,48 @@ const HOST_LOCAL: Module = Module {
     takes: "about half a minute on 2 cores",
 };
 
+/// A container runtime that asks plugins for their STATUS all the time; Debian's never does.
+const CONTAINERD: Module = Module {
+    title: "containerd",
+    folder: "peers/containerd",
+    sources: &["go.mod", "go.sum"],
+    requirement: "github.com/containerd/containerd/v2",
+    commands: &[
+        Command {
+            package: "github.com/containerd/containerd/v2/cmd/containerd",
+            names: &["containerd"],
+        },
+        Command {
+            package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            names: &["containerd-shim-runc-v2"],
+        },
+        Command {
+            package: "github.com/containerd/containerd/v2/cmd/ctr",
+            names: &["ctr"],
+        },
+    ],
+    tags: "no_btrfs,no_zfs,no_devmapper",
+    variables: |version| {
+        let variable = "github.com/containerd/containerd/v2/version.Version";
+        vec![(variable, version.to_owned())]
+    },
+    takes: "about 3 minutes on 2 cores",
+};
+
 /// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {
-    CNS.build(say)
+    CNS.build(say)?;
+    CONTAINERD.build(say)
+}
+
+/// Only some tests need it.
+pub fn build_containerd(say: &dyn Fn(&str)) -> Result<()> {
+    CONTAINERD.build(say)
+}
+
+/// The folder of containerd 2, its shim and ctr, once they are built.
+pub fn containerd() -> Result<PathBuf> {
+    CONTAINERD.built()
 }
 
 /// Where CNS is, once it is built.

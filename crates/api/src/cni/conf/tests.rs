@@ -3,7 +3,11 @@ use serde_json::json;
 use super::*;
 
 fn read(conf: &Value, place: Place) -> Result<Conf, Failure> {
-    Conf::read(&Document::read(conf.to_string().as_bytes())?, place)
+    read_for(conf, place, Need::All)
+}
+
+fn read_for(conf: &Value, place: Place, need: Need) -> Result<Conf, Failure> {
+    Conf::read(&Document::read(conf.to_string().as_bytes())?, place, need)
 }
 
 fn delegated() -> Value {
@@ -160,6 +164,59 @@ fn what_is_wrong_is_named_with_its_code() {
         let failure = read(&conf, Place::Top).unwrap_err();
         assert_eq!(failure.code.number(), code, "{conf}");
         assert!(failure.msg.starts_with(named), "{}", failure.msg);
+    }
+}
+
+#[test]
+fn a_del_reads_the_socket_the_queue_and_the_timeout_alone() {
+    let settings = json!({
+        "socket": "/a.sock", "queueDir": "/q", "timeout": "250ms",
+        "wait": 7, "routes": 7, "mtu": "1450",
+    });
+    let others = json!({
+        "name": "../x", "runtimeConfig": {"ips": 7}, "args": {"cni": {"ips": "x"}},
+        "cni.dev/valid-attachments": {}, "prevResult": 7,
+    });
+    for (place, mut conf) in [(Place::Ipam, delegated()), (Place::Top, main_plugin())] {
+        let own = match place {
+            Place::Ipam => conf["ipam"].as_object_mut().unwrap(),
+            Place::Top => conf.as_object_mut().unwrap(),
+        };
+        own.extend(settings.as_object().unwrap().clone());
+        let top = conf.as_object_mut().unwrap();
+        top.extend(others.as_object().unwrap().clone());
+        if place == Place::Top {
+            conf["ipam"] = json!({"type": "host-local"});
+        }
+        assert!(read(&conf, place).is_err());
+        let read = read_for(&conf, place, Need::Release).unwrap();
+        let expected = Settings {
+            socket: "/a.sock".to_owned(),
+            queue_dir: "/q".to_owned(),
+            timeout: Duration::from_millis(250),
+            wait: Duration::ZERO,
+        };
+        assert_eq!(read.settings, expected);
+    }
+    // What it needs is checked.
+    for field in ["socket", "queueDir", "timeout"] {
+        let failure = read_for(&with(main_plugin(), field, json!(7)), Place::Top, Need::Release);
+        assert!(failure.unwrap_err().msg.starts_with(field), "{field}");
+    }
+}
+
+#[test]
+fn a_gc_reads_the_name_and_what_is_valid_and_no_queue() {
+    let mut conf = with(delegated(), "cni.dev/valid-attachments", json!([]));
+    conf["runtimeConfig"] = json!({"ips": 7});
+    conf["ipam"]["queueDir"] = json!(7);
+    conf["ipam"]["wait"] = json!(7);
+    conf["ipam"]["routes"] = json!(7);
+    let read = read_for(&conf, Place::Ipam, Need::Collect).unwrap();
+    assert_eq!((read.name.as_str(), read.valid), ("pods", Some(Vec::new())));
+    for (field, wrong) in [("name", json!("../x")), ("cni.dev/valid-attachments", json!(7))] {
+        let failure = read_for(&with(conf.clone(), field, wrong), Place::Ipam, Need::Collect);
+        assert!(failure.unwrap_err().msg.starts_with(field), "{field}");
     }
 }
 

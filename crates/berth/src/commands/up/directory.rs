@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -56,6 +56,20 @@ impl Directory {
         }
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.with_context(|| unwritable("--data-dir", &self.path))
+    }
+
+    /// What is there already, copied back or made by an older version, becomes its owner's alone too.
+    pub fn restrict(&self) -> Result<()> {
+        for name in ["objects.redb", "ledger.redb", "pki", "nodes"] {
+            let path = self.path.join(name);
+            restrict(&path).with_context(|| {
+                format!(
+                    "--data-dir: {} cannot be made private; its owner can, or choose another directory",
+                    path.display()
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// Where the API keeps its objects.
@@ -113,6 +127,28 @@ impl fmt::Display for Directory {
     }
 }
 
+/// Files and directories, not what links lead to.
+fn restrict(path: &Path) -> std::io::Result<()> {
+    let found = match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let mode = match found.file_type() {
+        kind if kind.is_dir() => 0o700,
+        kind if kind.is_file() => 0o600,
+        _ => return Ok(()),
+    };
+    if found.permissions().mode() & 0o7777 != mode {
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            restrict(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
 fn unwritable(chosen_by: &str, path: &Path) -> String {
     format!(
         "{chosen_by}: {} cannot be written; choose a directory that can",
@@ -130,8 +166,6 @@ fn default_path(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use berth_agent::{AgentMetrics, Options, Surroundings};
+use berth_agent::{AgentMetrics, Machine, Options, Standing, Surroundings};
 use berth_embedded::cluster::Fleet;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
@@ -84,7 +84,7 @@ impl Agents {
             controller: "berth-agent".to_owned(),
             instance: None,
         };
-        let event_metrics = metrics.register(EventMetrics::register);
+        let event_metrics = metrics.share(EventMetrics::register);
         let mut random = StdRng::from_rng(&mut rand::rng());
         let names = StdRng::from_rng(&mut random);
         let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, names);
@@ -99,6 +99,7 @@ impl Agents {
         for node in fleet.names() {
             let options = Options {
                 boot: boot.clone(),
+                machine: machine(&node),
                 ..Options::new(&node, &folders.of(&node).path)
             };
             let (serves, when_ready) = watch::channel(false);
@@ -106,8 +107,8 @@ impl Agents {
             let random = StdRng::from_rng(&mut random);
             let (around, stopping) = (around.clone(), tasks.stopping());
             let agent = running.track_future(async move {
-                let say = move |_: &_| {
-                    serves.send_replace(true);
+                let say = move |standing: Standing<'_>| {
+                    serves.send_replace(matches!(standing, Standing::Serves(_)));
                 };
                 berth_agent::run(options, around, random, say, stopping).await
             });
@@ -125,6 +126,15 @@ impl Agents {
     /// Ends once all have.
     pub async fn stopped(self) {
         self.running.wait().await;
+    }
+}
+
+/// What a virtual node says that it is: there is no machine behind it but this process.
+fn machine(node: &str) -> Machine {
+    Machine {
+        boot_id: node.to_owned(),
+        machine_id: node.to_owned(),
+        system_uuid: node.to_owned(),
     }
 }
 

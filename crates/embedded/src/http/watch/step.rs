@@ -74,12 +74,12 @@ pub fn is_inside(event: &Event, namespace: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{EventKind, Key};
+    use crate::store::{EventKind, Key, line};
 
     fn event(version: u64, namespace: &str) -> Arc<Event> {
         let key = Key::new("pods", namespace, "a");
-        let body = Bytes::from(format!("{{\"n\":{version}}}"));
-        Arc::new(Event::new(version, EventKind::Added, key, body, None))
+        let line = line("ADDED", format!("{{\"n\":{version}}}").as_bytes());
+        Arc::new(Event::new(version, EventKind::Added, key, line, None))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::wire::{
     Compare, CompareTarget, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest,
 };
 use super::{STORE, unreachable};
-use crate::store::{StoreError, Version};
+use crate::store::{Document, StoreError, Version};
 
 /// Before an etcd that is away is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ impl EtcdDocument {
     }
 
     /// `None` when it was never written.
-    pub async fn read(&self) -> Result<Option<(Version, Vec<u8>)>, StoreError> {
+    pub async fn read(&self) -> Result<Option<Document>, StoreError> {
         self.found().await.map_err(|error| unreachable(&error))
     }
 

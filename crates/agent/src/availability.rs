@@ -1,0 +1,164 @@
+//! Whether the node has an address for the next pod: the Node condition that says so. Pure.
+//!
+//! STATUS does not say it: a runtime takes a node whose STATUS fails for broken, and its pods are
+//! evicted. A full node is not broken.
+//!
+//! The condition changes rarely, on purpose. A pool that is empty for a moment says nothing: more
+//! addresses may be on their way. It turns False only when no more can come, and True again only
+//! when an address is left over after every waiting pod has one.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+
+pub const CONDITION: &str = berth_api::names::POD_ADDRESSES_AVAILABLE;
+
+/// What the node has, and what it can still get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    pub has_container: bool,
+    pub is_quarantined: bool,
+    /// Those that the next pods could have, also those that cool down.
+    pub free: u64,
+    pub assigned: u64,
+    /// Pods without an address.
+    pub waiting: u64,
+    pub supply: Supply,
+}
+
+/// Whether more addresses can come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// They may be on their way.
+    Open,
+    SubnetFull,
+    /// The node has as many as `maxIPCount` of its scaler allows.
+    MaxIpCount(u64),
+    /// The node has as many as it can run pods.
+    AllocatablePods(u64),
+    /// The node draws on a podCIDR, which does not grow.
+    PodCidr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    AddressesFree,
+    NoNetworkContainer,
+    Quarantined,
+    SubnetFull,
+    MaxIpCountReached,
+    AllocatablePodsReached,
+    PodCidrFull,
+}
+
+impl Reason {
+    pub fn is_available(self) -> bool {
+        self == Self::AddressesFree
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AddressesFree => "AddressesFree",
+            Self::NoNetworkContainer => "NoNetworkContainer",
+            Self::Quarantined => "Quarantined",
+            Self::SubnetFull => "SubnetFull",
+            Self::MaxIpCountReached => "MaxIPCountReached",
+            Self::AllocatablePodsReached => "AllocatablePodsReached",
+            Self::PodCidrFull => "PodCIDRFull",
+        }
+    }
+}
+
+/// The condition as a Node has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub status: String,
+    pub reason: String,
+    pub since: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+}
+
+impl Shown {
+    pub fn of(node: &Node) -> Option<Self> {
+        let conditions = node.status.as_ref()?.conditions.as_ref()?;
+        let found = conditions.iter().find(|condition| condition.type_ == CONDITION)?;
+        let NodeCondition {
+            status,
+            reason,
+            last_transition_time,
+            ..
+        } = found.clone();
+        Some(Self {
+            status,
+            reason: reason.unwrap_or_default(),
+            since: last_transition_time,
+        })
+    }
+}
+
+pub fn status_of(reason: Reason) -> &'static str {
+    if reason.is_available() { "True" } else { "False" }
+}
+
+/// What the condition is to say from now on. `None`: what it says stays.
+pub fn decide(shown: Option<&Shown>, view: &View) -> Option<Reason> {
+    let reason = match view {
+        View {
+            has_container: false, ..
+        } => Reason::NoNetworkContainer,
+        View {
+            free: 0,
+            is_quarantined: true,
+            ..
+        } => Reason::Quarantined,
+        View { free: 0, supply, .. } => match supply {
+            Supply::Open => return None,
+            Supply::SubnetFull => Reason::SubnetFull,
+            Supply::MaxIpCount(_) => Reason::MaxIpCountReached,
+            Supply::AllocatablePods(_) => Reason::AllocatablePodsReached,
+            Supply::PodCidr => Reason::PodCidrFull,
+        },
+        // Those who wait take what there is, and the node is full again.
+        View { free, waiting, .. } if free <= waiting && shown.is_some() => return None,
+        View { .. } => Reason::AddressesFree,
+    };
+    let said = |shown: &Shown| shown.status == status_of(reason) && shown.reason == reason.as_str();
+    (!shown.is_some_and(said)).then_some(reason)
+}
+
+/// For people: the figures, and why there are no more.
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.has_container {
+            return f.write_str(
+                "the node has no network container: is `berth controller` running, and does a \
+                 Subnet select the node?",
+            );
+        }
+        let Self {
+            free,
+            assigned,
+            waiting,
+            ..
+        } = self;
+        write!(
+            f,
+            "{free} addresses are free, {assigned} are assigned, {waiting} pods wait for one"
+        )?;
+        if *free > 0 {
+            return Ok(());
+        }
+        if self.is_quarantined {
+            return f.write_str("; it is not certain yet which addresses pods have");
+        }
+        match self.supply {
+            Supply::Open => Ok(()),
+            Supply::SubnetFull => f.write_str("; the subnet has no more"),
+            Supply::MaxIpCount(most) => write!(f, "; maxIPCount allows {most}"),
+            Supply::AllocatablePods(most) => write!(f, "; the node runs at most {most} pods"),
+            Supply::PodCidr => f.write_str("; the podCIDR has no more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

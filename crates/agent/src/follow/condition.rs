@@ -1,0 +1,94 @@
+//! Keeps the condition of the agent's own Node in line with the pool.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use berth_api::names::field_manager;
+use berth_kit::backoff::Backoff;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use rand::rngs::StdRng;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
+
+use super::{BACKOFF, LOOK, PATIENCE};
+use crate::agent::Agent;
+use crate::availability::{CONDITION, Reason, Shown, View, decide, status_of};
+
+/// A burst of pods is looked at once.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// For as long as the agent serves.
+pub async fn condition(client: Client, agent: Agent, random: StdRng) {
+    let api: Api<Node> = Api::all(client);
+    let mut backoff = Backoff::new(BACKOFF, random);
+    let mut seen = None;
+    loop {
+        // From here on no change is missed.
+        let mut changed = pin!(agent.changes());
+        changed.as_mut().enable();
+        let view = agent.availability();
+        let node = agent.own_node();
+        let shown = node.as_ref().and_then(|node| node.condition.clone());
+        let reason = node.and_then(|_| decide(shown.as_ref(), &view));
+        // What was decided must still be so a moment later.
+        if let Some(reason) = reason.filter(|reason| seen == Some(*reason)) {
+            match timeout(PATIENCE, write(&api, agent.node(), reason, &view, shown.as_ref())).await {
+                Ok(Ok(written)) => {
+                    backoff.succeed();
+                    let reason = reason.as_str();
+                    info!(node = agent.node(), reason, %view, "condition {CONDITION} written");
+                    agent.apply_node(&written);
+                }
+                Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                    debug!(node = agent.node(), "there is no Node to write the condition to");
+                }
+                Ok(Err(error)) => {
+                    let wait = backoff.fail();
+                    warn!(%error, "can't write condition {CONDITION}; retrying in {wait:?}");
+                    sleep(wait).await;
+                    continue;
+                }
+                Err(_) => {
+                    warn!("the API server does not answer; condition {CONDITION} is written again");
+                    continue;
+                }
+            }
+            seen = None;
+        } else {
+            seen = reason;
+        }
+        sleep(SETTLE).await;
+        if seen.is_none() {
+            let _ = timeout(LOOK, changed).await;
+        }
+    }
+}
+
+async fn write(api: &Api<Node>, node: &str, reason: Reason, view: &View, shown: Option<&Shown>) -> kube::Result<Node> {
+    let now = Time(Timestamp::now());
+    let status = status_of(reason);
+    let since = shown
+        .filter(|shown| shown.status == status)
+        .and_then(|shown| shown.since.clone());
+    let condition = NodeCondition {
+        type_: CONDITION.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.as_str().to_owned()),
+        message: Some(view.to_string()),
+        last_heartbeat_time: Some(now.clone()),
+        last_transition_time: Some(since.unwrap_or(now)),
+    };
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node},
+        "status": {"conditions": [condition]},
+    });
+    let params = PatchParams::apply(field_manager::AGENT).force();
+    api.patch_status(node, &params, &Patch::Apply(object)).await
+}

@@ -1,0 +1,59 @@
+//! The agent's own Node, as far as the agent needs it.
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
+
+use crate::availability::Shown;
+use crate::machine::Machine;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnNode {
+    /// The machine that it says it is.
+    pub machine: Machine,
+    /// The most pods that it runs. `None`: not known.
+    pub allocatable_pods: Option<u64>,
+    /// What it says of its pods' addresses.
+    pub condition: Option<Shown>,
+}
+
+impl OwnNode {
+    pub fn read(node: &Node) -> Self {
+        let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+        let pods = allocatable.and_then(|allocatable| allocatable.get("pods"));
+        Self {
+            machine: Machine::of(node),
+            allocatable_pods: pods.and_then(|pods| pods.0.parse().ok()),
+            condition: Shown::of(node),
+        }
+    }
+}
+
+/// For events about it.
+pub fn reference(name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        // As kubelets say it, and kubectl looks for it.
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_most_pods_are_read_and_what_is_no_number_is_not_known() {
+        let pods = |status| {
+            let node: Node = serde_json::from_value(json!({ "status": status })).unwrap();
+            OwnNode::read(&node).allocatable_pods
+        };
+        assert_eq!(pods(json!({"allocatable": {"pods": "110"}})), Some(110));
+        assert_eq!(pods(json!({"allocatable": {"pods": "many"}})), None);
+        assert_eq!(pods(json!({"capacity": {"pods": "110"}})), None);
+        assert_eq!(pods(json!({})), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! What was left out of a release queue past its limit, found by asking the runtime.
+//!
+//! While the agent is away, plugins leave an entry for each DEL, and past the queue's limit one
+//! mark for all that follow. The mark says that attachments were detached, and not which. It is one
+//! witness; the runtime, which lists no sandbox of theirs, is the other.
+
+mod decide;
+
+use std::io;
+use std::time::Duration;
+
+use berth_api::agent::Refusal;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use decide::{Decision, View, decide};
+
+use crate::agent::Agent;
+use crate::clock::nanoseconds;
+use crate::cri::{Cri, CriError};
+use crate::queue::{Folder, Mark};
+
+#[derive(Debug, thiserror::Error)]
+pub enum OverflowError {
+    #[error("the release queue {folder} can't be read: {error}")]
+    Folder { folder: String, error: io::Error },
+    #[error(transparent)]
+    Runtime(#[from] CriError),
+    #[error("what was left out can't be released: {0}")]
+    Refused(#[from] Refusal),
+}
+
+/// Looks for the mark, and follows it up.
+#[derive(Debug)]
+pub struct Overflow {
+    agent: Agent,
+    folder: Folder,
+    cri: Option<Cri>,
+    /// After so long a runtime has listed a sandbox, or given it up.
+    grace: Duration,
+    is_told: bool,
+}
+
+impl Overflow {
+    pub fn new(agent: Agent, folder: Folder, cri: Option<Cri>, grace: Duration) -> Self {
+        Self {
+            agent,
+            folder,
+            cri,
+            grace,
+            is_told: false,
+        }
+    }
+
+    /// Until it is told to stop.
+    pub async fn run(mut self, period: Duration, stopping: CancellationToken) {
+        let running = async {
+            let mut ticks = tokio::time::interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    () = self.agent.next_collection() => {}
+                }
+                if let Err(error) = self.pass().await {
+                    warn!(%error, "the release queue's overflow mark stays; trying again in {period:?}");
+                }
+            }
+        };
+        stopping.run_until_cancelled(running).await;
+    }
+
+    /// How many attachments were released.
+    pub async fn pass(&mut self) -> Result<usize, OverflowError> {
+        let own = self.folder.clone();
+        let Some(mark) = self.blocking(move || own.mark()).await? else {
+            self.is_told = false;
+            return Ok(0);
+        };
+        self.tell(mark);
+        // First who has what, then who is there: an ADD in between is not mistaken for one whose
+        // sandbox has gone.
+        let holdings = self.agent.holdings();
+        let sandboxes = match &self.cri {
+            Some(cri) => Some(cri.sandboxes().await?),
+            None => None,
+        };
+        let decision = decide(&View {
+            mark,
+            holdings: &holdings,
+            sandboxes: sandboxes.as_deref(),
+            collected: &self.agent.collected(),
+            now: self.agent.now(),
+            grace: nanoseconds(self.grace),
+        });
+        if !decision.releases.is_empty() {
+            let released = self.agent.release_all(&decision.releases)?.released;
+            self.agent.metrics().reclaimed(released);
+        }
+        for release in &decision.releases {
+            let attachment = &release.attachment;
+            info!(%attachment, "released: its DEL was left out of the release queue, and it is gone");
+        }
+        if decision.open == 0 {
+            let own = self.folder.clone();
+            // One that a plugin has moved on meanwhile is followed up in the next pass.
+            if self.blocking(move || own.unmark(mark)).await? {
+                info!("all that was left out of the release queue is accounted for; its mark is gone");
+            }
+        }
+        Ok(decision.releases.len())
+    }
+
+    fn tell(&mut self, mark: Mark) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let folder = self.folder.path().display();
+        let mark = berth_api::agent::overflow_name(mark.started);
+        if self.cri.is_some() {
+            warn!(%folder, mark, "the release queue overflowed; releasing what the runtime does not list");
+        } else {
+            warn!(
+                %folder, mark,
+                "the release queue overflowed, and without --cri-socket nobody can say what was left out; \
+                 its addresses stay assigned until a CNI GC, and so does the mark"
+            );
+        }
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<T, OverflowError> {
+        let joined = tokio::task::spawn_blocking(work).await;
+        let done = joined.unwrap_or_else(|error| Err(io::Error::other(error)));
+        done.map_err(|error| OverflowError::Folder {
+            folder: self.folder.path().display().to_string(),
+            error,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The mark that a queue past its limit is left with: see [`berth_api::agent::overflow_name`].
+
+use std::ffi::OsStr;
+use std::io;
+
+use berth_api::agent::{RESERVE, overflow_name, overflow_of};
+use rustix::fs::{Mode, OFlags, openat, renameat};
+use rustix::io::Errno;
+
+use super::Folder;
+
+/// Releases were left out of the queue, of DELs that were started no later than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    pub started: u64,
+}
+
+impl Mark {
+    pub(super) fn of(name: &OsStr) -> Option<Self> {
+        let started = name.to_str().and_then(overflow_of)?;
+        Some(Self { started })
+    }
+}
+
+impl Folder {
+    /// The mark that is there. Where several are, the latest stands for all of them.
+    pub fn mark(&self) -> io::Result<Option<Mark>> {
+        Ok(self.survey()?.mark)
+    }
+
+    /// Makes the mark what it was made of. Whether that was it still: a plugin that left out
+    /// another release meanwhile has moved it on, and then it stays.
+    pub fn unmark(&self, mark: Mark) -> io::Result<bool> {
+        let handle = self.handle()?;
+        match renameat(&handle, overflow_name(mark.started), &handle, RESERVE) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the file that becomes the mark, while there is room for it. Others' plugins leave
+    /// none.
+    pub(super) fn reserve(&self) -> io::Result<()> {
+        if !self.overflows() {
+            return Ok(());
+        }
+        let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(self.handle()?, RESERVE, new, Mode::RUSR | Mode::WUSR) {
+            Ok(_) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

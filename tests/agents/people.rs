@@ -1,0 +1,149 @@
+//! What people do to a real cluster by hand, while its pods run.
+
+use std::collections::BTreeSet;
+
+use berth_api::{AddressBlock, NodeNetworkConfig, names::NAMESPACE};
+use berth_e2e::{Seen, wait_for};
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::stage::{Stage, address_of, node_of};
+
+const PODS: usize = 20;
+
+/// A /26 has 61 addresses: with 40 pods and two nodes it is exhausted.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm() {
+    let stage = Stage::open("agents-people", 2, json!({"cidrs": ["10.64.0.0/26"]})).await;
+    for node in stage.nodes() {
+        stage.start_agent(node).await;
+    }
+    stage.deploy("node-1", PODS).await;
+    stage.deploy("node-2", PODS - 10).await;
+    check_nothing_is_shared(&stage.run(2 * PODS - 10).await);
+
+    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    configs.delete("node-1", &DeleteParams::default()).await.unwrap();
+    is_listed(&stage, "node-1").await;
+
+    let blocks: Api<AddressBlock> = Api::all(stage.scene.client.clone());
+    for block in blocks.list(&ListParams::default()).await.unwrap() {
+        blocks
+            .delete(&block.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    let names = assigned(&configs.get("node-1").await.unwrap(), |one| one.name.clone());
+    let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
+    configs.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+
+    register_again(&stage, "node-1").await;
+    is_listed(&stage, "node-1").await;
+
+    stage.undeploy("node-2").await;
+    let of_first = async || {
+        let left = stage
+            .listed()
+            .await
+            .iter()
+            .filter(|pod| node_of(pod) == "node-2")
+            .count();
+        Ok(if left == 0 {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{left} are left"))
+        })
+    };
+    wait_for(&stage.scene, "the pods of node-2 are gone", of_first)
+        .await
+        .unwrap();
+    stage.deploy("node-2", PODS).await;
+    check_nothing_is_shared(&stage.run(2 * PODS).await);
+    is_calm(&stage).await;
+}
+
+fn check_nothing_is_shared(pods: &[Pod]) {
+    let unique: BTreeSet<&str> = pods.iter().map(address_of).collect();
+    assert_eq!(unique.len(), pods.len(), "every pod has an address of its own");
+}
+
+fn assigned(config: &NodeNetworkConfig, pick: impl Fn(&berth_api::nnc::IpAssignment) -> String) -> Vec<String> {
+    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    containers
+        .flat_map(|container| container.ip_assignments.iter().map(&pick))
+        .collect()
+}
+
+/// All that the node's pods have is in its config.
+async fn is_listed(stage: &Stage, node: &str) {
+    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    let look = async || {
+        let Some(config) = configs.get_opt(node).await? else {
+            return Ok(Seen::NotYet("there is no config".to_owned()));
+        };
+        let listed = assigned(&config, |one| one.ip.clone());
+        let pods = stage.listed().await;
+        let of_node = pods.iter().filter(|pod| node_of(pod) == node);
+        let missing = of_node
+            .filter(|pod| !listed.iter().any(|ip| ip == address_of(pod)))
+            .count();
+        Ok(match (missing, config.metadata.deletion_timestamp) {
+            (0, None) => Seen::There,
+            _ => Seen::NotYet(format!("{missing} are not listed")),
+        })
+    };
+    wait_for(&stage.scene, "all that pods have is listed", look)
+        .await
+        .unwrap();
+}
+
+/// As a kubelet does that is started again after somebody deleted its Node.
+async fn register_again(stage: &Stage, name: &str) {
+    let nodes: Api<NodeObject> = Api::all(stage.scene.client.clone());
+    let before = nodes.get(name).await.unwrap();
+    nodes.delete(name, &DeleteParams::background()).await.unwrap();
+    let mut again = before.clone();
+    again.metadata = kube::api::ObjectMeta {
+        name: before.metadata.name.clone(),
+        labels: before.metadata.labels.clone(),
+        ..Default::default()
+    };
+    again.status = None;
+    let look = async || {
+        Ok(match nodes.create(&PostParams::default(), &again).await {
+            Ok(_) => Seen::There,
+            Err(error) => Seen::NotYet(error.to_string()),
+        })
+    };
+    wait_for(&stage.scene, "the Node is registered again", look)
+        .await
+        .unwrap();
+    let status = json!({"status": before.status});
+    nodes
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+}
+
+/// Nothing changes in fifty looks in a row: what never settles keeps this from ending.
+async fn is_calm(stage: &Stage) {
+    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    let (mut before, mut same) = (Vec::new(), 0);
+    let look = async || {
+        let found = configs.list(&ListParams::default()).await?;
+        let now: Vec<Option<String>> = found.items.iter().map(ResourceExt::resource_version).collect();
+        same = if now == before { same + 1 } else { 0 };
+        before = now;
+        Ok(if same >= 50 {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{before:?}, the same for {same} looks"))
+        })
+    };
+    wait_for(&stage.scene, "nothing is written any more", look)
+        .await
+        .unwrap();
+}
