@@ -181,7 +181,7 @@ fn what_an_agent_left_half_removed_is_an_entry_again() {
 }
 
 #[test]
-fn what_others_could_have_written_is_not_obeyed() {
+fn what_others_could_have_written_is_refused() {
     for mode in [0o620, 0o602, 0o666] {
         let queue = queue(Flavour::Ours);
         queue.put(&release("c1", 7));

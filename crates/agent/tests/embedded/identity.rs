@@ -128,7 +128,7 @@ fn two_machines_that_fight_for_a_node_do_not_serve_in_turns() {
 }
 
 #[test]
-fn after_a_boot_the_agent_waits_for_its_kubelet_and_complains_of_nothing() {
+fn after_a_boot_the_agent_waits_for_its_kubelet_without_an_event() {
     play(async |scene: Scene| {
         one_node_on(&scene, &machine("a", 1)).await;
         scene.machine.replace(machine("a", 2));

@@ -1,15 +1,16 @@
 //! What is known of who has which address. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfig;
-use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of, name_of_second};
+use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of};
 use berth_ledger::LeaseId;
 use uuid::Uuid;
 
 use crate::allocator::ContainerRef;
+use crate::nnc::assignments::leases_by_name;
 use crate::pods::Address;
 
 /// A node has an address.
@@ -40,21 +41,21 @@ pub fn of_config(config: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) ->
     let id = nc.id().to_string();
     let containers = config.status.iter().flat_map(|status| &status.network_containers);
     let ours = containers.filter(|container| container.container_type != OVERLAY && container.subnet_name == subnet);
-    let given_back: BTreeSet<&String> = config.spec.ips_not_in_use.iter().collect();
     let mut holdings = Vec::new();
     for container in ours {
         if container.id == id {
             holdings.extend(primaries(container, nc));
         }
-        let leases = leases(&container.ip_assignments);
+        let leases = leases_by_name(&container.ip_assignments);
+        // Either name gives back the whole lease.
+        let not_in_use = config.spec.ips_not_in_use.iter();
+        let given_back: BTreeSet<&LeaseId> = not_in_use.filter_map(|name| leases.get(name.as_str())).collect();
         for assignment in &container.ip_assignments {
             let lease = leases.get(assignment.name.as_str()).copied();
             let (Some(lease), Ok(address)) = (lease, assignment.ip.parse()) else {
                 continue;
             };
-            // Either name gives back the whole lease.
-            let is_back = given_back.iter().any(|name| leases.get(name.as_str()) == Some(&lease));
-            if !is_back {
+            if !given_back.contains(&lease) {
                 holdings.push(secondary(address, nc, lease));
             }
         }
@@ -66,7 +67,7 @@ pub fn of_config(config: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) ->
 /// What the agent says that it holds although the status does not list it.
 pub fn held_beyond(config: &NodeNetworkConfig, nc: &ContainerRef) -> Vec<Holding> {
     let held = held_of(config);
-    let leases = leases(&held);
+    let leases = leases_by_name(&held);
     let holding = |assignment: &IpAssignment| {
         let address = assignment.ip.parse().ok()?;
         // One that the agent only knows by its address gets a name that follows from it.
@@ -114,20 +115,9 @@ fn primaries(container: &NetworkContainer, nc: &ContainerRef) -> Vec<Holding> {
     addresses.map(holding).collect()
 }
 
-/// The lease of each name: both addresses of a dual-stack lease have one.
-fn leases(listed: &[IpAssignment]) -> BTreeMap<&str, LeaseId> {
-    let names: BTreeMap<&str, Uuid> = listed
-        .iter()
-        .filter_map(|assignment| Some((assignment.name.as_str(), assignment.name.parse().ok()?)))
-        .collect();
-    let firsts: BTreeMap<Uuid, Uuid> = names.values().map(|name| (name_of_second(*name), *name)).collect();
-    let lease = |name: Uuid| firsts.get(&name).copied().unwrap_or(name);
-    names.into_iter().map(|(text, name)| (text, lease(name))).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use berth_api::nnc;
+    use berth_api::nnc::{self, name_of_second};
     use serde_json::{Value, json};
 
     use super::*;

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::collect::{Holding, of_config, of_pod};
 use super::decide::{Conflict, Holders, by_unit};
-use crate::allocator::{AllocatorError, ContainerRef};
+use crate::allocator::AllocatorError;
 use crate::controllers::{Failure, Nodes};
 use crate::nnc::is_of;
 use crate::node;
@@ -47,7 +47,7 @@ pub async fn pass(nodes: &Nodes, subnet: &str) -> Result<u64, Failure> {
 async fn claim_back(nodes: &Nodes, subnet: &str, cidrs: &[Prefix]) -> Result<(), Failure> {
     let mut holdings = of_configs(nodes, subnet).await?;
     let shown: Vec<Address> = cidrs.iter().flat_map(|cidr| nodes.pods().in_cidr(*cidr)).collect();
-    holdings.extend(shown.iter().map(|shown| of_pod(shown, &nc_of(nodes, &shown.node))));
+    holdings.extend(shown.iter().map(|shown| of_pod(shown, &nodes.nc_of(&shown.node))));
     holdings.retain(|holding| cidrs.iter().any(|cidr| cidr.contains(holding.unit.first())));
     let units = by_unit(holdings);
     let mut outcome = Outcome::default();
@@ -172,12 +172,6 @@ fn of_living(nodes: &Nodes, config: &NodeNetworkConfig, subnet: &str) -> Vec<Hol
         return Vec::new();
     };
     of_config(config, &nodes.context.container(&name, &node.uid), subnet)
-}
-
-/// Of the node that is there now. One that is gone has no UID; until it comes back, its pods' addresses are its name's.
-fn nc_of(nodes: &Nodes, node: &str) -> ContainerRef {
-    let uid = nodes.index().node(node).map(|node| node.uid.clone());
-    nodes.context.container(node, &uid.unwrap_or_default())
 }
 
 fn tell(nodes: &Nodes, subnet: &str, outcome: Outcome) {

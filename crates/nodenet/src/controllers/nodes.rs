@@ -18,7 +18,7 @@ use super::index::{Index, View};
 use super::turnstile::Turnstile;
 use super::watch::{Change, key};
 use super::{Context, Controller, Failure, is_conflict, is_gone};
-use crate::allocator::AllocatorError;
+use crate::allocator::{AllocatorError, ContainerRef};
 use crate::claims::Claims;
 use crate::nnc::Complaint;
 use crate::pods::{ObservedPod, PodIndex};
@@ -165,6 +165,12 @@ impl Nodes {
 
     pub fn claims(&self) -> &Claims {
         &self.context.claims
+    }
+
+    /// Of the node that is there now. One that is gone has no UID; until it comes back, its pods' addresses are its name's.
+    pub fn nc_of(&self, node: &str) -> ContainerRef {
+        let uid = self.index().node(node).map(|node| node.uid.clone());
+        self.context.container(node, &uid.unwrap_or_default())
     }
 
     /// Whether the API server shows the pod with this address at this moment.

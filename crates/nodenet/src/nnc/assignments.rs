@@ -3,7 +3,6 @@
 //! Both addresses of a dual-stack lease belong together, see [`name_of_second`]. An agent that gives back either gives back the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use berth_api::nnc::{IpAssignment, name_of_second};
 use berth_ledger::LeaseId;
@@ -37,17 +36,15 @@ pub fn given_back(names: &[String], listed: &[IpAssignment]) -> BTreeSet<LeaseId
         .collect()
 }
 
-/// The lease of each address.
-pub fn leases_by_name(listed: &[IpAssignment]) -> Vec<(LeaseId, IpAddr)> {
-    let names = listed
+/// The lease of each name: both addresses of a dual-stack lease have one.
+pub fn leases_by_name(listed: &[IpAssignment]) -> BTreeMap<&str, LeaseId> {
+    let names: BTreeMap<&str, Uuid> = listed
         .iter()
-        .filter_map(|assignment| assignment.name.parse::<Uuid>().ok());
-    let firsts: BTreeMap<Uuid, LeaseId> = names.map(|name| (name_of_second(name), name)).collect();
-    let each = listed.iter().filter_map(|assignment| {
-        let name: Uuid = assignment.name.parse().ok()?;
-        Some((firsts.get(&name).copied().unwrap_or(name), assignment.ip.parse().ok()?))
-    });
-    each.collect()
+        .filter_map(|assignment| Some((assignment.name.as_str(), assignment.name.parse().ok()?)))
+        .collect();
+    let firsts: BTreeMap<Uuid, LeaseId> = names.values().map(|name| (name_of_second(*name), *name)).collect();
+    let lease = |name: Uuid| firsts.get(&name).copied().unwrap_or(name);
+    names.into_iter().map(|(text, name)| (text, lease(name))).collect()
 }
 
 /// The names that go from the list with these leases.

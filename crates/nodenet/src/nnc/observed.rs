@@ -160,10 +160,13 @@ impl Nodes {
             return Ok(false);
         }
         let mut others: Vec<Address> = Vec::new();
-        for (lease, address) in leases_by_name(&had.ip_assignments) {
-            if !wish.give_back.contains(&lease) {
+        let leases = leases_by_name(&had.ip_assignments);
+        for assignment in &had.ip_assignments {
+            let lease = leases.get(assignment.name.as_str());
+            let lease = lease.copied().filter(|lease| wish.give_back.contains(lease));
+            let (Some(lease), Ok(address)) = (lease, assignment.ip.parse()) else {
                 continue;
-            }
+            };
             let shown = self.pods().of_address(address);
             if shown.iter().any(|shown| shown.node == nc.node) {
                 self.claims().withhold(address, &nc.node);
@@ -220,8 +223,7 @@ impl Nodes {
             if !self.pod_shows(&shown.pod, shown.address).await? {
                 continue;
             }
-            let uid = self.index().node(&shown.node).map(|node| node.uid.clone());
-            let nc = self.context.container(&shown.node, &uid.unwrap_or_default());
+            let nc = self.nc_of(&shown.node);
             let claim = of_pod(&shown, &nc)
                 .claim(Some(owner.clone()))
                 .map_err(AllocatorError::from)?;
