@@ -12,8 +12,9 @@ use serde_json::json;
 use crate::stage::{Stage, phase};
 
 const PODS: usize = 20;
-/// A kubelet renews its Lease every 10 seconds, and the runtime asks twice as often. Before a full node was told from
-/// a broken one, it was NotReady after 25 seconds, and 10 seconds later its pods went.
+/// A kubelet renews its Lease every 10 seconds, and the runtime asks twice as often. Before a full
+/// node was told from a broken one, it was NotReady after 25 seconds, and 10 seconds later its pods
+/// went.
 const HEARTBEATS: usize = 9;
 
 async fn condition(stage: &Stage, kind: &str) -> Option<NodeCondition> {
@@ -57,7 +58,8 @@ async fn running(stage: &Stage) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_node_stays_ready_and_keeps_its_pods_and_one_without_an_agent_does_not() {
-    // Where no node at all is ready, nothing is evicted. So there is another, with a network that is not ours.
+    // Where no node at all is ready, nothing is evicted. So there is another, with a network that
+    // is not ours.
     let network = |seat: &Seat| {
         let ptp = Network::ptp(seat);
         let configuration = ptp.configuration.filter(|_| seat.number > 1);

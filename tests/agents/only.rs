@@ -18,7 +18,8 @@ const METRICS: &str = "127.0.0.1:9399";
 /// Of a mark: the boot, and which journal it is about.
 const BOOT_AND_ID: usize = 64 + 8;
 
-/// One that shares no file with the first. `before` is what a shell does first, in a mount namespace of its own.
+/// One that shares no file with the first. `before` is what a shell does first, in a mount
+/// namespace of its own.
 async fn start_second(stage: &Stage, node: &Node, before: &str, more: &[&str]) -> Component {
     let mut command = node.command("unshare");
     command.args(["--mount", "sh", "-c", &format!("{before}\nexec \"$@\""), "second"]);

@@ -10,7 +10,8 @@ use crate::roles;
 use crate::scene::Scene;
 use crate::wait::{Seen, wait_for};
 
-/// Creates the definitions and the roles, and a Subnet `pods` with that spec as soon as its kind is served.
+/// Creates the definitions and the roles, and a Subnet `pods` with that spec as soon as its kind is
+/// served.
 pub async fn install(scene: &Scene, spec: &Value) -> Result<()> {
     let crds = Api::all(scene.client.clone());
     for crd in berth_api::crds::all() {

@@ -165,8 +165,9 @@ impl Agent {
         self.shared.collection.notified().await;
     }
 
-    /// Whether the node's network is in order, and if an ADD can't be served, why not. A pool that is merely empty is in
-    /// order: a runtime takes a node that is not ready for broken, and its pods are evicted.
+    /// Whether the node's network is in order, and if an ADD can't be served, why not. A pool that
+    /// is merely empty is in order: a runtime takes a node that is not ready for broken, and its
+    /// pods are evicted.
     pub fn status(&self) -> Status {
         let now = self.now();
         let mut inside = self.shared.inside.lock();

@@ -119,8 +119,8 @@ impl Cluster {
         true
     }
 
-    /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API server that was restored from a backup
-    /// counts from an earlier version.
+    /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API
+    /// server that was restored from a backup counts from an earlier version.
     pub fn reset_config(&mut self, config: &NodeNetworkConfig) {
         self.config = None;
         self.see_config(config);

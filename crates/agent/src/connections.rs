@@ -41,7 +41,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Serves until it is told to stop, or dropped: then nobody is served any more, not even who is connected.
+    /// Serves until it is told to stop, or dropped: then nobody is served any more, not even who is
+    /// connected.
     pub async fn serve(self, door: impl Door, stopping: CancellationToken) {
         let places = Arc::new(Semaphore::new(self.most));
         let serving = async {

@@ -1,8 +1,8 @@
 //! Which machine the agent runs on, and whether a Node is that machine's.
 //!
 //! A kubelet reports three ids. The boot's is new with every boot and the same for all that runs on
-//! one kernel, in whatever container: an equal one settles it. The other two outlive a boot, so they
-//! tell a machine that was rebooted from another machine.
+//! one kernel, in whatever container: an equal one settles it. The other two outlive a boot, so
+//! they tell a machine that was rebooted from another machine.
 
 use std::path::Path;
 use std::{fmt, fs, io};

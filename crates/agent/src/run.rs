@@ -4,8 +4,9 @@
 //! sandboxes have is known where the journal can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail at
 //! once, and releases go to the queue.
 //!
-//! Before all of that the agent makes sure that it is the node's only one: by a lock for those on this machine, and by the ids of the Node for those
-//! on others. Until then it reads and writes nothing of the node's.
+//! Before all of that the agent makes sure that it is the node's only one: by a lock for those on
+//! this machine, and by the ids of the Node for those on others. Until then it reads and writes
+//! nothing of the node's.
 
 mod identity;
 mod lock;
@@ -135,7 +136,8 @@ pub enum Standing<'a> {
     Waits(&'a str),
 }
 
-/// Returns when it is told to stop, or can't go on. `say` hears how it stands, whenever that changes.
+/// Returns when it is told to stop, or can't go on. `say` hears how it stands, whenever that
+/// changes.
 pub async fn run(
     options: Options,
     around: Surroundings,

@@ -118,7 +118,8 @@ pub struct OwnerList {
     pub owners: Vec<String>,
 }
 
-/// What nodes of the caller's cluster are known to have in a subnet, whatever the service's store says of it.
+/// What nodes of the caller's cluster are known to have in a subnet, whatever the service's store
+/// says of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimList {

@@ -21,7 +21,8 @@ pub const FINALIZER: &str = "berth.dev/network-container";
 /// On an AddressBlock: the name of its Subnet.
 pub const SUBNET_LABEL: &str = "berth.dev/subnet";
 
-/// The condition of a Node that says whether its next pod would get an address. Its agent writes it.
+/// The condition of a Node that says whether its next pod would get an address. Its agent writes
+/// it.
 pub const POD_ADDRESSES_AVAILABLE: &str = "berth.dev/PodAddressesAvailable";
 
 /// Field managers of server-side apply, one for each writer: two writers under one name would take each other's fields

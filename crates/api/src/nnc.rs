@@ -21,8 +21,9 @@ pub fn name_of_second(lease: Uuid) -> Uuid {
     Uuid::new_v5(&lease, b"ipv6")
 }
 
-/// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status does not list them, as JSON in the form of
-/// `ipAssignments`. Agents that do not know it leave it alone.
+/// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status
+/// does not list them, as JSON in the form of `ipAssignments`. Agents that do not know it leave it
+/// alone.
 pub const HELD_ANNOTATION: &str = "berth.dev/held";
 
 /// What the agent holds beyond what was delivered. What can't be read says nothing.

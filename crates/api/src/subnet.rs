@@ -205,7 +205,8 @@ pub struct SubnetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How often controllers have begun to work on the ledger, as it counts them: a ledger that says less was put back from a copy.
+    /// How often controllers have begun to work on the ledger, as it counts them: a ledger that
+    /// says less was put back from a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
 

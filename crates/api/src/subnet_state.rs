@@ -30,7 +30,8 @@ pub struct ClusterSubnetStateStatus {
     /// When that was found out, in RFC 3339.
     pub timestamp: String,
 
-    /// How agents size their pools while the subnet is exhausted. Agents that do not know it keep one spare address.
+    /// How agents size their pools while the subnet is exhausted. Agents that do not know it keep
+    /// one spare address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaler: Option<Scaler>,
 }

@@ -23,8 +23,8 @@ use remains::Remains;
 /// As kube-apiserver's `--event-ttl`.
 const EVENTS_LIVE: SignedDuration = SignedDuration::from_hours(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// kube-apiserver leaves it to etcd how many there can be; here they are in memory. Some thousands of
-/// pods that come and go leave no more than so many.
+/// kube-apiserver leaves it to etcd how many there can be; here they are in memory. Some thousands
+/// of pods that come and go leave no more than so many.
 const MAX_EVENTS: usize = 10_000;
 /// So many new ones are looked through without waiting for the time.
 const SWEEP_AFTER: usize = 1_000;

@@ -1,5 +1,6 @@
 //! OpenAPI v3: an index, and one document for each group and version. `kubectl explain` reads descriptions from it, `kubectl apply` the
-//! merge keys and which query parameters a kind's PATCH takes. OpenAPI v2 is the same in one document, see `v2`.
+//! merge keys and which query parameters a kind's PATCH takes. OpenAPI v2 is the same in one
+//! document, see `v2`.
 //!
 //! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
 

@@ -31,7 +31,8 @@ impl Readiness {
         Check { flag }
     }
 
-    /// The names of the checks that are not ready, in the order they were made, with why where that is known.
+    /// The names of the checks that are not ready, in the order they were made, with why where that
+    /// is known.
     pub fn not_ready(&self) -> Vec<String> {
         self.lock()
             .iter()

@@ -56,8 +56,9 @@ impl Metrics {
         register(&mut self.registry.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same for metrics that several parts of a process use, such as those of its queues: whoever
-    /// comes first registers them, the others get the same handles. A family can be there only once.
+    /// The same for metrics that several parts of a process use, such as those of its queues:
+    /// whoever comes first registers them, the others get the same handles. A family can be there
+    /// only once.
     pub fn share<T: Clone + Send + 'static>(&self, register: fn(&mut Registry) -> T) -> T {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let there = shared.get(&TypeId::of::<T>());

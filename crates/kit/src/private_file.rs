@@ -7,8 +7,8 @@ use std::path::Path;
 
 const OWNER_ONLY: u32 = 0o600;
 
-/// Opens a file for reading and writing, or makes it. From then on its owner alone can do that, whatever
-/// its permissions were and whatever the umask is.
+/// Opens a file for reading and writing, or makes it. From then on its owner alone can do that,
+/// whatever its permissions were and whatever the umask is.
 pub fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .read(true)

@@ -40,7 +40,8 @@ pub struct Outlook {
     pub counts: BTreeMap<Family, Counts>,
     /// Goes up whenever there is more to lease than before: for those who went away empty-handed.
     pub freed: u64,
-    /// By cluster: goes up whenever something of it was lost, and must be claimed again before more is leased.
+    /// By cluster: goes up whenever something of it was lost, and must be claimed again before more
+    /// is leased.
     pub generations: BTreeMap<String, u64>,
 }
 
@@ -389,7 +390,8 @@ impl Committer {
         });
     }
 
-    /// Whoever lost something is told at once. What these requests were deciding about was not in the store yet.
+    /// Whoever lost something is told at once. What these requests were deciding about was not in
+    /// the store yet.
     fn note_losses(&mut self, deciding: &[Writing]) {
         let mut vanished = self.book.take_vanished();
         vanished.retain(|(owner, id)| !deciding.iter().any(|request| request.decides_on(owner, *id)));

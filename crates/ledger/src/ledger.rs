@@ -79,8 +79,8 @@ impl Ledger {
         }
     }
 
-    /// Of every subnet that is registered from now on nothing is leased to owners of this cluster until it has claimed what they have:
-    /// see [`Ledger::open_gate`].
+    /// Of every subnet that is registered from now on nothing is leased to owners of this cluster
+    /// until it has claimed what they have: see [`Ledger::open_gate`].
     pub fn require_claims(&self, cluster: &str) {
         let mut gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
         gated.insert(cluster.to_owned());
@@ -109,8 +109,9 @@ impl Ledger {
                 });
             }
         }
-        // In the store, where others find it: before anything can be given out of it, and put back if it can't be. A ledger without a
-        // cluster of its own is a service's, which has such a document itself.
+        // In the store, where others find it: before anything can be given out of it, and put back
+        // if it can't be. A ledger without a cluster of its own is a service's, which has such a
+        // document itself.
         let Some(holder) = self.holder() else {
             return self.lay_out(name, plan, reuse_delay, space).await;
         };
@@ -184,13 +185,14 @@ impl Ledger {
         Ok(owners)
     }
 
-    /// A controller begins to work on this ledger. Gives a number that is higher than any before, unless the store was put back from a copy.
+    /// A controller begins to work on this ledger. Gives a number that is higher than any before,
+    /// unless the store was put back from a copy.
     pub async fn begin_epoch(&self) -> Result<u64, LedgerError> {
         plans::begin(&*self.store).await
     }
 
-    /// Subnets that were registered here under none of these names, and in which nobody owns anything, leave the store: others may have their
-    /// addresses.
+    /// Subnets that were registered here under none of these names, and in which nobody owns
+    /// anything, leave the store: others may have their addresses.
     pub async fn unregister_all_but(&self, names: &BTreeSet<String>) -> Result<(), LedgerError> {
         let _planning = self.planning.lock().await;
         let Some(holder) = self.holder() else {
@@ -261,15 +263,17 @@ impl Ledger {
             .await
     }
 
-    /// How often this cluster's owners have lost something, the start included: the number that [`Ledger::open_gate`] wants. From now on
-    /// nothing new is leased to them until it has claimed what they have.
+    /// How often this cluster's owners have lost something, the start included: the number that
+    /// [`Ledger::open_gate`] wants. From now on nothing new is leased to them until it has claimed
+    /// what they have.
     pub async fn gate(&self, subnet: &str, cluster: &str) -> Result<u64, LedgerError> {
         let cluster = cluster.to_owned();
         self.ask(Operation::Read, subnet, |answer| Request::Gate { cluster, answer })
             .await
     }
 
-    /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number. `false`: more was lost meanwhile.
+    /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number.
+    /// `false`: more was lost meanwhile.
     pub async fn open_gate(&self, subnet: &str, cluster: &str, generation: u64) -> Result<bool, LedgerError> {
         let cluster = cluster.to_owned();
         let request = |answer| Request::Open {

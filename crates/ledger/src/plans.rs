@@ -1,5 +1,6 @@
-//! Which subnets there are over one store, so that no two of them have the same addresses: decided in the store, by compare-and-swap of one
-//! document, and not in the memory of one process. Two controllers of one cluster, or of two clusters on one etcd, find each other in it.
+//! Which subnets there are over one store, so that no two of them have the same addresses: decided
+//! in the store, by compare-and-swap of one document, and not in the memory of one process. Two
+//! controllers of one cluster, or of two clusters on one etcd, find each other in it.
 //!
 //! Subnets of one name are one subnet: clusters that mean to share one call it the same.
 
@@ -17,7 +18,8 @@ const ATTEMPTS: usize = 64;
 /// By who registered it and by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Document {
-    /// Goes up with every start of a controller. A store that was put back from a copy is behind what was seen of it.
+    /// Goes up with every start of a controller. A store that was put back from a copy is behind
+    /// what was seen of it.
     #[serde(default)]
     epoch: u64,
     #[serde(default)]
@@ -50,7 +52,8 @@ impl Document {
     }
 }
 
-/// Registers the space of a subnet, before anything is given out of it. Gives what was registered before, for [`put_back`].
+/// Registers the space of a subnet, before anything is given out of it. Gives what was registered
+/// before, for [`put_back`].
 pub async fn register(
     store: &dyn Store,
     holder: &str,

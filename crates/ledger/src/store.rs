@@ -104,10 +104,12 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// Ends never; after a break it says [`Change::Lost`].
     fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>>;
 
-    /// The document that says which subnets there are, see [`crate::Ledger::set_subnet`]. `None` when it was never written.
+    /// The document that says which subnets there are, see [`crate::Ledger::set_subnet`]. `None`
+    /// when it was never written.
     fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>>;
 
-    /// Whether it was written: not when it is at another version than `expected`. After an error it may have been.
+    /// Whether it was written: not when it is at another version than `expected`. After an error it
+    /// may have been.
     fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// The subnets that have blocks, living or not.

@@ -1,7 +1,8 @@
-//! Which addresses the cluster's pods show, and on which node: the witness that knows best what is in use, whatever became of a
-//! NodeNetworkConfig or of the ledger.
+//! Which addresses the cluster's pods show, and on which node: the witness that knows best what is
+//! in use, whatever became of a NodeNetworkConfig or of the ledger.
 //!
-//! Of a pod no more is kept than that: with 150,000 of them the whole objects would be most of this process's memory.
+//! Of a pod no more is kept than that: with 150,000 of them the whole objects would be most of this
+//! process's memory.
 
 mod index;
 mod observed;

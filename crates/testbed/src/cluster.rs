@@ -87,8 +87,9 @@ impl Cluster {
         shell::run(self.kubectl().args(["apply", "--filename"]).arg(file)).map(drop)
     }
 
-    /// A kubeconfig for a ServiceAccount, in a file of the cluster's. With `bound`, the kind and name of a Pod of the
-    /// account's namespace or of a Node, the token is bound to that and carries the name of the node.
+    /// A kubeconfig for a ServiceAccount, in a file of the cluster's. With `bound`, the kind and
+    /// name of a Pod of the account's namespace or of a Node, the token is bound to that and
+    /// carries the name of the node.
     pub fn kubeconfig_of_account(
         &self,
         namespace: &str,

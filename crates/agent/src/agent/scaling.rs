@@ -36,7 +36,8 @@ impl Agent {
         self.changed(inside);
     }
 
-    /// It is deleted. Nobody gets what it listed until the next one lists it again; pods keep what they have.
+    /// It is deleted. Nobody gets what it listed until the next one lists it again; pods keep what
+    /// they have.
     pub fn lose_config(&self) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.config.is_some() {

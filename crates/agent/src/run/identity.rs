@@ -15,8 +15,8 @@ use tracing::warn;
 use crate::follow::Listed;
 use crate::machine::{Machine, Verdict};
 
-/// Two kubelets that report for one Node each write every 10 seconds what the other has overwritten.
-/// After another machine was seen there, the Node must be this machine's for so long.
+/// Two kubelets that report for one Node each write every 10 seconds what the other has
+/// overwritten. After another machine was seen there, the Node must be this machine's for so long.
 const SETTLE: Duration = Duration::from_secs(30);
 
 const BACKOFF: Exponential = Exponential {

@@ -66,7 +66,8 @@ fn a_pool_that_is_refilled_leaves_its_condition_alone() {
         running.has_free(16).await;
         says(&scene, "True", "AddressesFree").await;
         let version = scene.nodes().get("n1").await.unwrap().resource_version();
-        // Nobody gives the node more, so that the pool stays empty for as long as the test wants it.
+        // Nobody gives the node more, so that the pool stays empty for as long as the test wants
+        // it.
         scene.stop_controllers().await;
         for n in 0..16 {
             add(&running.agent, n).await.unwrap();
@@ -127,7 +128,8 @@ fn a_pool_is_never_larger_than_the_node_runs_pods() {
         scene.create_pods("n1", 0..10).await;
         settle().await;
         scene.has("n1", 10).await;
-        // A kubelet that takes more pods is given more addresses, and one that takes fewer gives them back.
+        // A kubelet that takes more pods is given more addresses, and one that takes fewer gives
+        // them back.
         for (pods, expected) in [("20", 20), ("250", 32), ("12", 12)] {
             let patch = json!({"status": {"allocatable": {"pods": pods}}});
             let (params, patch) = (PatchParams::default(), Patch::Merge(patch));

@@ -245,7 +245,8 @@ impl Cluster {
         self.attach_pods().await;
     }
 
-    /// A kubelet calls the plugin for each of its pods that has no address yet, and says which it got.
+    /// A kubelet calls the plugin for each of its pods that has no address yet, and says which it
+    /// got.
     async fn attach_pods(&mut self) {
         let waiting = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
         let waiting: Vec<(String, Placed)> = waiting.map(|(name, placed)| (name.clone(), placed.clone())).collect();
@@ -297,7 +298,8 @@ impl Cluster {
         self.pods.insert(name, placed);
     }
 
-    /// The kubelet removes the sandbox first, and then the pod goes. Without an agent the release waits in its queue.
+    /// The kubelet removes the sandbox first, and then the pod goes. Without an agent the release
+    /// waits in its queue.
     pub async fn delete_pod(&mut self, name: &str) {
         let Some(placed) = self.pods.remove(name) else {
             return;

@@ -1,11 +1,14 @@
-//! A random test of people: what they do to a cluster by hand, with everything of ours running in it.
+//! A random test of people: what they do to a cluster by hand, with everything of ours running in
+//! it.
 //!
-//! Five nodes with an agent each and controllers run in one process on the embedded API, on a stopped clock. Each step is something that a person
-//! does: scale, delete pods, NodeNetworkConfigs, Nodes, AddressBlocks, put an old ledger back, edit the Subnet, kill and start what runs,
-//! cut watches. After every step no two living pods share an address. When people leave it alone, every pod has an address, nothing is
-//! leaked, and nothing is written any more.
+//! Five nodes with an agent each and controllers run in one process on the embedded API, on a
+//! stopped clock. Each step is something that a person does: scale, delete pods,
+//! NodeNetworkConfigs, Nodes, AddressBlocks, put an old ledger back, edit the Subnet, kill and
+//! start what runs, cut watches. After every step no two living pods share an address. When people
+//! leave it alone, every pod has an address, nothing is leaked, and nothing is written any more.
 //!
-//! A failing seed is named in the message, and `BERTH_PEOPLE=SEED` or `BERTH_PEOPLE=FROM..TO` runs it alone.
+//! A failing seed is named in the message, and `BERTH_PEOPLE=SEED` or `BERTH_PEOPLE=FROM..TO` runs
+//! it alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

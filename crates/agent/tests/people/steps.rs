@@ -71,7 +71,8 @@ impl Cluster {
         drop(self.api_nodes().delete(&node, &DeleteParams::background()).await);
         let later = self.random.random_range(0..8_000);
         self.settle(Duration::from_millis(later)).await;
-        // The API has collected its pods, as a cluster does when a Node is gone: on the machine they end.
+        // The API has collected its pods, as a cluster does when a Node is gone: on the machine
+        // they end.
         let live = self.api_pods().list(&ListParams::default()).await.unwrap();
         let live: Vec<String> = live.items.iter().map(ResourceExt::name_any).collect();
         let collected: Vec<String> = self.pods.keys().filter(|name| !live.contains(name)).cloned().collect();
@@ -96,8 +97,8 @@ impl Cluster {
         }
     }
 
-    /// As it is done with a file: stop what uses it, put the copy in its place, start again. Blocks in the API are replaced under everybody's
-    /// feet.
+    /// As it is done with a file: stop what uses it, put the copy in its place, start again. Blocks
+    /// in the API are replaced under everybody's feet.
     async fn restore_ledger(&mut self) {
         if let Stored::Memory { now, copy } = &mut self.ledger {
             *now = copy.copy();

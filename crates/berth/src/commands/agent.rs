@@ -41,7 +41,9 @@ pub struct Agent {
     /// Where plugins leave releases while no agent answers
     #[arg(long, env = "BERTH_QUEUE_DIR", value_name = "DIR", default_value = DEFAULT_QUEUE_DIR)]
     queue_dir: PathBuf,
-    /// Where the agents of this machine see that a node has one already; the same for all of them [default: /run/berth, for users other than root berth in XDG_RUNTIME_DIR or in the directory for temporary files]
+    /// Where the agents of this machine see that a node has one already; the same for all of them
+    /// [default: /run/berth, for users other than root berth in XDG_RUNTIME_DIR or in the directory
+    /// for temporary files]
     #[arg(long, env = "BERTH_LOCK_DIR", value_name = "DIR")]
     lock_dir: Option<PathBuf>,
     /// Also speak Azure CNS's REST on this loopback address, for plugins made for it; off by default
@@ -134,7 +136,8 @@ impl Agent {
                     ready.ready();
                     if let Some(conf) = conf.take() {
                         let folders = folders.clone();
-                        // From now on the kubelet takes the node for ready. A conf that can't be placed ends the agent: somebody must see it.
+                        // From now on the kubelet takes the node for ready. A conf that can't be
+                        // placed ends the agent: somebody must see it.
                         placing.spawn("conf", async move { folders.place_conf(&conf).map(drop) });
                     }
                 }

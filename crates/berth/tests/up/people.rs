@@ -108,7 +108,8 @@ async fn a_full_subnet_with_unchanging_pods_is_calm() {
             .map(|config| config.resource_version())
             .collect::<Vec<_>>()
     };
-    // It has settled once nothing has changed for ten looks in a row. It never did before, so this would not end.
+    // It has settled once nothing has changed for ten looks in a row. It never did before, so this
+    // would not end.
     let (mut before, mut same) = (versions().await, 0);
     while same < 10 {
         tokio::time::sleep(Duration::from_millis(500)).await;

@@ -22,8 +22,8 @@ const LARGEST_BODY: usize = 3 << 20;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", PROTOBUF];
 
-/// Of a body that is refused, so much more is taken and thrown away, for so long. A connection that is
-/// closed on a client that still writes takes the answer with it.
+/// Of a body that is refused, so much more is taken and thrown away, for so long. A connection that
+/// is closed on a client that still writes takes the answer with it.
 const MAX_DISCARDED: usize = 32 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -1,5 +1,6 @@
-//! OpenAPI v2: one document for all that is served, made from the same operations and schemas as the
-//! documents of v3. kubectl holds the items of a `kind: List` against it before it sends any of them.
+//! OpenAPI v2: one document for all that is served, made from the same operations and schemas as
+//! the documents of v3. kubectl holds the items of a `kind: List` against it before it sends any of
+//! them.
 
 mod protobuf;
 mod schema;

@@ -61,8 +61,9 @@ impl Credentials {
         if !file("ca.crt").exists() {
             let made = Self::make()?;
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
-            // The certificate last: without it the set was never complete, and nobody has ever seen a part
-            // of it. So what a start that died half way has left is made anew by the next one.
+            // The certificate last: without it the set was never complete, and nobody has ever seen
+            // a part of it. So what a start that died half way has left is made anew by the next
+            // one.
             for (name, content) in [
                 ("token", made.token.as_str()),
                 ("ca.key", &made.key.serialize_pem()),

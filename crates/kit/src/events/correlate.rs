@@ -1,7 +1,8 @@
 //! Which occurrences are worth a write. Pure: the clock is handed in.
 //!
 //! client-go's measures: the same again within ten minutes is one more of a series; about one object 25 writes at once, then
-//! one every five minutes; 4096 of each are remembered. What is remembered of an occurrence is a number, not the words.
+//! one every five minutes; 4096 of each are remembered. What is remembered of an occurrence is a
+//! number, not the words.
 
 use std::{
     collections::BTreeMap,
@@ -19,8 +20,8 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 const REMEMBERED: usize = 4096;
 
-/// What makes two occurrences the same event, and what they are about. Two that differ have the same
-/// number once in 2^64: then one counts as the other again.
+/// What makes two occurrences the same event, and what they are about. Two that differ have the
+/// same number once in 2^64: then one counts as the other again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     regarding: u64,
@@ -99,8 +100,8 @@ impl Bucket {
     }
 }
 
-/// At most [`REMEMBERED`] values, each until it means nothing any more. What would be forgotten first
-/// gives way when there are more.
+/// At most [`REMEMBERED`] values, each until it means nothing any more. What would be forgotten
+/// first gives way when there are more.
 #[derive(Debug)]
 struct Memory<V> {
     values: BTreeMap<u64, (V, (Instant, u64))>,

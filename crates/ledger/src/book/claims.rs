@@ -1,4 +1,5 @@
-//! Units that somebody is known to have, whatever the store says of them: after a copy of the store was put back, or a block was deleted.
+//! Units that somebody is known to have, whatever the store says of them: after a copy of the store
+//! was put back, or a block was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +65,8 @@ impl Book {
             id: claim.lease,
         };
         self.enter(&claim.owner, vec![entry]);
-        // Not by the pool's own claim: a unit that the plan excludes by now has a holder all the same, and it stays that holder's.
+        // Not by the pool's own claim: a unit that the plan excludes by now has a holder all the
+        // same, and it stays that holder's.
         let Some(shelf) = self.families.get_mut(&family) else {
             return Claimed::Outside;
         };

@@ -59,7 +59,8 @@ impl Committer {
         writing.into_iter().for_each(|request| request.fail(&error));
     }
 
-    /// Before every attempt: what an earlier one found in the store may have been less than there was.
+    /// Before every attempt: what an earlier one found in the store may have been less than there
+    /// was.
     fn refuse_unclaimed(&mut self, writing: &mut Vec<Writing>) {
         let is_refused =
             |request: &mut Writing| request.leases_for().is_some_and(|cluster| !self.gate.is_open(cluster));

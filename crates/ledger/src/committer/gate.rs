@@ -1,8 +1,10 @@
-//! Nothing new is leased to a cluster whose owners may have lost something, until it has claimed that back.
+//! Nothing new is leased to a cluster whose owners may have lost something, until it has claimed
+//! that back.
 //!
-//! Somebody deletes a block, edits one, or puts an old copy of the store in its place: then units look free that pods have. The store can't tell
-//! who has them; the cluster can. So every loss is counted for the cluster of the owner that lost, and leases for it are refused until it says
-//! that it has claimed all that it knows of since that very loss.
+//! Somebody deletes a block, edits one, or puts an old copy of the store in its place: then units
+//! look free that pods have. The store can't tell who has them; the cluster can. So every loss is
+//! counted for the cluster of the owner that lost, and leases for it are refused until it says that
+//! it has claimed all that it knows of since that very loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 

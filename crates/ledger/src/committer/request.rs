@@ -37,12 +37,14 @@ pub enum Request {
         leases: Option<Vec<LeaseId>>,
         answer: Answer<Vec<Lease>>,
     },
-    /// How often this cluster's owners have lost something to others. From now on it must say when it has claimed that back.
+    /// How often this cluster's owners have lost something to others. From now on it must say when
+    /// it has claimed that back.
     Gate {
         cluster: String,
         answer: Answer<u64>,
     },
-    /// Whether the cluster has claimed all that it lost: not if it has lost more since it was told of `generation`.
+    /// Whether the cluster has claimed all that it lost: not if it has lost more since it was told
+    /// of `generation`.
     Open {
         cluster: String,
         generation: u64,

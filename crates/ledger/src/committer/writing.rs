@@ -99,7 +99,8 @@ impl Writing {
         }
     }
 
-    /// Whether it has been deciding about this lease: then that was not the store's yet, and can't have been lost.
+    /// Whether it has been deciding about this lease: then that was not the store's yet, and can't
+    /// have been lost.
     pub fn decides_on(&self, owner: &Owner, id: LeaseId) -> bool {
         match self {
             Self::Lease { owner: of, leases, .. } => of == owner && leases.contains(&id),

@@ -42,11 +42,12 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
     /// What owners are known to have, whatever is in the store: each by itself, in this order.
     fn restore<'a>(&'a self, subnet: &'a str, claims: Vec<Claim>) -> Answer<'a, Vec<Claimed>>;
 
-    /// Another number whenever what this cluster's owners have may have been lost. Nothing is leased to them until
-    /// [`Registry::open_gate`] is called with it.
+    /// Another number whenever what this cluster's owners have may have been lost. Nothing is
+    /// leased to them until [`Registry::open_gate`] is called with it.
     fn generation<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, u64>;
 
-    /// All that this cluster's owners have was restored after [`Registry::generation`] gave this number. `false`: it is another one by now.
+    /// All that this cluster's owners have was restored after [`Registry::generation`] gave this
+    /// number. `false`: it is another one by now.
     fn open_gate<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, bool>;
 
     /// Returns when the generation is another one than that.

@@ -35,8 +35,8 @@ pub enum Use {
     Secondary,
 }
 
-/// What a config says that the node has in this subnet: what its status lists and the agent has not given back, and what the agent holds beyond
-/// that.
+/// What a config says that the node has in this subnet: what its status lists and the agent has not
+/// given back, and what the agent holds beyond that.
 pub fn of_config(config: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) -> Vec<Holding> {
     let id = nc.id().to_string();
     let containers = config.status.iter().flat_map(|status| &status.network_containers);

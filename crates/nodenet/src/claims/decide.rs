@@ -28,7 +28,8 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// By address. What several witnesses say of one node is one holding; a name that the node knows goes before one that we made up.
+/// By address. What several witnesses say of one node is one holding; a name that the node knows
+/// goes before one that we made up.
 pub fn by_unit(holdings: impl IntoIterator<Item = Holding>) -> BTreeMap<Prefix, Holders> {
     let mut units: BTreeMap<Prefix, Holders> = BTreeMap::new();
     for holding in holdings {
@@ -48,8 +49,8 @@ pub fn by_unit(holdings: impl IntoIterator<Item = Holding>) -> BTreeMap<Prefix, 
 }
 
 impl Holders {
-    /// Who is to own it: the owner that the ledger has, unless another one has a living pod with it and the owner has none, or the owner does
-    /// not have it at all.
+    /// Who is to own it: the owner that the ledger has, unless another one has a living pod with it
+    /// and the owner has none, or the owner does not have it at all.
     pub fn winner(&self, owner: Option<&Owner>) -> Option<&Holding> {
         let holders = || self.holders.iter();
         let owns = |holding: &&Holding| owner.is_some_and(|owner| holding.owner().as_ref() == Ok(owner));

@@ -88,7 +88,8 @@ struct Outcome {
 }
 
 impl Holders {
-    /// Where the ledger has another owner than the first choice: who else has it beside the one that is to own it.
+    /// Where the ledger has another owner than the first choice: who else has it beside the one
+    /// that is to own it.
     fn contested(&self, owner: &Owner, to: Option<&Holding>) -> Vec<Conflict> {
         let winner = to.or_else(|| self.iter().find(|holding| holding.owner().as_ref() == Ok(owner)));
         match winner {
@@ -117,7 +118,8 @@ async fn moved_to(nodes: &Nodes, holders: &Holders, owner: &Owner) -> Result<Opt
         let Some(winner) = holders.winner(Some(owner)).cloned() else {
             return Ok(None);
         };
-        // A node that is gone has no UID any more that we know of, and keeps what it owns as long as a pod shows it.
+        // A node that is gone has no UID any more that we know of, and keeps what it owns as long
+        // as a pod shows it.
         let same_node = winner.nc.uid.is_empty() && winner.nc.node == owner.name();
         if same_node || winner.owner().as_ref() == Ok(owner) {
             return Ok(None);
@@ -125,7 +127,8 @@ async fn moved_to(nodes: &Nodes, holders: &Holders, owner: &Owner) -> Result<Opt
         let Some(pod) = &winner.pod else {
             return Ok(Some(winner));
         };
-        // The watch may be behind: only a pod that the API server shows at this moment takes an address from another owner.
+        // The watch may be behind: only a pod that the API server shows at this moment takes an
+        // address from another owner.
         if nodes.pod_shows(pod, winner.unit.first()).await? {
             return Ok(Some(winner));
         }

@@ -1,4 +1,5 @@
-//! Runs a pass for every subnet when it is registered, when the ledger has lost something of it, and when a node asks for one.
+//! Runs a pass for every subnet when it is registered, when the ledger has lost something of it,
+//! and when a node asks for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,8 +35,8 @@ struct Shared {
     receiver: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
     /// How many subnets have not had their first pass.
     pending: watch::Sender<usize>,
-    /// Read while a node is worked on, written by a pass: what a pass takes for the ledger's mistake must not be a lease that is just being
-    /// written to a status.
+    /// Read while a node is worked on, written by a pass: what a pass takes for the ledger's
+    /// mistake must not be a lease that is just being written to a status.
     turns: Arc<RwLock<()>>,
 }
 
@@ -65,12 +66,14 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not matter.
+    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not
+    /// matter.
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A subnet that is new to the ledger of this process: what nodes have in it is claimed before it leases anything.
+    /// A subnet that is new to the ledger of this process: what nodes have in it is claimed before
+    /// it leases anything.
     pub fn register(&self, subnet: &str) {
         let mut state = self.state();
         if !state.followed.contains_key(subnet) {

@@ -91,7 +91,8 @@ impl RemoteAllocator {
         })
     }
 
-    /// The service takes leases for pods one by one, and a container's own address with the whole of it.
+    /// The service takes leases for pods one by one, and a container's own address with the whole
+    /// of it.
     async fn take(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<usize, AllocatorError> {
         let Some(container) = Self::container_of(owner) else {
             return Ok(0);

@@ -38,7 +38,8 @@ pub struct Context {
     /// Subnets to be looked at.
     pub subnet_queue: Queue<String>,
     pub claims: Claims,
-    /// The number of this start, by the ledger; 0 until it is known, or where a service has the ledger.
+    /// The number of this start, by the ledger; 0 until it is known, or where a service has the
+    /// ledger.
     pub epoch: Arc<AtomicU64>,
     /// Never held across an await.
     pub pods: Arc<Mutex<PodIndex>>,

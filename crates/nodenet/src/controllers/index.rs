@@ -25,7 +25,8 @@ pub struct Index {
     departed: BTreeMap<String, Departed>,
 }
 
-/// A Node that is gone, or that another one of the same name has followed. Its addresses are still its own.
+/// A Node that is gone, or that another one of the same name has followed. Its addresses are still
+/// its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departed {
     pub uid: String,
@@ -109,7 +110,8 @@ impl Index {
         }
     }
 
-    /// The Node that was on the same machine under the same name before this one, if what it had may still be there.
+    /// The Node that was on the same machine under the same name before this one, if what it had
+    /// may still be there.
     pub fn predecessor(&self, name: &str, node: &node::Facts) -> Option<String> {
         let departed = self.departed.get(name)?;
         let same = node.machine.as_ref() == Some(&departed.machine) && departed.uid != node.uid;
@@ -137,7 +139,8 @@ impl Index {
         is_news
     }
 
-    /// The watch begins anew: it can't be told any more which states are older than those that were settled.
+    /// The watch begins anew: it can't be told any more which states are older than those that were
+    /// settled.
     pub fn unsettle(&mut self) {
         self.settled.clear();
     }

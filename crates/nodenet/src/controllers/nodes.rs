@@ -167,7 +167,8 @@ impl Nodes {
         &self.context.claims
     }
 
-    /// Of the node that is there now. One that is gone has no UID; until it comes back, its pods' addresses are its name's.
+    /// Of the node that is there now. One that is gone has no UID; until it comes back, its pods'
+    /// addresses are its name's.
     pub fn nc_of(&self, node: &str) -> ContainerRef {
         let uid = self.index().node(node).map(|node| node.uid.clone());
         self.context.container(node, &uid.unwrap_or_default())

@@ -1,4 +1,5 @@
-//! A watch of one kind, told as changes by name: of an object outside of our own namespace with that before it.
+//! A watch of one kind, told as changes by name: of an object outside of our own namespace with
+//! that before it.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -15,7 +16,8 @@ use tracing::warn;
 pub enum Change<K> {
     Apply(Arc<K>),
     Delete(String),
-    /// The watch begins anew, and sends everything again: a server that was restored may send older states.
+    /// The watch begins anew, and sends everything again: a server that was restored may send older
+    /// states.
     Restarted,
     /// All that existed when the watch began has been told. Comes once.
     Synced,

@@ -72,7 +72,8 @@ impl Nodes {
         }
     }
 
-    /// A config that is made again gets the container where the node has it, whatever subnet it would be given now.
+    /// A config that is made again gets the container where the node has it, whatever subnet it
+    /// would be given now.
     async fn earlier_home(&self, subnet: String, container: &ContainerRef) -> Result<String, Failure> {
         let others = self.index().subnets_for(Use::Pods);
         let primary = container.primary().map_err(AllocatorError::from)?;

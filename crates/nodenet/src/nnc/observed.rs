@@ -1,4 +1,5 @@
-//! What the agent and the node's pods say, against what the ledger and the config do: nobody takes an address from under a pod.
+//! What the agent and the node's pods say, against what the ledger and the config do: nobody takes
+//! an address from under a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,7 +18,8 @@ use crate::node;
 use crate::pods::Address;
 
 impl Nodes {
-    /// What the agent holds, or a pod on the node shows, although the config does not list it: it is the node's, if nobody else has it.
+    /// What the agent holds, or a pod on the node shows, although the config does not list it: it
+    /// is the node's, if nobody else has it.
     pub(super) async fn claim_what_it_has(
         &self,
         subnet: &str,
@@ -92,7 +94,8 @@ impl Nodes {
         owner.cluster() == nc.cluster && owner.name() == nc.node && owner.uid() != nc.uid
     }
 
-    /// A Node that was registered again on its machine: all that it had is its own, under the names that its agent knows.
+    /// A Node that was registered again on its machine: all that it had is its own, under the names
+    /// that its agent knows.
     pub(super) async fn take_over(
         &self,
         name: &str,
@@ -115,8 +118,8 @@ impl Nodes {
                 Err(AllocatorError::NoSubnet { .. }) => return Ok(()),
                 held => held?,
             };
-            // The Node may have been served before it said which machine it is: it needs no second address of its own, and reclaim takes
-            // the first one.
+            // The Node may have been served before it said which machine it is: it needs no second
+            // address of its own, and reclaim takes the first one.
             if is_primary && !registry.held(subnet, &to).await?.is_empty() {
                 continue;
             }
@@ -147,8 +150,9 @@ impl Nodes {
         Ok(())
     }
 
-    /// Of what is given back, that which a living pod on this node shows is not taken: the agent, or whoever wrote it, is wrong, or the pod
-    /// is just being removed. What a pod on another node shows goes to that node. Whether anything did.
+    /// Of what is given back, that which a living pod on this node shows is not taken: the agent,
+    /// or whoever wrote it, is wrong, or the pod is just being removed. What a pod on another node
+    /// shows goes to that node. Whether anything did.
     pub(super) async fn keep_what_pods_show(
         &self,
         subnet: &str,
@@ -179,7 +183,8 @@ impl Nodes {
         self.move_to_pods(subnet, &owner, others).await
     }
 
-    /// The last net: what was leased just now and a living pod on another node shows goes to that node. Whether anything did.
+    /// The last net: what was leased just now and a living pod on another node shows goes to that
+    /// node. Whether anything did.
     pub(super) async fn give_up_what_pods_show(
         &self,
         subnet: &str,

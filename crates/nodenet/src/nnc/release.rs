@@ -1,6 +1,7 @@
 //! A config that is being deleted may go: what the node has is not the config's but the Node's.
 //!
-//! Of a Node that is there, the next config lists all of it again. Of one that is gone, reclaim takes it back when its time has come.
+//! Of a Node that is there, the next config lists all of it again. Of one that is gone, reclaim
+//! takes it back when its time has come.
 
 use berth_api::{NodeNetworkConfig, names};
 use kube::ResourceExt;

@@ -13,7 +13,8 @@ pub struct Facts {
     pub address: Option<String>,
     pub pod_cidrs: Vec<String>,
     pub deleting: bool,
-    /// What the kubelet calls the machine: the same one under another UID is the same node, registered again.
+    /// What the kubelet calls the machine: the same one under another UID is the same node,
+    /// registered again.
     pub machine: Option<String>,
 }
 

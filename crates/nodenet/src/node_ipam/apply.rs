@@ -99,7 +99,8 @@ impl Nodes {
 }
 
 impl Nodes {
-    /// A Node that was registered again on its machine keeps its podCIDR: pods have addresses of it.
+    /// A Node that was registered again on its machine keeps its podCIDR: pods have addresses of
+    /// it.
     async fn take_over_cidr(
         &self,
         name: &str,

@@ -1,4 +1,5 @@
-//! What the watch of Pods has told so far. Plain data: fed by `apply`, `delete` and the watch's start over.
+//! What the watch of Pods has told so far. Plain data: fed by `apply`, `delete` and the watch's
+//! start over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,8 +14,8 @@ use super::ObservedPod;
 /// Namespace and name, with a slash between them.
 type Key = Arc<str>;
 
-/// Addresses of pods that are gone are remembered for the grace period of nodes, but not more of them than this: beyond, nothing counts
-/// as unused for long.
+/// Addresses of pods that are gone are remembered for the grace period of nodes, but not more of
+/// them than this: beyond, nothing counts as unused for long.
 const MAX_REMEMBERED: usize = 65_536;
 
 /// A pod that shows an address.
@@ -44,7 +45,8 @@ struct OnNode {
 pub struct PodIndex {
     pods: BTreeMap<Key, Known>,
     by_node: BTreeMap<Key, OnNode>,
-    /// More than one only while two pods have the same: a set for each would cost many times as much.
+    /// More than one only while two pods have the same: a set for each would cost many times as
+    /// much.
     by_address: BTreeMap<IpAddr, Vec<Key>>,
     /// When an address was last shown that no pod shows any more.
     remembered: BTreeMap<IpAddr, Instant>,
@@ -129,7 +131,8 @@ impl PodIndex {
         }
     }
 
-    /// Since when it is known that no pod has shown any address of this prefix; `None` while one does.
+    /// Since when it is known that no pod has shown any address of this prefix; `None` while one
+    /// does.
     pub fn unused_since_in(&self, unit: Prefix) -> Option<Instant> {
         let range = unit.first()..=unit.last();
         if self.by_address.range(range.clone()).next().is_some() {

@@ -48,7 +48,8 @@ impl ObservedPod {
         self.spec.node_name.as_deref().filter(|node| !node.is_empty())
     }
 
-    /// It is not on the host's network and not finished. One that is being deleted has its address until it is gone.
+    /// It is not on the host's network and not finished. One that is being deleted has its address
+    /// until it is gone.
     pub fn needs_address(&self) -> bool {
         !self.spec.host_network && !Phase::from_name(&self.status.phase).is_finished()
     }

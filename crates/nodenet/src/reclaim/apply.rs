@@ -55,8 +55,8 @@ impl Reclaim {
         }
     }
 
-    /// One that can't be asked or taken back does not keep the others: all are tried, and the first failure is told. Gives when the next is
-    /// due.
+    /// One that can't be asked or taken back does not keep the others: all are tried, and the first
+    /// failure is told. Gives when the next is due.
     async fn look(&mut self) -> Result<Option<Duration>, Failure> {
         let Context { allocator, cluster, .. } = &self.nodes.context;
         let mut gone = BTreeSet::new();
@@ -127,11 +127,12 @@ impl Reclaim {
         Some(due_at(since, unused, self.nodes.context.node_grace, awaited))
     }
 
-    /// By what the API server says at this moment. A Node with this UID can't come back after that, and without a Node no config gets its
-    /// container. Whether both witnesses agree.
+    /// By what the API server says at this moment. A Node with this UID can't come back after that,
+    /// and without a Node no config gets its container. Whether both witnesses agree.
     async fn reclaim(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<bool, Failure> {
         let context = &self.nodes.context;
-        // As a pass does, alone: nobody is to claim these for a Node that comes back while they are taken.
+        // As a pass does, alone: nobody is to claim these for a Node that comes back while they are
+        // taken.
         let _turn = context.claims.turn().await;
         let node = context.nodes().get_opt(owner.name()).await?;
         let config = context.configs().get_opt(owner.name()).await?;

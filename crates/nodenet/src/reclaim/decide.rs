@@ -31,8 +31,9 @@ impl Suspects {
     }
 }
 
-/// When an address of an owner that is gone `since` then comes back, which no pod has shown since `unused`. `awaited`: others wait for
-/// addresses of the subnet, and no pod on the node waits for one.
+/// When an address of an owner that is gone `since` then comes back, which no pod has shown since
+/// `unused`. `awaited`: others wait for addresses of the subnet, and no pod on the node waits for
+/// one.
 pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -> Instant {
     if awaited {
         unused + grace
@@ -57,7 +58,8 @@ pub fn is_gone(owner: &Owner, container: &str, node: Option<&str>, config: Optio
     !node_speaks && !config_speaks
 }
 
-/// Whether the owner's node is there and has its container in another subnet: it has moved, and left something behind.
+/// Whether the owner's node is there and has its container in another subnet: it has moved, and
+/// left something behind.
 pub fn is_stray(owner: &Owner, subnet: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
     let is_there = node == Some(owner.uid());
     let for_pods = matches!(owner.kind(), Kind::Primary | Kind::Secondary);

@@ -152,7 +152,8 @@ impl Subnets {
             Verdict::Ready => self.state().refused.remove(name),
             _ => self.state().refused.insert(name.to_owned()),
         };
-        // What another process has registered in the same store, nobody here is told of when it goes.
+        // What another process has registered in the same store, nobody here is told of when it
+        // goes.
         let elsewhere = matches!(verdict, Verdict::Overlapping { .. });
         if verdict != Verdict::Ready && (elsewhere || self.context.allocator.is_shared()) {
             self.queue.add_after(name.to_owned(), BETWEEN_TRIES);

@@ -1,11 +1,14 @@
 //! When a subnet counts as exhausted, and when its nodes are to keep no spare address. Pure.
 //!
-//! In an exhausted subnet each node asks for its demand and one more; while others wait for addresses, for its demand alone. A subnet that
-//! left that state because there is room, and whose nodes then ask for whole batches, would be exhausted at once again. So it leaves only when
-//! what the nodes would ask for then is no more than what it may have: with unchanging pods it stays where it is.
+//! In an exhausted subnet each node asks for its demand and one more; while others wait for
+//! addresses, for its demand alone. A subnet that left that state because there is room, and whose
+//! nodes then ask for whole batches, would be exhausted at once again. So it leaves only when what
+//! the nodes would ask for then is no more than what it may have: with unchanging pods it stays
+//! where it is.
 //!
-//! For example a /26 with 61 addresses, two nodes with 20 pods each, batches of 16: without exhaustion they ask for 32 each, 66 with their own
-//! two. That is more than 95 % of 61, so they ask for 21 each and the subnet stays exhausted, although only 44 are in use.
+//! For example a /26 with 61 addresses, two nodes with 20 pods each, batches of 16: without
+//! exhaustion they ask for 32 each, 66 with their own two. That is more than 95 % of 61, so they
+//! ask for 21 each and the subnet stays exhausted, although only 44 are in use.
 
 use berth_addr::Counts;
 use berth_addr::scaling::{self, Scaler};
@@ -43,7 +46,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// `starting` nodes wait for an address of their own. `was` is what nodes have been told, so it says what their requests mean.
+    /// `starting` nodes wait for an address of their own. `was` is what nodes have been told, so it
+    /// says what their requests mean.
     pub fn of(nodes: impl IntoIterator<Item = NodeDemand>, starting: usize, was: Fill) -> Self {
         let starting = u128::try_from(starting).unwrap_or(u128::MAX);
         let mut demand = Self {

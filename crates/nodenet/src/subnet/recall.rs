@@ -58,7 +58,8 @@ impl Subnets {
         }
     }
 
-    /// The store says how often it was begun with. Less than what a Subnet saw: it was put back from a copy.
+    /// The store says how often it was begun with. Less than what a Subnet saw: it was put back
+    /// from a copy.
     async fn begin_epoch(&self) {
         let Some(ledger) = &self.context.ledger else {
             return;

@@ -10,7 +10,8 @@ use kube::api::ListParams;
 
 use super::apply::Subnets;
 
-/// They are made with the cluster and change hardly ever; where they can't be read, nothing is said.
+/// They are made with the cluster and change hardly ever; where they can't be read, nothing is
+/// said.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// A ServiceCIDR and one of its CIDRs.

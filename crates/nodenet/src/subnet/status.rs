@@ -18,7 +18,8 @@ const OVERLAPPING: &str = "Overlapping";
 const EXHAUSTED: &str = "Exhausted";
 const CONFLICT: &str = "Conflict";
 
-/// The reason of the condition Exhausted while somebody waits. Whoever publishes it to agents looks for this word.
+/// The reason of the condition Exhausted while somebody waits. Whoever publishes it to agents looks
+/// for this word.
 pub const AWAITED: &str = "AddressesAwaited";
 /// Of several conflicts, these many are named.
 const NAMED: usize = 3;

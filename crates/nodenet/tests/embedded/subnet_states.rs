@@ -19,7 +19,8 @@ async fn once(scene: &Scene, exhausted: bool) -> ClusterSubnetState {
     until(&what, async || scene.states().get_opt("pods").await.unwrap().filter(is)).await
 }
 
-/// 14 addresses in batches of 4; exhausted above 12. It leaves below 8.4, if what would be asked for then fits into 12.
+/// 14 addresses in batches of 4; exhausted above 12. It leaves below 8.4, if what would be asked
+/// for then fits into 12.
 async fn with_one_node(scene: &Scene) {
     let exhaustion = json!({"enterPercent": 90, "leavePercent": 60});
     scene

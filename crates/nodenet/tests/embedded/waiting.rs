@@ -52,7 +52,8 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         let waiters = || controller.metric(r#"berth_subnet_waiters{subnet="pods"}"#);
         assert_eq!(waiters().as_deref(), Some("2"));
 
-        // No pod has shown an address for so long: what a Node leaves behind while others wait comes back at once.
+        // No pod has shown an address for so long: what a Node leaves behind while others wait
+        // comes back at once.
         tokio::time::sleep(scene.node_grace()).await;
         let left = Instant::now();
         scene.delete(&scene.nodes(), "n2").await;

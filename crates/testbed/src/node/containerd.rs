@@ -37,7 +37,8 @@ impl Runtime {
         Ok(variable)
     }
 
-    /// `/etc/containerd/config.toml` on the node; everything else is at its default place, which is the node's own.
+    /// `/etc/containerd/config.toml` on the node; everything else is at its default place, which is
+    /// the node's own.
     pub fn configuration(self) -> String {
         let plugins = match self {
             Self::Debian => version_2(),
@@ -52,8 +53,8 @@ address = "{SOCKET}"
     }
 }
 
-// Where the capability to raise a process's chances of survival is missing, containers would not start: hence
-// restrict_oom_score_adj.
+// Where the capability to raise a process's chances of survival is missing, containers would not
+// start: hence restrict_oom_score_adj.
 
 fn version_2() -> String {
     format!(

@@ -58,7 +58,8 @@ impl Directory {
         made.with_context(|| unwritable("--data-dir", &self.path))
     }
 
-    /// What is there already, copied back or made by an older version, becomes its owner's alone too.
+    /// What is there already, copied back or made by an older version, becomes its owner's alone
+    /// too.
     pub fn restrict(&self) -> Result<()> {
         for name in ["objects.redb", "ledger.redb", "pki", "nodes"] {
             let path = self.path.join(name);

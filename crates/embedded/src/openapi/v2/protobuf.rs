@@ -1,7 +1,7 @@
 //! The document in protobuf, as gnostic's `openapi.v2` has it: the only form that kubectl reads.
 //!
-//! Fields are numbered by gnostic's `OpenAPIv2.proto`. What is of any type is text in YAML, and JSON
-//! is that.
+//! Fields are numbered by gnostic's `OpenAPIv2.proto`. What is of any type is text in YAML, and
+//! JSON is that.
 
 use serde_json::{Map, Value};
 

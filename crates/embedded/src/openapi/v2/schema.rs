@@ -1,6 +1,6 @@
-//! Schemas of v3 in the words of v2. kubectl refuses whole documents for words that it does not know,
-//! so what v2 can't say is left out, by the rules of kube-apiserver: a client then checks less, and
-//! the server still checks all of it.
+//! Schemas of v3 in the words of v2. kubectl refuses whole documents for words that it does not
+//! know, so what v2 can't say is left out, by the rules of kube-apiserver: a client then checks
+//! less, and the server still checks all of it.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! What `kubectl get` has printed can be given back to create, apply, replace and delete: one object
-//! of each kind that is served by itself, and all of them in one list.
+//! What `kubectl get` has printed can be given back to create, apply, replace and delete: one
+//! object of each kind that is served by itself, and all of them in one list.
 
 mod samples;
 
@@ -115,8 +115,8 @@ fn printed(kubectl: &Kubectl, names: &[String], form: &str) -> String {
     kubectl.ok(line)
 }
 
-/// Gives back what was printed. A controller may have written in between: then what it has written is
-/// printed, and given back.
+/// Gives back what was printed. A controller may have written in between: then what it has written
+/// is printed, and given back.
 fn give_back(kubectl: &Kubectl, names: &[String], form: &str, line: &str) {
     until(line, || {
         let outcome = kubectl.run(line, &printed(kubectl, names, form), &[]);

@@ -1,4 +1,5 @@
-//! An object of every kind that is served, such that no controller has anything to do with it for long.
+//! An object of every kind that is served, such that no controller has anything to do with it for
+//! long.
 
 use serde_json::{Value, json};
 
