@@ -21,6 +21,9 @@ async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm
         stage.start_agent(node).await;
     }
     stage.deploy("node-1", PODS).await;
+    stage.run(PODS).await;
+    let blocks: Api<AddressBlock> = Api::all(stage.scene.client.clone());
+    let old = blocks.list(&ListParams::default()).await.unwrap().items;
     stage.deploy("node-2", PODS - 10).await;
     check_nothing_is_shared(&stage.run(2 * PODS - 10).await);
 
@@ -28,13 +31,7 @@ async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm
     configs.delete("node-1", &DeleteParams::default()).await.unwrap();
     is_listed(&stage, "node-1").await;
 
-    let blocks: Api<AddressBlock> = Api::all(stage.scene.client.clone());
-    for block in blocks.list(&ListParams::default()).await.unwrap() {
-        blocks
-            .delete(&block.name_any(), &DeleteParams::default())
-            .await
-            .unwrap();
-    }
+    restore(&blocks, old).await;
 
     let names = assigned(&configs.get("node-1").await.unwrap(), |one| one.name.clone());
     let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
@@ -63,6 +60,20 @@ async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm
     stage.deploy("node-2", PODS).await;
     check_nothing_is_shared(&stage.run(2 * PODS).await);
     is_calm(&stage).await;
+}
+
+/// Puts an old copy of the ledger back, under the feet of the controller.
+async fn restore(blocks: &Api<AddressBlock>, old: Vec<AddressBlock>) {
+    for block in blocks.list(&ListParams::default()).await.unwrap() {
+        let name = block.name_any();
+        blocks.delete(&name, &DeleteParams::default()).await.unwrap();
+    }
+    for mut block in old {
+        block.metadata.resource_version = None;
+        block.metadata.uid = None;
+        // The controller may have been faster.
+        drop(blocks.create(&PostParams::default(), &block).await);
+    }
 }
 
 fn check_nothing_is_shared(pods: &[Pod]) {

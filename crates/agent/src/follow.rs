@@ -6,17 +6,15 @@ pub use condition::condition;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::pin::pin;
 use std::time::Duration;
 
 use berth_api::names::{NAMESPACE, field_manager};
 use berth_api::nnc::HELD_ANNOTATION;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig};
 use berth_kit::backoff::{Backoff, Exponential};
-use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Patch, PatchParams};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource, ResourceExt};
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
@@ -48,7 +46,7 @@ enum Change<K> {
 
 /// The node's NodeNetworkConfig.
 pub async fn configs(client: Client, agent: Agent) {
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", agent.node()));
+    let config = ListParams::default().fields(&format!("metadata.name={}", agent.node()));
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
     follow(api, config, |change| match change {
         Change::All(configs) => match configs.first() {
@@ -72,7 +70,7 @@ pub enum Listed {
 
 /// The node itself.
 pub async fn node(client: Client, name: &str, listed: watch::Sender<Listed>) {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let config = ListParams::default().fields(&format!("metadata.name={name}"));
     let there = |node: &Node| Listed::There(OwnNode::read(node));
     follow(Api::<Node>::all(client), config, |change| {
         let now = match change {
@@ -106,7 +104,7 @@ pub async fn tell_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
 
 /// The pods of the node.
 pub async fn pods(client: Client, agent: Agent) {
-    let config = watcher::Config::default().fields(&format!("spec.nodeName={}", agent.node()));
+    let config = ListParams::default().fields(&format!("spec.nodeName={}", agent.node()));
     follow(Api::<Pod>::all(client), config, |change| match change {
         Change::All(pods) => agent.set_pods(&pods),
         Change::Apply(pod) => agent.see_pod(&pod),
@@ -118,7 +116,7 @@ pub async fn pods(client: Client, agent: Agent) {
 /// Whether subnets are exhausted.
 pub async fn states(client: Client, agent: Agent) {
     let api: Api<ClusterSubnetState> = Api::namespaced(client, NAMESPACE);
-    follow(api, watcher::Config::default(), |change| match change {
+    follow(api, ListParams::default(), |change| match change {
         Change::All(states) => agent.set_states(&states),
         Change::Apply(state) => agent.see_state(&state),
         Change::Delete(state) => agent.lose_state(&state.name_any()),
@@ -126,27 +124,20 @@ pub async fn states(client: Client, agent: Agent) {
     .await;
 }
 
-/// For as long as the process lasts: a watch that fails is begun again.
-async fn follow<K>(api: Api<K>, config: watcher::Config, mut tell: impl FnMut(Change<K>))
+/// For as long as the process lasts.
+async fn follow<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Change<K>))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let resource = api.resource_url().to_owned();
-    let events = watcher(api, config).default_backoff();
-    let events = events.modify(|object| object.managed_fields_mut().clear());
-    let mut events = pin!(events.boxed());
     let mut listed = Vec::new();
-    loop {
-        match events.try_next().await {
-            Ok(Some(watcher::Event::Init)) => listed.clear(),
-            Ok(Some(watcher::Event::InitApply(object))) => listed.push(object),
-            Ok(Some(watcher::Event::InitDone)) => tell(Change::All(std::mem::take(&mut listed))),
-            Ok(Some(watcher::Event::Apply(object))) => tell(Change::Apply(object)),
-            Ok(Some(watcher::Event::Delete(object))) => tell(Change::Delete(object)),
-            Ok(None) => return,
-            Err(error) => warn!(%error, resource, "watch failed, it is tried again"),
-        }
-    }
+    berth_kit::follow::follow(api, selection, |event| match event {
+        Event::Init => listed.clear(),
+        Event::InitApply(object) => listed.push(object),
+        Event::InitDone => tell(Change::All(std::mem::take(&mut listed))),
+        Event::Apply(object) => tell(Change::Apply(object)),
+        Event::Delete(object) => tell(Change::Delete(object)),
+    })
+    .await;
 }
 
 /// Brings the spec in line with what the node needs, whenever that changes.

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod args;
 pub mod backoff;
 pub mod events;
+pub mod follow;
 pub mod health;
 pub mod lease;
 pub mod listen;

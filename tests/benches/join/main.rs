@@ -1,5 +1,5 @@
 //! `cargo xtask bench join`: 5,000 nodes join at once, on a real kube-apiserver and etcd, with the ledger in each of the two stores; and a client
-//! that does nothing but make the same writes, in the same run.
+//! that does nothing but make the same writes, in the same run. Then 150,000 pods on these nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +10,7 @@
 
 mod bare;
 mod controller;
+mod pods;
 mod server;
 mod writes;
 
@@ -94,6 +95,9 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
         controller.process().most_resident().unwrap(),
     );
     let script = Script::of(&server, &configs, controllers_own).await;
+    if matches!(store, Store::Kubernetes) {
+        pods::measure(&server, controller, store, figures).await;
+    }
     Joined { rate, script }
 }
 

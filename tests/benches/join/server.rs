@@ -28,7 +28,7 @@ impl Server {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         let client = |_| Client::try_from(config.clone()).unwrap();
-        install(&scene, &json!({"cidrs": ["10.64.0.0/16"]})).await.unwrap();
+        install(&scene, &json!({"cidrs": ["10.64.0.0/14"]})).await.unwrap();
         Self {
             scene,
             clients: (0..CLIENTS).map(client).collect(),

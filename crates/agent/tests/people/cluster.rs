@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_agent::{Agent, AgentMetrics, Options, Standing, Surroundings, run};
+use berth_agent::{Agent, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, Surroundings, run};
 use berth_api::agent::{Release, Request};
 use berth_api::cni::{Attachment, PodRef};
 use berth_api::names::NAMESPACE;
@@ -21,8 +21,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::events::Reporter;
 use kube::{Api, Client, ResourceExt};
 use prometheus_client::registry::Registry;
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -31,13 +31,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
 
-pub const NODES: usize = 5;
-/// 61 addresses, five of them for the nodes themselves.
-const CIDR: &str = "10.64.0.0/26";
 /// What no pod has for certain, however long it takes to find out.
 const QUIET: Duration = Duration::from_secs(15 * 60);
 
+/// What a cluster begins with.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Of the cluster, and of its only Subnet.
+    pub name: &'static str,
+    pub cidr: String,
+    pub nodes: usize,
+}
+
 pub struct Cluster {
+    pub plan: Plan,
     pub client: Client,
     pub connection: Connection,
     pub random: StdRng,
@@ -47,7 +55,8 @@ pub struct Cluster {
     /// By name: those that the API has.
     pub pods: BTreeMap<String, Placed>,
     pub made: u32,
-    seed: u64,
+    /// Another cluster on the same store, with a Subnet of another name and the same CIDR.
+    pub neighbour: Option<Box<Cluster>>,
     clock: berth_agent::Clock,
 }
 
@@ -57,10 +66,30 @@ pub enum Stored {
     Kubernetes { copy: Vec<AddressBlock> },
 }
 
-/// A machine with its disk, and the agent that runs on it.
+impl Stored {
+    pub fn in_memory(store: &MemoryStore) -> Self {
+        Self::Memory {
+            now: store.clone(),
+            copy: store.copy(),
+        }
+    }
+}
+
+/// A machine with its disk, and the agents that run on it.
 pub struct Machine {
     pub folder: TempDir,
     pub agent: Option<Running>,
+    /// One more for the same node, which somebody started beside it.
+    pub second: Option<Running>,
+}
+
+/// Where a second agent for a node is started.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside {
+    /// On the same machine, with a state directory of its own.
+    SameMachine,
+    /// On another machine that has the same name: a clone, or one that was left over.
+    OtherMachine,
 }
 
 pub struct Running {
@@ -73,16 +102,19 @@ pub struct Placed {
     pub node: String,
     pub uid: String,
     pub addresses: Vec<IpAddr>,
+    /// The second agent of the node answered.
+    pub by_second: bool,
 }
 
 impl Cluster {
-    pub async fn start(client: Client, seed: u64) -> Self {
+    pub async fn start(client: Client, plan: Plan, ledger: Stored) -> Self {
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply("people").force();
         for crd in berth_api::crds::all() {
             api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await.unwrap();
         }
-        let spec = json!({"metadata": {"name": "pods"}, "spec": {"cidrs": [CIDR], "reuseDelay": "5s"}});
+        let spec = json!({"cidrs": [plan.cidr], "reuseDelay": "5s"});
+        let spec = json!({"metadata": {"name": plan.name}, "spec": spec});
         loop {
             let subnet: Subnet = serde_json::from_value(spec.clone()).unwrap();
             let made = Api::all(client.clone()).create(&PostParams::default(), &subnet).await;
@@ -91,32 +123,27 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let memory = MemoryStore::default();
-        // One in four is over AddressBlocks, where every change is an object of the API.
-        let ledger = if seed % 4 != 3 {
-            let copy = memory.copy();
-            Stored::Memory { now: memory, copy }
-        } else {
-            Stored::Kubernetes { copy: Vec::new() }
-        };
+        let nodes = plan.nodes;
         let mut cluster = Self {
             client,
             connection: Connection::default(),
-            random: StdRng::seed_from_u64(seed),
+            random: StdRng::seed_from_u64(plan.seed),
             ledger,
             controllers: Vec::new(),
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
             made: 0,
-            seed,
+            neighbour: None,
+            plan,
             clock: berth_agent::Clock::runtime(),
         };
         cluster.start_controller();
-        for n in 1..=NODES {
+        for n in 1..=nodes {
             let name = format!("node-{n}");
             let machine = Machine {
                 folder: tempfile::tempdir().unwrap(),
                 agent: None,
+                second: None,
             };
             cluster.nodes.insert(name.clone(), machine);
             cluster.register(&name, "first").await;
@@ -149,7 +176,8 @@ impl Cluster {
     /// As a kubelet does, on this machine.
     pub async fn register(&self, name: &str, machine: &str) {
         let info = json!({
-            "machineID": format!("{machine}-{name}"), "systemUUID": format!("{machine}-{name}"), "bootID": "boot",
+            "machineID": format!("{machine}-{name}"), "systemUUID": format!("{machine}-{name}"),
+            "bootID": format!("{machine}-{name}"),
             "architecture": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
             "kubeletVersion": "", "operatingSystem": "", "osImage": "",
         });
@@ -172,6 +200,18 @@ impl Cluster {
         }
     }
 
+    pub fn stop_controllers(&mut self) {
+        self.controllers.drain(..).for_each(|controller| controller.abort());
+    }
+
+    pub fn stop_second_agents(&mut self) {
+        for machine in self.nodes.values_mut() {
+            if let Some(running) = machine.second.take() {
+                running.task.abort();
+            }
+        }
+    }
+
     pub fn start_controller(&mut self) {
         let clock = Clock::system();
         let ledger = Ledger::new(self.store(), clock, LedgerMetrics::unregistered());
@@ -179,12 +219,12 @@ impl Cluster {
             client: self.connection.to(self.client.clone()),
             allocator: Arc::new(LocalAllocator::new(ledger.clone())),
             ledger: Some(ledger),
-            cluster: "people".to_owned(),
+            cluster: self.plan.name.to_owned(),
             controllers: Controller::on_by_default(),
             clock,
             metrics: ControllerMetrics::unregistered(),
             instance: None,
-            seed: Some(self.seed),
+            seed: Some(self.plan.seed),
             node_grace: DEFAULT_NODE_GRACE,
             stop: CancellationToken::new(),
         };
@@ -193,14 +233,45 @@ impl Cluster {
     }
 
     pub fn start_agent(&mut self, node: &str) {
-        let client = self.connection.to(self.client.clone());
-        let machine = self.nodes.get_mut(node).unwrap();
-        let options = Options {
+        let options = self.options(node);
+        let running = self.run_agent(options);
+        self.nodes.get_mut(node).unwrap().agent = Some(running);
+    }
+
+    pub fn start_second_agent(&mut self, node: &str, beside: Beside) {
+        let first = self.options(node);
+        let directory = self.nodes[node].folder.path().join("second");
+        let other = Options::new(node, &directory);
+        let options = match beside {
+            Beside::SameMachine => Options {
+                socket: other.socket,
+                state_dir: other.state_dir,
+                queue_dir: other.queue_dir,
+                ..first
+            },
+            Beside::OtherMachine => Options {
+                machine: machine_of("left-over", node),
+                boot: "left-over".to_owned(),
+                clock: self.clock,
+                ..other
+            },
+        };
+        let running = self.run_agent(options);
+        self.nodes.get_mut(node).unwrap().second = Some(running);
+    }
+
+    fn options(&self, node: &str) -> Options {
+        Options {
             boot: "boot".to_owned(),
+            machine: machine_of("first", node),
             clock: self.clock,
             rest: Duration::from_secs(5),
-            ..Options::new(node, machine.folder.path())
-        };
+            ..Options::new(node, self.nodes[node].folder.path())
+        }
+    }
+
+    fn run_agent(&self, options: Options) -> Running {
+        let client = self.connection.to(self.client.clone());
         let mut registry = Registry::default();
         let reporter = Reporter {
             controller: "berth-agent".to_owned(),
@@ -214,7 +285,7 @@ impl Cluster {
             events,
         };
         let (sender, agent) = watch::channel(None);
-        let random = StdRng::seed_from_u64(self.seed);
+        let random = StdRng::seed_from_u64(self.plan.seed);
         let task = tokio::spawn(async move {
             let _writing = tokio::spawn(writer.run(CancellationToken::new()));
             let tell = move |standing: Standing<'_>| {
@@ -222,15 +293,19 @@ impl Cluster {
                     drop(sender.send(Some(agent.clone())));
                 }
             };
-            let ended = run(options, around, random, tell, CancellationToken::new()).await;
-            ended.unwrap();
+            match run(options, around, random, tell, CancellationToken::new()).await {
+                Ok(()) | Err(RunError::Lock(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
         });
-        machine.agent = Some(Running { agent, task });
+        Running { agent, task }
     }
 
-    pub fn agent(&self, node: &str) -> Option<Agent> {
-        let running = self.nodes.get(node)?.agent.as_ref()?;
-        running.agent.borrow().clone()
+    /// The one that serves; of two that do, whichever has answered the pod.
+    pub fn agent(&self, node: &str, second: bool) -> Option<Agent> {
+        let machine = self.nodes.get(node)?;
+        let running = if second { &machine.second } else { &machine.agent };
+        running.as_ref()?.agent.borrow().clone()
     }
 
     /// Time passes, and the kubelets do their work in it.
@@ -238,11 +313,18 @@ impl Cluster {
         let step = Duration::from_millis(500);
         let mut left = time;
         while !left.is_zero() {
-            self.attach_pods().await;
+            self.attach_all().await;
             tokio::time::sleep(step.min(left)).await;
             left = left.saturating_sub(step);
         }
+        self.attach_all().await;
+    }
+
+    async fn attach_all(&mut self) {
         self.attach_pods().await;
+        if let Some(neighbour) = &mut self.neighbour {
+            neighbour.attach_pods().await;
+        }
     }
 
     /// A kubelet calls the plugin for each of its pods that has no address yet, and says which it
@@ -251,7 +333,16 @@ impl Cluster {
         let waiting = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
         let waiting: Vec<(String, Placed)> = waiting.map(|(name, placed)| (name.clone(), placed.clone())).collect();
         for (name, placed) in waiting {
-            let Some(agent) = self.agent(&placed.node) else {
+            // A plugin reaches the agent whose socket it finds. Two that both serve would take
+            // turns.
+            let second = self.agent(&placed.node, true);
+            let by_second = second.is_some() && self.random.random_bool(0.5);
+            let agent = if by_second {
+                second
+            } else {
+                self.agent(&placed.node, false)
+            };
+            let Some(agent) = agent else {
                 continue;
             };
             let request = Request {
@@ -277,7 +368,8 @@ impl Cluster {
                 .patch_status(&name, &PatchParams::default(), &Patch::Merge(shown))
                 .await;
             patched.unwrap();
-            self.pods.get_mut(&name).unwrap().addresses = addresses;
+            let placed = self.pods.get_mut(&name).unwrap();
+            (placed.addresses, placed.by_second) = (addresses, by_second);
         }
     }
 
@@ -294,6 +386,7 @@ impl Cluster {
             node: node.to_owned(),
             uid: made.uid().unwrap(),
             addresses: Vec::new(),
+            by_second: false,
         };
         self.pods.insert(name, placed);
     }
@@ -311,7 +404,7 @@ impl Cluster {
             };
             agent.release(&release).unwrap();
         };
-        match self.agent(&placed.node) {
+        match self.agent(&placed.node, placed.by_second) {
             Some(agent) => release(&agent),
             // Its sandbox stays until an agent is there: so does the pod.
             None if !placed.addresses.is_empty() => {
@@ -324,18 +417,35 @@ impl Cluster {
         drop(self.api_pods().delete(name, &now).await);
     }
 
-    pub async fn check_no_address_is_shared(&self) {
+    pub fn check_no_address_is_shared(&self) {
         let mut seen: BTreeMap<IpAddr, &str> = BTreeMap::new();
-        for (name, placed) in &self.pods {
+        let next_door = self.neighbour.iter().flat_map(|neighbour| &neighbour.pods);
+        for (name, placed) in self.pods.iter().chain(next_door) {
             for address in &placed.addresses {
                 let other = seen.insert(*address, name);
                 assert_eq!(
                     other, None,
                     "seed {}: {address} is also on {name} of {}",
-                    self.seed, placed.node
+                    self.plan.seed, placed.node
                 );
             }
         }
+    }
+
+    pub fn check_every_pod_has_an_address(&self) {
+        let without = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
+        let without: Vec<&String> = without.map(|(name, _)| name).collect();
+        assert!(
+            without.is_empty(),
+            "seed {}: {without:?} have no address",
+            self.plan.seed
+        );
+    }
+
+    /// Another API server takes the place of the one that was.
+    pub fn lead_to(&mut self, client: Client) {
+        self.connection.lead_to(client.clone());
+        self.client = client;
     }
 
     /// People leave it alone: everything comes to rest.
@@ -343,9 +453,10 @@ impl Cluster {
         for name in self.nodes.keys() {
             self.register(name, "first").await;
         }
-        for controller in self.controllers.drain(..) {
-            controller.abort();
-        }
+        // Its pods wait for a Subnet that is refused: that is how it is meant.
+        drop(self.neighbour.take());
+        self.stop_second_agents();
+        self.stop_controllers();
         self.start_controller();
         let silent: Vec<String> = self.nodes.keys().cloned().collect();
         for name in silent {
@@ -356,18 +467,22 @@ impl Cluster {
         self.settle(Duration::from_secs(20)).await;
         tokio::time::sleep(QUIET).await;
         self.settle(Duration::from_secs(20)).await;
-        self.check_no_address_is_shared().await;
+        self.check_no_address_is_shared();
         let without = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
         let without: Vec<&String> = without.map(|(name, _)| name).collect();
-        assert!(without.is_empty(), "seed {}: {without:?} have no address", self.seed);
+        assert!(
+            without.is_empty(),
+            "seed {}: {without:?} have no address",
+            self.plan.seed
+        );
         self.check_nothing_is_leaked().await;
-        let before = self.revision().await;
+        let before = self.writes().await;
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(
-            self.revision().await,
+            self.writes().await,
             before,
             "seed {}: something is written",
-            self.seed
+            self.plan.seed
         );
     }
 
@@ -380,28 +495,40 @@ impl Cluster {
                 listed.extend(container.ip_assignments.iter().map(|one| one.ip.clone()));
             }
         }
-        let blocks = self.store().load("pods").await.unwrap();
+        let blocks = self.store().load(self.plan.name).await.unwrap();
         let owned: usize = blocks.iter().map(|block| block.record.owned().count()).sum();
         assert_eq!(
             owned,
             listed.len(),
             "seed {}: owned in the ledger, listed in configs",
-            self.seed
+            self.plan.seed
         );
     }
 
-    /// The API's own version: it goes up with every write of whatever kind.
-    async fn revision(&self) -> String {
+    /// All that was ever written: the API's own version goes up with every write of whatever kind.
+    pub async fn writes(&self) -> u64 {
         let list = self.configs().list(&ListParams::default()).await.unwrap();
-        list.metadata.resource_version.unwrap()
+        list.metadata.resource_version.unwrap().parse().unwrap()
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.controllers.iter().for_each(JoinHandle::abort);
-        let agents = self.nodes.values().filter_map(|machine| machine.agent.as_ref());
-        agents.for_each(|running| running.task.abort());
+        let agents = self
+            .nodes
+            .values()
+            .flat_map(|machine| [&machine.agent, &machine.second]);
+        agents.flatten().for_each(|running| running.task.abort());
+    }
+}
+
+fn machine_of(machine: &str, node: &str) -> MachineIds {
+    let id = format!("{machine}-{node}");
+    MachineIds {
+        boot_id: id.clone(),
+        machine_id: id.clone(),
+        system_uuid: id,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A way to the API server whose watches can be cut.
+//! A way to the API server whose watches can be cut, and which can lead to another one.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Default)]
 pub struct Connection {
     cut: Arc<Mutex<CancellationToken>>,
+    /// The server that has taken the place of the first one.
+    instead: Arc<Mutex<Option<Client>>>,
 }
 
 impl Connection {
@@ -20,10 +22,17 @@ impl Connection {
         std::mem::take(&mut *cut).cancel();
     }
 
+    pub fn lead_to(&self, client: Client) {
+        *self.instead.lock().unwrap() = Some(client);
+        self.cut();
+    }
+
     pub fn to(&self, client: Client) -> Client {
         let this = self.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let (client, cut) = (client.clone(), this.cut.lock().unwrap().clone());
+            let instead = this.instead.lock().unwrap().clone();
+            let client = instead.unwrap_or_else(|| client.clone());
+            let cut = this.cut.lock().unwrap().clone();
             let query = request.uri().query().unwrap_or_default();
             let watches = query.split('&').any(|part| part == "watch=true");
             async move {

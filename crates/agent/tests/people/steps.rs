@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use rand::RngExt;
 use serde_json::json;
 
-use crate::cluster::{Cluster, NODES, Stored};
+use crate::cluster::{Beside, Cluster, Stored};
 
 /// More than fit are not asked for: in the end every pod is to have an address.
 const MAX_PODS: usize = 40;
@@ -16,8 +16,9 @@ const MAX_PODS: usize = 40;
 impl Cluster {
     pub async fn step(&mut self) {
         match self.random.random_range(0..100) {
-            0..30 => self.scale_up().await,
-            30..50 => self.delete_pods().await,
+            0..28 => self.scale_up().await,
+            28..31 => self.second_agent(),
+            31..50 => self.delete_pods().await,
             50..56 => self.delete_config().await,
             56..61 => self.delete_node().await,
             61..66 => self.delete_block().await,
@@ -35,7 +36,7 @@ impl Cluster {
     }
 
     fn any_node(&mut self) -> String {
-        format!("node-{}", self.random.random_range(1..=NODES))
+        format!("node-{}", self.random.random_range(1..=self.plan.nodes))
     }
 
     async fn scale_up(&mut self) {
@@ -89,7 +90,7 @@ impl Cluster {
         }
     }
 
-    async fn copy_ledger(&mut self) {
+    pub async fn copy_ledger(&mut self) {
         let blocks = self.blocks().list(&ListParams::default()).await.unwrap().items;
         match &mut self.ledger {
             Stored::Memory { now, copy } => *copy = now.copy(),
@@ -102,7 +103,13 @@ impl Cluster {
     async fn restore_ledger(&mut self) {
         if let Stored::Memory { now, copy } = &mut self.ledger {
             *now = copy.copy();
+            let restored = now.clone();
             self.restart_controllers().await;
+            if let Some(neighbour) = &mut self.neighbour {
+                neighbour.stop_controllers();
+                neighbour.ledger = Stored::in_memory(&restored);
+                neighbour.start_controller();
+            }
             return;
         }
         let Stored::Kubernetes { copy } = &self.ledger else {
@@ -123,18 +130,20 @@ impl Cluster {
     async fn edit_subnet(&mut self) {
         let excluded = self.random.random_range(2..60);
         let spec = match self.random.random_range(0..3) {
-            0 => json!({"cidrs": ["10.64.0.0/26", "10.65.0.0/28"]}),
+            0 => json!({"cidrs": [self.plan.cidr, "10.65.0.0/28"]}),
             1 => json!({"excludes": [format!("10.64.0.{excluded}")]}),
             _ => json!({"excludes": []}),
         };
         let patch = Patch::Merge(json!({"spec": spec}));
-        drop(self.subnets().patch("pods", &PatchParams::default(), &patch).await);
+        drop(
+            self.subnets()
+                .patch(self.plan.name, &PatchParams::default(), &patch)
+                .await,
+        );
     }
 
     async fn restart_controllers(&mut self) {
-        for controller in self.controllers.drain(..) {
-            controller.abort();
-        }
+        self.stop_controllers();
         let away = self.random.random_range(0..3000);
         self.settle(Duration::from_millis(away)).await;
         self.start_controller();
@@ -160,6 +169,21 @@ impl Cluster {
                 }
             }
             None => self.start_agent(&node),
+        }
+    }
+
+    /// Beside one that serves: it must not serve, too.
+    fn second_agent(&mut self) {
+        let node = self.any_node();
+        self.stop_second_agents();
+        if self.agent(&node, false).is_some() {
+            let same = self.random.random_range(0..2) == 0;
+            let beside = if same {
+                Beside::SameMachine
+            } else {
+                Beside::OtherMachine
+            };
+            self.start_second_agent(&node, beside);
         }
     }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, names::NAMESPACE};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
@@ -52,6 +52,31 @@ async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
         }
         tokio::time::sleep(PAUSE).await;
     }
+    deploy(&client, 40).await;
+    check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
+}
+
+/// As a kubelet registers its Node again after somebody deleted it. Its pods go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_node_that_is_registered_again_gives_nothing_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 16).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let before = nodes.get("berth-node-1").await.unwrap();
+    nodes.delete("berth-node-1", &DeleteParams::background()).await.unwrap();
+    let mut again = before.clone();
+    again.metadata = ObjectMeta {
+        name: before.metadata.name.clone(),
+        labels: before.metadata.labels.clone(),
+        ..ObjectMeta::default()
+    };
+    // Its kubelet may have been faster.
+    drop(nodes.create(&PostParams::default(), &again).await);
+    let status = Patch::Merge(json!({"status": before.status}));
+    nodes
+        .patch_status("berth-node-1", &PatchParams::default(), &status)
+        .await
+        .unwrap();
     deploy(&client, 40).await;
     check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
 }

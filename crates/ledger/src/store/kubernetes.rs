@@ -253,6 +253,8 @@ impl Store for KubernetesStore {
 enum Failure {
     #[error("the API server does not answer")]
     Late,
+    #[error("the API server's store is older than what was seen of it")]
+    Behind,
     #[error(transparent)]
     Api(#[from] Error),
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use berth_addr::Plan;
 use berth_ledger::store::{Change, Store, Stored, Version, Write, Written};
-use berth_ledger::{BlockKey, Record};
+use berth_ledger::{BlockKey, Clock, Ledger, LedgerError, LedgerMetrics, Record};
 use futures::StreamExt;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
@@ -36,6 +38,7 @@ macro_rules! every_promise {
             of_two_who_write_one_version_exactly_one_wins,
             a_watch_sees_all_that_happens_from_its_beginning_in_order,
             who_watches_and_then_loads_misses_nothing,
+            of_two_who_register_one_cidr_exactly_one_is_given_it,
         }
     };
     ($open:path: $($promise:ident,)*) => {
@@ -386,4 +389,34 @@ pub async fn who_watches_and_then_loads_misses_nothing(pair: &Pair) {
         .map(|stored| (stored.key, stored.version))
         .collect();
     assert_eq!(view, found);
+}
+
+/// Two clusters on one store, neither of which has ever heard of the other's Subnet.
+pub async fn of_two_who_register_one_cidr_exactly_one_is_given_it(pair: &Pair) {
+    let ledger = |store: &Arc<dyn Store>, cluster: &str| {
+        let ledger = Ledger::new(Arc::clone(store), Clock::system(), LedgerMetrics::unregistered());
+        ledger.require_claims(cluster);
+        ledger
+    };
+    let (one, other) = (ledger(&pair.one, "one"), ledger(&pair.other, "other"));
+    let plan = |cidr: &str| Plan {
+        cidrs: vec![cidr.parse().unwrap()],
+        ..Plan::default()
+    };
+    let delay = Duration::from_secs(30);
+    for round in 0..8 {
+        let [ours, theirs] = ["ours", "theirs"].map(|whose| format!("{}-{whose}-{round}", pair.subnet));
+        // The second one begins in the middle of the first.
+        let (first, second) = (format!("10.{round}.0.0/16"), format!("10.{round}.128.0/17"));
+        let (first, second) = (plan(&first), plan(&second));
+        let (one, other) = tokio::join!(
+            one.set_subnet(&ours, &first, delay),
+            other.set_subnet(&theirs, &second, delay),
+        );
+        let refused: Vec<LedgerError> = [one.err(), other.err()].into_iter().flatten().collect();
+        assert!(
+            matches!(refused[..], [LedgerError::Overlap { .. }]),
+            "round {round}: {refused:?}"
+        );
+    }
 }

@@ -6,11 +6,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use berth_api::names::NAMESPACE;
-use futures::{StreamExt, TryStreamExt};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::api::ListParams;
+use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tracing::warn;
 
 #[derive(Clone, Debug)]
 pub enum Change<K> {
@@ -23,24 +22,16 @@ pub enum Change<K> {
     Synced,
 }
 
-/// Tells every change, for ever. A watch that fails is tried again.
+/// Tells every change, for ever.
 pub async fn follow<K>(api: Api<K>, mut tell: impl FnMut(Change<K>))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut known = Known::default();
-    let mut events = watcher(api.clone(), watcher::Config::default())
-        .default_backoff()
-        // Nobody here reads who wrote which field, and it is half of a small object.
-        .modify(|object| object.meta_mut().managed_fields = None)
-        .boxed();
-    loop {
-        match events.try_next().await {
-            Ok(Some(event)) => known.changes(event).into_iter().for_each(&mut tell),
-            Ok(None) => return,
-            Err(error) => warn!(%error, resource = api.resource_url(), "watch failed, it is tried again"),
-        }
-    }
+    berth_kit::follow::follow(api, ListParams::default(), |event| {
+        known.changes(event).into_iter().for_each(&mut tell);
+    })
+    .await;
 }
 
 /// The names that were told. A watch that starts over sends everything again: what it no longer sends is gone.
@@ -53,18 +44,18 @@ struct Known {
 }
 
 impl Known {
-    fn changes<K: Resource>(&mut self, event: watcher::Event<K>) -> Vec<Change<K>> {
+    fn changes<K: Resource>(&mut self, event: Event<K>) -> Vec<Change<K>> {
         match event {
-            watcher::Event::Init => {
+            Event::Init => {
                 self.fresh.clear();
                 vec![Change::Restarted]
             }
-            watcher::Event::InitApply(object) => {
+            Event::InitApply(object) => {
                 self.fresh.insert(key(&object));
                 self.names.insert(key(&object));
                 vec![Change::Apply(Arc::new(object))]
             }
-            watcher::Event::InitDone => {
+            Event::InitDone => {
                 let fresh = std::mem::take(&mut self.fresh);
                 let gone = self.names.extract_if(.., |name| !fresh.contains(name));
                 let mut changes: Vec<_> = gone.map(Change::Delete).collect();
@@ -73,11 +64,11 @@ impl Known {
                 }
                 changes
             }
-            watcher::Event::Apply(object) => {
+            Event::Apply(object) => {
                 self.names.insert(key(&object));
                 vec![Change::Apply(Arc::new(object))]
             }
-            watcher::Event::Delete(object) => {
+            Event::Delete(object) => {
                 let name = key(&object);
                 self.names.remove(&name);
                 vec![Change::Delete(name)]
@@ -98,7 +89,6 @@ pub fn key<K: Resource>(object: &K) -> String {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Node;
-    use watcher::Event;
 
     use super::*;
 

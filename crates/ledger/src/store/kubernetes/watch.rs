@@ -89,7 +89,15 @@ impl Watch {
         }
     }
 
+    /// A server that was put back from a backup would take a watch from a version that it has not
+    /// reached, and stay silent: `Err` then, too.
     async fn go_on(&mut self) -> Result<(), Failure> {
+        let now = now(&self.api, &self.selector).await?;
+        if let (Ok(now), Ok(seen)) = (now.parse::<u128>(), self.seen.parse::<u128>())
+            && now < seen
+        {
+            return Err(Failure::Behind);
+        }
         self.events = begin(&self.api, &self.selector, &self.seen).await?;
         self.deadline = deadline();
         Ok(())

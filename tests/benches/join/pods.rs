@@ -1,0 +1,89 @@
+//! 150,000 pods on the nodes that have joined: what the controller's view of them costs.
+
+use std::time::Duration;
+
+use berth_api::NodeNetworkConfig;
+use berth_testbed::Figures;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::NODES;
+use crate::controller::{Controller, Store};
+use crate::server::{Send, Server};
+
+const PODS_PER_NODE: usize = 30;
+/// Two batches, as an agent with 30 pods asks for at most.
+const REQUESTED: usize = 32;
+
+/// Ends `controller`, and starts another one that finds all of it there.
+pub async fn measure(server: &Server, controller: Controller, store: Store, figures: &mut Figures) {
+    let configs = supply(server).await;
+    create(server, &configs).await;
+    let label = format!("{}: {NODES} nodes, {} pods", store.label(), NODES * PODS_PER_NODE);
+    settle().await;
+    let process = controller.process();
+    figures.mebibytes(
+        &format!("{label}: the controller's memory"),
+        process.resident().unwrap(),
+    );
+    let most = process.most_resident().unwrap();
+    figures.mebibytes(&format!("{label}: the controller's memory at most"), most);
+    drop(controller);
+    let again = Controller::start(server, store).await;
+    settle().await;
+    let most = again.process().most_resident().unwrap();
+    figures.mebibytes(&format!("{label}: that of one started now, at most"), most);
+}
+
+/// Time for what it has been told to be worked off, and for claims.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(30)).await;
+}
+
+/// Every node asks as its agent would, and gets what it asks for.
+async fn supply(server: &Server) -> Vec<NodeNetworkConfig> {
+    let body = json!({"spec": {"requestedIPCount": REQUESTED}}).to_string();
+    let path = |n: usize| format!("/apis/acn.azure.com/v1alpha/namespaces/kube-system/nodenetworkconfigs/node-{n:04}");
+    let ask = |n| vec![Send::patch(path(n), body.clone())];
+    server.send_all((0..NODES).map(ask).collect()).await;
+    loop {
+        let configs = server.configs().await;
+        if configs.iter().all(|config| addresses(config).count() >= REQUESTED) {
+            return configs;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn addresses(config: &NodeNetworkConfig) -> impl Iterator<Item = &str> {
+    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    containers.flat_map(|container| container.ip_assignments.iter().map(|one| one.ip.as_str()))
+}
+
+/// As kubelets show them.
+async fn create(server: &Server, configs: &[NodeNetworkConfig]) {
+    let collection = "/api/v1/namespaces/default/pods";
+    let pods = configs.iter().flat_map(|config| {
+        let node = config.name_any();
+        let of_node = addresses(config).take(PODS_PER_NODE).enumerate();
+        of_node.map(move |(n, address)| {
+            let name = format!("web-5f7c9d8b6-{node}-{n:02}");
+            let pod = json!({
+                "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": "5f7c9d8b6"}},
+                "spec": {"nodeName": node, "containers": [{
+                    "name": "main", "image": "registry.example/web:1.27.3",
+                    "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+                }]},
+            });
+            let status = json!({"status": {
+                "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            }});
+            let path = format!("{collection}/{name}/status");
+            vec![
+                Send::post(&collection.into(), pod.to_string()),
+                Send::patch(path, status.to_string()),
+            ]
+        })
+    });
+    server.send_all(pods.collect()).await;
+}
