@@ -4,29 +4,28 @@
 //! anything below it needs a visit. A write then walks the tree; paths are only spelled out for problems.
 
 mod cel;
+mod compile;
 mod default;
-pub mod definition;
 mod embedded;
-mod format;
+pub(crate) mod format;
 mod lists;
-mod node;
 mod number;
 mod prune;
-pub(crate) mod trail;
+mod rule;
+mod subschema;
+mod types;
 mod validate;
-
-pub(crate) use format::is_go_duration;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::status::{FieldError, FieldProblem, Path};
-use node::Node;
+use subschema::Subschema;
 
 /// A schema ready for use.
 #[derive(Clone, Debug)]
-pub struct Compiled(Arc<Node>);
+pub struct Schema(Arc<Subschema>);
 
 /// Why a schema can't be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,12 +40,22 @@ impl std::fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-impl Compiled {
+impl Schema {
     /// Fails where a pattern or a CEL rule does not compile; `definition::check` says the same with the definition's paths.
     pub fn new(schema: &Value) -> Result<Self, Problems> {
         let path = Path::new("openAPIV3Schema");
-        let root = node::compile_root(schema, &path).map_err(Problems)?;
+        let root = compile::compile_root(schema, &path).map_err(Problems)?;
         Ok(Self(Arc::new(root)))
+    }
+
+    /// What is wrong with the patterns and rules of a schema that stands at `path`.
+    pub(crate) fn check(schema: &Value, path: &Path) -> Vec<FieldError> {
+        compile::compile_root(schema, path).err().unwrap_or_default()
+    }
+
+    /// Removes from a part of an object what the schema does not know.
+    pub(crate) fn prune_part(&self, value: &mut Value) {
+        prune::prune(&self.0, value, self.0.embedded);
     }
 
     /// Removes what the schema does not know, and nulls that mean nothing. Returns the paths of unknown fields in order; `metadata` is left

@@ -6,10 +6,11 @@
 mod fields;
 mod labels;
 mod pick;
+mod selectable;
 
 pub use labels::{Labels, Requirement};
+pub use selectable::{Selectable, SelectableField};
 
-use crate::kinds::Kind;
 use crate::status::{Result, Status};
 
 /// The selectors of one request, ready to be held against objects of one kind.
@@ -37,8 +38,9 @@ enum Term {
 }
 
 impl Matcher {
-    /// `label` and `field` as they stand in the query, percent-decoded.
-    pub fn new(label: Option<&str>, field: Option<&str>, kind: &Kind) -> Result<Self> {
+    /// `label` and `field` as they stand in the query, percent-decoded; `known` is what the kind
+    /// can be asked for.
+    pub fn new(label: Option<&str>, field: Option<&str>, known: &Selectable) -> Result<Self> {
         let mut matcher = Self::default();
         let labels = Labels::parse(label.unwrap_or_default()).map_err(Status::bad_request)?;
         for requirement in labels.requirements {
@@ -47,7 +49,7 @@ impl Matcher {
         }
         let parsed = fields::parse(field.unwrap_or_default()).map_err(Status::bad_request)?;
         for term in parsed {
-            let source = fields::source(kind, &term.field).map_err(Status::bad_request)?;
+            let source = known.source(&term.field).map_err(Status::bad_request)?;
             if term.field == "metadata.name" && term.equal {
                 matcher.single_name = Some(term.value.clone());
             }
@@ -112,21 +114,24 @@ pub fn node_of(json: &[u8]) -> Option<Box<str>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::samples;
 
-    fn matches(kind: &str, label: &str, field: &str, object: &Value) -> bool {
-        Matcher::new(Some(label), Some(field), &samples::kind(kind))
-            .unwrap()
-            .matches(object.to_string().as_bytes())
+    fn known() -> Selectable {
+        Selectable::Listed {
+            namespaced: true,
+            fields: vec![
+                SelectableField::new("spec.nodeName"),
+                SelectableField::stored_at("spec.host", &["spec.nodeName"]),
+                SelectableField::flag("spec.hostNetwork"),
+                SelectableField::new("status.phase"),
+            ],
+        }
     }
 
-    fn refused(kind: &str, field: &str) -> String {
-        let status = Matcher::new(None, Some(field), &samples::kind(kind)).unwrap_err();
-        assert_eq!((status.code, status.reason), (400, "BadRequest"));
-        status.message
+    fn matcher(label: &str, field: &str) -> Matcher {
+        Matcher::new(Some(label), Some(field), &known()).unwrap()
     }
 
     #[test]
@@ -136,85 +141,53 @@ mod tests {
             "spec": {"nodeName": "node-1"},
             "status": {"phase": "Running"},
         });
-        assert!(matches(
-            "pods",
-            "app=web",
-            "spec.nodeName=node-1,status.phase!=Failed",
-            &pod
-        ));
-        assert!(!matches("pods", "app=web", "spec.nodeName=node-2", &pod));
-        assert!(!matches("pods", "app!=web", "spec.nodeName=node-1", &pod));
-        assert!(matches("pods", "", "metadata.name=a,metadata.namespace=n", &pod));
-        assert!(matches("pods", "", "spec.host=node-1", &pod));
+        let text = pod.to_string();
+        let matches = |label, field| matcher(label, field).matches(text.as_bytes());
+        assert!(matches("app=web", "spec.nodeName=node-1,status.phase!=Failed"));
+        assert!(!matches("app=web", "spec.nodeName=node-2"));
+        assert!(!matches("app!=web", "spec.nodeName=node-1"));
+        assert!(matches("", "metadata.name=a,metadata.namespace=n"));
+        assert!(matches("", "spec.host=node-1"));
     }
 
     #[test]
     fn a_field_that_is_left_out_counts_as_its_zero() {
-        let object = json!({"metadata": {"name": "a"}, "spec": {}});
-        assert!(matches("pods", "", "spec.hostNetwork=false,spec.nodeName=", &object));
-        assert!(matches("nodes", "", "spec.unschedulable=false", &object));
-        let closed = json!({"metadata": {"name": "a"}, "spec": {"unschedulable": true}});
-        assert!(matches("nodes", "", "spec.unschedulable=true", &closed));
-    }
-
-    #[test]
-    fn a_stored_event_is_found_by_the_names_of_either_group() {
-        let event = json!({"involvedObject": {"kind": "Pod", "name": "a"}, "reportingComponent": "c"});
-        assert!(matches(
-            "events",
-            "",
-            "involvedObject.name=a,source=c,reportingComponent=c",
-            &event
-        ));
-        assert!(matches(
-            "events.events.k8s.io",
-            "",
-            "regarding.name=a,reportingController=c",
-            &event
-        ));
-        assert_eq!(
-            refused("events", "regarding.name=a"),
-            "field label not supported: regarding.name"
-        );
-    }
-
-    #[test]
-    fn a_custom_resource_is_selected_by_the_fields_its_definition_names() {
-        let widget = json!({"metadata": {"name": "a"}, "spec": {"color": "red", "size": 3}});
-        assert!(matches("widgets.example.berth.dev", "", "spec.color=red", &widget));
-        assert!(!matches("widgets.example.berth.dev", "", "spec.color=", &widget));
-        assert_eq!(
-            refused("widgets.example.berth.dev", "spec.size=3"),
-            "field label not supported: spec.size"
-        );
+        let object = br#"{"metadata":{"name":"a"},"spec":{}}"#;
+        assert!(matcher("", "spec.hostNetwork=false,spec.nodeName=").matches(object));
     }
 
     #[test]
     fn a_field_that_cannot_be_asked_for_is_refused_in_the_servers_words() {
-        assert_eq!(refused("pods", "spec.foo=x"), "field label not supported: spec.foo");
+        let refused = |known: &Selectable, field| {
+            let status = Matcher::new(None, Some(field), known).unwrap_err();
+            assert_eq!((status.code, status.reason), (400, "BadRequest"));
+            status.message
+        };
+        assert_eq!(refused(&known(), "spec.foo=x"), "field label not supported: spec.foo");
+        let cluster = Selectable::Listed {
+            namespaced: false,
+            fields: Vec::new(),
+        };
         assert_eq!(
-            refused("nodes", "metadata.namespace=x"),
+            refused(&cluster, "metadata.namespace=x"),
             "field label not supported: metadata.namespace"
         );
         assert_eq!(
-            refused("configmaps", "data=x"),
+            refused(&Selectable::Metadata, "data=x"),
             "\"data\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         );
     }
 
     #[test]
     fn no_selector_matches_everything() {
-        let matcher = Matcher::new(None, Some(""), &samples::kind("pods")).unwrap();
+        let matcher = matcher("", "");
         assert!(matcher.is_everything());
         assert!(matcher.matches(b"{}"));
     }
 
     #[test]
     fn a_name_is_known_only_where_the_selector_pins_it() {
-        let name = |field| {
-            let matcher = Matcher::new(None, Some(field), &samples::kind("pods")).unwrap();
-            matcher.single_name().map(str::to_owned)
-        };
+        let name = |field| matcher("", field).single_name().map(str::to_owned);
         assert_eq!(name("metadata.name=a,status.phase=Running"), Some("a".to_owned()));
         assert_eq!(name("metadata.name!=a"), None);
     }

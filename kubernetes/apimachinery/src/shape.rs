@@ -4,8 +4,8 @@
 //! protobuf bodies, strategic merge patch and server-side apply all read it. It does not validate values: see `schema` for custom
 //! resources and `validate` for built-in kinds.
 
-mod builtin;
 pub mod custom;
+mod field_table;
 pub mod strict;
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use builtin::builtin;
 pub use custom::custom;
+pub use field_table::builtin;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use berth_embedded::protobuf::decode;
-use berth_embedded::shape::{Shape, builtin};
+use berth_apimachinery::protobuf::decode;
+use berth_apimachinery::shape::{Shape, builtin};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;

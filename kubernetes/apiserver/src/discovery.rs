@@ -9,13 +9,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
+use berth_apimachinery::GIT_VERSION;
 use tree::{Group, Resource, Version, groups};
 
 /// The media type of aggregated discovery: a client that names it in `Accept` gets all groups in one answer.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// The release of Kubernetes whose API this is.
-pub const GIT_VERSION: &str = "v1.36.4+berth";
 
 /// A resource that is answered but never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

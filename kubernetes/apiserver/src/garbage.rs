@@ -11,18 +11,18 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, DeleteOptions, FOREGROUND, ORPHAN, Propagation, Writer, mentions};
 use crate::kinds::Kind;
+use crate::resources::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, Resources, Writer, mentions};
 use crate::store::{Event, EventKind, Key, Range};
 
 /// Objects that are looked at together: their writes share a commit.
 const TOGETHER: usize = 64;
 
-pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
-    let mut events = api.store.tap();
+pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<()> {
+    let mut events = resources.store.tap();
     tokio::spawn(async move {
         let mut collector = Collector {
-            api,
+            resources,
             dependents: HashMap::new(),
             owners: HashMap::new(),
             waiting: HashMap::new(),
@@ -48,7 +48,7 @@ pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
 }
 
 struct Collector {
-    api: Arc<Api>,
+    resources: Arc<Resources>,
     /// By the owner's UID.
     dependents: HashMap<String, BTreeSet<Key>>,
     /// UIDs that an object refers to.
@@ -60,8 +60,8 @@ struct Collector {
 
 impl Collector {
     fn learn_all(&mut self) {
-        for table in self.api.store.tables() {
-            let Ok(page) = self.api.store.list(&table, &Range::default()) else {
+        for table in self.resources.store.tables() {
+            let Ok(page) = self.resources.store.list(&table, &Range::default()) else {
                 continue;
             };
             for ((namespace, name), record) in page.records {
@@ -126,10 +126,10 @@ impl Collector {
     }
 
     async fn attend(&self, key: &Key) {
-        let Some(kind) = self.api.registry.of_table(&key.table) else {
+        let Some(kind) = self.resources.registry.of_table(&key.table) else {
             return;
         };
-        let Some(record) = self.api.store.get(key) else {
+        let Some(record) = self.resources.store.get(key) else {
             return;
         };
         let metadata = metadata_of(&record.body);
@@ -160,7 +160,7 @@ impl Collector {
         let mut blocked = false;
         let mut going = Vec::new();
         for dependent in self.dependents.get(&uid).into_iter().flatten() {
-            let Some(record) = self.api.store.get(dependent) else {
+            let Some(record) = self.resources.store.get(dependent) else {
                 continue;
             };
             let metadata = metadata_of(&record.body);
@@ -177,7 +177,10 @@ impl Collector {
     }
 
     async fn attend_dependent(&self, key: &Key) {
-        let (kind, record) = (self.api.registry.of_table(&key.table), self.api.store.get(key));
+        let (kind, record) = (
+            self.resources.registry.of_table(&key.table),
+            self.resources.store.get(key),
+        );
         if let (Some(kind), Some(record)) = (kind, record) {
             self.judge(&kind, key, &metadata_of(&record.body)).await;
         }
@@ -220,12 +223,12 @@ impl Collector {
             version: Some(text(metadata, "resourceVersion")),
             ..DeleteOptions::default()
         };
-        self.api.collect(kind, &key.namespace, &key.name, options).await;
+        self.resources.collect(kind, &key.namespace, &key.name, options).await;
     }
 
     fn owner_state(&self, owner: &Value, namespace: &str) -> OwnerState {
         let Some(kind) = self
-            .api
+            .resources
             .registry
             .find_kind(&text(owner, "apiVersion"), &text(owner, "kind"))
         else {
@@ -233,7 +236,7 @@ impl Collector {
             return OwnerState::Solid;
         };
         let namespace = if kind.namespaced { namespace } else { "" };
-        let Ok(record) = self.api.get(&kind, namespace, &text(owner, "name")) else {
+        let Ok(record) = self.resources.get(&kind, namespace, &text(owner, "name")) else {
             return OwnerState::Gone;
         };
         let metadata = metadata_of(&record.body);
@@ -248,7 +251,7 @@ impl Collector {
     }
 
     async fn drop_references(&self, key: &Key, lost: impl Fn(&Value) -> bool) {
-        let Some(kind) = self.api.registry.of_table(&key.table) else {
+        let Some(kind) = self.resources.registry.of_table(&key.table) else {
             return;
         };
         let change = |object: &Value| {
@@ -261,14 +264,14 @@ impl Collector {
             }
             Some(object)
         };
-        self.api
+        self.resources
             .adjust(&kind, &key.namespace, &key.name, &Writer::server(), change)
             .await;
     }
 
     async fn drop_finalizer(&self, kind: &Kind, key: &Key, finalizer: &str) {
         let change = |object: &Value| Some(without_finalizer(object, finalizer));
-        self.api
+        self.resources
             .adjust(kind, &key.namespace, &key.name, &Writer::server(), change)
             .await;
     }

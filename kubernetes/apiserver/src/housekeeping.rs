@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, CLEANUP, DeleteOptions, Propagation, Writer, mentions};
 use crate::garbage::without_finalizer;
 use crate::kinds::DEFINITIONS;
+use crate::resources::{CLEANUP, DeleteOptions, Propagation, Resources, Writer, mentions};
 use crate::store::{Event, EventKind, Key, Place, Range, Record, Store};
 
 use remains::Remains;
@@ -31,11 +31,11 @@ const SWEEP_AFTER: usize = 1_000;
 const EVENTS: &str = "events";
 const ACCOUNTS: &str = "serviceaccounts";
 
-pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
-    let mut events = api.store.tap();
+pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<()> {
+    let mut events = resources.store.tap();
     tokio::spawn(async move {
         let mut keeper = Keeper {
-            api,
+            resources,
             namespaces: BTreeSet::new(),
             leaving: BTreeSet::new(),
             tables: BTreeSet::new(),
@@ -64,7 +64,7 @@ pub fn start(api: Arc<Api>, stop: CancellationToken) -> JoinHandle<()> {
 }
 
 struct Keeper {
-    api: Arc<Api>,
+    resources: Arc<Resources>,
     /// Namespaces to look at.
     namespaces: BTreeSet<Arc<str>>,
     /// Namespaces that are being deleted: whatever goes in them may be the last.
@@ -81,7 +81,7 @@ impl Keeper {
             (Store::NAMESPACES, &mut self.namespaces),
             (DEFINITIONS, &mut self.tables),
         ] {
-            let page = self.api.store.list(table, &Range::default());
+            let page = self.resources.store.list(table, &Range::default());
             let records = page.map(|page| page.records).unwrap_or_default();
             names.extend(records.into_iter().map(|((_, name), _)| name));
         }
@@ -102,7 +102,7 @@ impl Keeper {
             if account || self.leaving.contains(&key.namespace) {
                 self.namespaces.insert(key.namespace.clone());
             }
-            if self.api.store.exists(DEFINITIONS, "", &key.table) {
+            if self.resources.store.exists(DEFINITIONS, "", &key.table) {
                 self.tables.insert(key.table.clone());
             }
         }
@@ -118,7 +118,7 @@ impl Keeper {
     }
 
     async fn attend_namespace(&mut self, name: &Arc<str>) {
-        let Some(record) = self.api.store.get(&Key::new(Store::NAMESPACES, "", name)) else {
+        let Some(record) = self.resources.store.get(&Key::new(Store::NAMESPACES, "", name)) else {
             self.leaving.remove(name);
             return;
         };
@@ -129,10 +129,10 @@ impl Keeper {
         }
         self.leaving.insert(name.clone());
         let mut remains = Remains::default();
-        for table in self.api.store.tables() {
+        for table in self.resources.store.tables() {
             remains.add(&table, &self.empty(&table, Some(name)).await);
         }
-        let Some(kind) = self.api.registry.find("", "v1", "namespaces") else {
+        let Some(kind) = self.resources.registry.find("", "v1", "namespaces") else {
             return;
         };
         if !remains.is_empty() {
@@ -140,14 +140,14 @@ impl Keeper {
                 subresource: "status".to_owned(),
                 ..Writer::server()
             };
-            let now = self.api.clock.now();
+            let now = self.resources.clock.now();
             let change = |namespace: &Value| remains.told(namespace, now);
-            self.api.adjust(&kind, "", name, &writer, change).await;
+            self.resources.adjust(&kind, "", name, &writer, change).await;
             return;
         }
         // The commit itself checks once more that nothing is left.
         let released = json!({"spec": {"finalizers": []}});
-        let finalized = self.api.finalize(&kind, name, &released, &Writer::server()).await;
+        let finalized = self.resources.finalize(&kind, name, &released, &Writer::server()).await;
         if let Err(status) = finalized
             && status.code != 404
         {
@@ -157,12 +157,15 @@ impl Keeper {
 
     /// Pods need the `default` ServiceAccount to be there.
     async fn furnish(&self, namespace: &str) {
-        if self.api.store.exists(ACCOUNTS, namespace, "default") {
+        if self.resources.store.exists(ACCOUNTS, namespace, "default") {
             return;
         }
-        if let Some(kind) = self.api.registry.find("", "v1", ACCOUNTS) {
+        if let Some(kind) = self.resources.registry.find("", "v1", ACCOUNTS) {
             let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-            let made = self.api.create(&kind, namespace, account, &Writer::server()).await;
+            let made = self
+                .resources
+                .create(&kind, namespace, account, &Writer::server())
+                .await;
             if let Err(status) = made
                 && !matches!(status.code, 403 | 404 | 409)
             {
@@ -172,17 +175,17 @@ impl Keeper {
     }
 
     async fn attend_definition(&self, table: &Arc<str>) {
-        let Some(record) = self.api.store.get(&Key::new(DEFINITIONS, "", table)) else {
+        let Some(record) = self.resources.store.get(&Key::new(DEFINITIONS, "", table)) else {
             return;
         };
         if !mentions(&record.body, CLEANUP) || !mentions(&record.body, "deletionTimestamp") {
             return;
         }
         if self.empty(table, None).await.is_empty()
-            && let Some(kind) = self.api.registry.of_table(DEFINITIONS)
+            && let Some(kind) = self.resources.registry.of_table(DEFINITIONS)
         {
             let change = |object: &Value| Some(without_finalizer(object, CLEANUP));
-            self.api.adjust(&kind, "", table, &Writer::server(), change).await;
+            self.resources.adjust(&kind, "", table, &Writer::server(), change).await;
         }
     }
 
@@ -192,7 +195,7 @@ impl Keeper {
             namespace: namespace.cloned(),
             ..Range::default()
         };
-        let Some(kind) = self.api.registry.of_table(table) else {
+        let Some(kind) = self.resources.registry.of_table(table) else {
             return Vec::new();
         };
         let records = |store: &Store| store.list(table, &range).map(|page| page.records).unwrap_or_default();
@@ -200,25 +203,25 @@ impl Keeper {
             propagation: Some(Propagation::Background),
             ..DeleteOptions::default()
         };
-        let found = records(&self.api.store);
+        let found = records(&self.resources.store);
         for some in found.chunks(64) {
             let going = some
                 .iter()
                 .filter(|(_, record)| !mentions(&record.body, "\"deletionTimestamp\""))
-                .map(|((namespace, name), _)| self.api.collect(&kind, namespace, name, options.clone()));
+                .map(|((namespace, name), _)| self.resources.collect(&kind, namespace, name, options.clone()));
             join_all(going).await;
         }
-        let left = records(&self.api.store).into_iter();
+        let left = records(&self.resources.store).into_iter();
         left.map(|(_, record)| record).collect()
     }
 
     async fn sweep(&mut self) {
         self.new_events = 0;
-        let Some(kind) = self.api.registry.find("", "v1", EVENTS) else {
+        let Some(kind) = self.resources.registry.find("", "v1", EVENTS) else {
             return;
         };
-        let page = self.api.store.list(&kind.table(), &Range::default());
-        let oldest = self.api.clock.now().checked_sub(EVENTS_LIVE);
+        let page = self.resources.store.list(&kind.table(), &Range::default());
+        let oldest = self.resources.clock.now().checked_sub(EVENTS_LIVE);
         let (Ok(page), Ok(oldest)) = (page, oldest) else {
             return;
         };
@@ -229,7 +232,7 @@ impl Keeper {
         for some in expired(seen.collect(), oldest).chunks(64) {
             let going = some
                 .iter()
-                .map(|(namespace, name)| self.api.collect(&kind, namespace, name, DeleteOptions::default()));
+                .map(|(namespace, name)| self.resources.collect(&kind, namespace, name, DeleteOptions::default()));
             join_all(going).await;
         }
     }

@@ -22,11 +22,11 @@ use http::Method;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
 use crate::kinds::Kind;
 use crate::openapi::v2::Encoding;
-use crate::status::{Result, Status};
+use crate::resources::Resources;
 use crate::{discovery, openapi};
+use berth_apimachinery::status::{Result, Status};
 
 use answer::{Form, json};
 use params::Params;
@@ -35,7 +35,7 @@ use path::Target;
 /// What the handlers share.
 #[derive(Debug)]
 pub struct Front {
-    pub api: Arc<Api>,
+    pub resources: Arc<Resources>,
     /// Watches end when this is cancelled: the server stops.
     pub stop: CancellationToken,
     step: Arc<watch::Step>,
@@ -44,9 +44,9 @@ pub struct Front {
 }
 
 impl Front {
-    pub fn new(api: Arc<Api>, stop: CancellationToken) -> Arc<Self> {
+    pub fn new(resources: Arc<Resources>, stop: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
-            api,
+            resources,
             stop,
             step: Arc::new(watch::Step::new()),
             documents: Mutex::default(),
@@ -75,7 +75,7 @@ fn is_known(front: &Front, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     match (segments.next(), segments.next()) {
         (Some("api"), _) => true,
-        (Some("apis"), Some(group)) => front.api.registry.has_builtin(group),
+        (Some("apis"), Some(group)) => front.resources.registry.has_builtin(group),
         _ => false,
     }
 }
@@ -86,7 +86,7 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
     match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => Ok(answer::text(200, "ok")),
         ["version"] => Ok(json(200, &discovery::version())),
-        [] => Ok(json(200, &discovery::paths(&front.api.registry.kinds()))),
+        [] => Ok(json(200, &discovery::paths(&front.resources.registry.kinds()))),
         ["openapi", "v2"] => whole_document(front, &request),
         ["openapi", "v3", rest @ ..] => document(front, rest),
         ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => discover(front, &segments, &request),
@@ -95,7 +95,7 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
 }
 
 fn discover(front: &Front, segments: &[&str], request: &Request) -> Result<Response> {
-    let kinds = front.api.registry.kinds();
+    let kinds = front.resources.registry.kinds();
     if request.method() != Method::GET {
         return Err(Status::no_such_path());
     }
@@ -150,7 +150,7 @@ fn whole_document(front: &Front, request: &Request) -> Result<Response> {
 
 /// OpenAPI documents are made on first use and kept until the kinds change.
 fn kept(front: &Front, name: &str, make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>) -> Result<Bytes> {
-    let (at, kinds) = front.api.registry.versioned();
+    let (at, kinds) = front.resources.registry.versioned();
     if let Some((made_at, bytes)) = front.documents.lock().get(name)
         && *made_at == at
     {
@@ -178,7 +178,7 @@ async fn resource(front: &Arc<Front>, segments: &[&str], request: Request) -> Re
     if let Some(review) = review::find(&target) {
         return review::answer(front, review, &parts, body).await;
     }
-    let registry = &front.api.registry;
+    let registry = &front.resources.registry;
     let kind = registry
         .find(&target.group, &target.version, &target.resource)
         .filter(|kind| kind.namespaced || target.namespace.is_none())

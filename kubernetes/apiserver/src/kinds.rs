@@ -2,17 +2,21 @@
 
 mod builtin;
 mod convert;
+mod custom_resource;
 mod registry;
+mod selectable;
 
 pub use convert::Conversion;
+#[cfg(test)]
+pub use custom_resource::kinds as of_definition;
 pub use registry::{DEFINITIONS, Registry};
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::shape::Shape;
-use crate::status::Subject;
+use berth_apimachinery::shape::Shape;
+use berth_apimachinery::status::Subject;
 
 /// One served resource at one version: all that the generic handlers need to know of it.
 #[derive(Clone, Debug)]
@@ -69,10 +73,8 @@ pub struct Custom {
     pub columns: Vec<Value>,
     /// Fields that field selectors may name, from `selectableFields`: `.spec.use`.
     pub selectable: Vec<String>,
-    /// Name of the definition, `<plural>.<group>`.
-    pub definition: String,
     /// The schema with its CEL rules compiled.
-    pub rules: crate::schema::Compiled,
+    pub rules: berth_apimachinery::schema::Schema,
 }
 
 impl Kind {

@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::discovery::{GIT_VERSION, Subresource, VIRTUAL, Virtual, subresources};
+use crate::discovery::{Subresource, VIRTUAL, Virtual, subresources};
 use crate::kinds::Kind;
+use berth_apimachinery::GIT_VERSION;
 use schemas::Schemas;
 
 /// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can keep the document for as long as the
@@ -268,7 +269,8 @@ mod tests {
 
         let mut definition = samples::widgets();
         definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "Another.".into();
-        let changed = crate::schema::definition::kinds(&definition, Arc::new(crate::shape::Shape::Any)).unwrap();
+        let changed =
+            crate::kinds::of_definition(&definition, Arc::new(berth_apimachinery::shape::Shape::Any)).unwrap();
         let changed: Vec<_> = without_widgets
             .into_iter()
             .chain(changed.into_iter().map(Arc::new))

@@ -20,7 +20,7 @@ pub use metadata::metadata;
 use serde_json::Value;
 
 use crate::kinds::Kind;
-use crate::status::FieldError;
+use berth_apimachinery::status::FieldError;
 
 type Errors = Vec<FieldError>;
 

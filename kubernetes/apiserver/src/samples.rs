@@ -5,13 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::kinds::{Kind, Registry};
-use crate::schema::definition;
-use crate::shape::Shape;
 use crate::store::Store;
+use berth_apimachinery::shape::Shape;
 
 pub fn kinds() -> Vec<Arc<Kind>> {
     let built_in = Registry::new(Store::in_memory(1)).kinds();
-    let custom = definition::kinds(&widgets(), Arc::new(Shape::Any)).unwrap();
+    let custom = crate::kinds::of_definition(&widgets(), Arc::new(Shape::Any)).unwrap();
     built_in
         .iter()
         .cloned()

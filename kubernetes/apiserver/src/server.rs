@@ -14,11 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::api::{Api, Clock, Identities, Writer};
 use crate::http::{self, Front};
-use crate::status::Status;
+use crate::resources::{Identities, Resources, Writer};
 use crate::store::{KEEP_EVENTS, OpenError, Store};
 use crate::{garbage, housekeeping};
+use berth_apimachinery::status::Status;
+use berth_kit::clock::Clock;
 
 pub use tls::Credentials;
 
@@ -83,16 +84,16 @@ impl Server {
             }
             None => (Clock::System, Identities::random()),
         };
-        let api = Arc::new(Api::new(store, clock, identities));
+        let resources = Arc::new(Resources::new(store, clock, identities));
         let stop = CancellationToken::new();
         // Loops listen before the first objects are written, so that they see those too.
         let loops = vec![
-            garbage::start(api.clone(), stop.clone()),
-            housekeeping::start(api.clone(), stop.clone()),
+            garbage::start(resources.clone(), stop.clone()),
+            housekeeping::start(resources.clone(), stop.clone()),
         ];
-        first_objects(&api).await?;
+        first_objects(&resources).await?;
         Ok(Self {
-            front: Front::new(api, stop.clone()),
+            front: Front::new(resources, stop.clone()),
             credentials,
             stop,
             loops,
@@ -145,21 +146,21 @@ impl Server {
         for task in self.loops {
             drop(task.await);
         }
-        self.front.api.store.settle().await;
+        self.front.resources.store.settle().await;
     }
 }
 
-async fn first_objects(api: &Api) -> Result<(), StartError> {
-    let Some(kind) = api.registry.find("", "v1", "namespaces") else {
+async fn first_objects(resources: &Resources) -> Result<(), StartError> {
+    let Some(kind) = resources.registry.find("", "v1", "namespaces") else {
         return Err(StartError::First(Status::no_such_path()));
     };
     let writer = Writer::server();
     let missing = NAMESPACES
         .iter()
-        .filter(|name| !api.store.exists(Store::NAMESPACES, "", name))
+        .filter(|name| !resources.store.exists(Store::NAMESPACES, "", name))
         .map(|name| {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            api.create(&kind, "", object, &writer)
+            resources.create(&kind, "", object, &writer)
         });
     for made in futures::future::join_all(missing).await {
         made.map_err(StartError::First)?;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::status::{Result, Status};
+use berth_apimachinery::status::{Result, Status};
 use cell::Column;
 use json_path::JsonPath;
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

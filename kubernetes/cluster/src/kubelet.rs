@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::CONCURRENCY;
 use super::feed::{Change, Key};
 use super::nodes::Fleet;
-use crate::api::Clock;
+use berth_kit::clock::Clock;
 use index::Index;
 pub use network::{PodNetwork, Refused, Sandbox};
 use worker::Worker;

@@ -5,7 +5,6 @@
 //! network that gives it its addresses is handed in.
 //! Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
 
-mod clock;
 mod feed;
 mod kubelet;
 mod nodes;
@@ -15,6 +14,7 @@ mod workloads;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_kit::clock::Clock;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::{DEFAULT_BACKOFF, Queue, QueueMetrics};
@@ -27,7 +27,6 @@ use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::api::Clock;
 pub use feed::{Change, Feed, Key};
 pub use kubelet::{PodNetwork, Refused, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};

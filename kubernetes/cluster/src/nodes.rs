@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::CONCURRENCY;
-use crate::api::Clock;
+use berth_kit::clock::Clock;
 pub use fleet::{Fleet, TooManyNodes};
 use state::Health;
 

@@ -25,7 +25,7 @@ use tracing::warn;
 
 use super::feed::{Change, Key};
 use super::{CONCURRENCY, is_gone};
-use crate::api::Clock;
+use berth_kit::clock::Clock;
 use index::{Decision, Index};
 
 /// How many pods are decided on before their bindings are written together.

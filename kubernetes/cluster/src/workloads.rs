@@ -28,7 +28,7 @@ use tracing::warn;
 
 use super::feed::{Change, Key};
 use super::is_gone;
-use crate::api::Clock;
+use berth_kit::clock::Clock;
 use index::{Index, Task};
 
 /// The watches of the three kinds, in.

@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_embedded::cluster::{Clock, Cluster, Fleet, Options};
-use berth_embedded::{Options as ServerOptions, Server};
+use berth_apiserver::{Options as ServerOptions, Server};
+use berth_cluster::{Cluster, Fleet, Options};
+use berth_kit::clock::Clock;
 use berth_kit::metrics::Metrics;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;

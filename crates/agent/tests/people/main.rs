@@ -23,7 +23,7 @@ mod steps;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use cluster::Cluster;
 
 const SEEDS: Range<u64> = 0..100;

@@ -7,27 +7,14 @@ mod check;
 mod evaluate;
 mod value;
 
-use kube_cel::cel::parser::Expression;
 use serde_json::{Map, Value};
 
-use super::node::{ListType, Node, Type};
-use super::trail::Trail;
+use super::rule::Rule;
+use super::subschema::Subschema;
+use super::types::{ListType, Type};
 use crate::status::{FieldError, FieldProblem, Path};
+use crate::trail::Trail;
 use evaluate::Variables;
-
-#[derive(Debug)]
-pub(super) struct Rule {
-    /// What stands for the rule in messages: its message, else its text.
-    name: String,
-    message: Option<String>,
-    message_expression: Option<Expression>,
-    expression: Expression,
-    problem: FieldProblem,
-    /// Below the node, where the problem is reported.
-    field: Option<String>,
-    uses_old: bool,
-    optional_old: bool,
-}
 
 /// What the place of a node in the schema means for its rules.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +27,7 @@ pub(super) struct Scope<'p> {
 
 pub(super) fn compile(
     schema: &Map<String, Value>,
-    node: &Node,
+    node: &Subschema,
     scope: Scope<'_>,
     path: &Path,
     errors: &mut Vec<FieldError>,
@@ -57,7 +44,7 @@ pub(super) fn compile(
         .collect()
 }
 
-fn compile_rule(rule: &Value, node: &Node, scope: Scope<'_>, path: &Path) -> Result<Rule, Vec<FieldError>> {
+fn compile_rule(rule: &Value, node: &Subschema, scope: Scope<'_>, path: &Path) -> Result<Rule, Vec<FieldError>> {
     let text = |name: &str| rule[name].as_str().unwrap_or_default();
     let (source, message) = (text("rule").trim(), text("message").trim());
     let mut errors = Vec::new();
@@ -177,7 +164,7 @@ fn reason(rule: &Value, path: &Path, errors: &mut Vec<FieldError>) -> FieldProbl
 }
 
 /// `.a.b['c']` as `a.b[c]`, if every step of it is in the schema.
-fn field_path(node: &Node, text: &str) -> Option<String> {
+fn field_path(node: &Subschema, text: &str) -> Option<String> {
     let mut node = node;
     let mut path = Path::root();
     let mut rest = text;
@@ -203,7 +190,7 @@ fn field_path(node: &Node, text: &str) -> Option<String> {
     Some(path.to_string())
 }
 
-pub(super) fn validate(root: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let change = Change {
         same: old.map(|old| (new, old)),
@@ -238,7 +225,7 @@ impl<'v> Change<'v> {
 }
 
 fn walk<'v>(
-    node: &Node,
+    node: &Subschema,
     value: &'v Value,
     old: Option<&'v Value>,
     change: Change<'v>,
@@ -288,7 +275,7 @@ fn walk<'v>(
 }
 
 fn run(
-    node: &Node,
+    node: &Subschema,
     value: &Value,
     old: Option<&Value>,
     change: Change<'_>,
@@ -318,7 +305,7 @@ fn run(
     }
 }
 
-fn failure(rule: &Rule, node: &Node, value: &Value, variables: &mut Variables<'_>, at: &Trail<'_>) -> FieldError {
+fn failure(rule: &Rule, node: &Subschema, value: &Value, variables: &mut Variables<'_>, at: &Trail<'_>) -> FieldError {
     let field = match &rule.field {
         Some(below) => at.path().child(below),
         None => at.path(),

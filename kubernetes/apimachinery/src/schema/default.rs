@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::node::Node;
+use super::subschema::Subschema;
 
-pub(super) fn fill(node: &Node, value: &mut Value) {
+pub(super) fn fill(node: &Subschema, value: &mut Value) {
     if !node.below.defaults {
         return;
     }
@@ -40,7 +40,7 @@ pub(super) fn fill(node: &Node, value: &mut Value) {
 }
 
 /// A member of a list or map is there because it was given: only a null that can't stay is replaced.
-fn fill_member(node: &Node, value: &mut Value) {
+fn fill_member(node: &Subschema, value: &mut Value) {
     if value.is_null()
         && !node.nullable
         && let Some(default) = &node.default

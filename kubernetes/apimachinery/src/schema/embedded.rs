@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::node::Node;
-use super::trail::Trail;
+use super::subschema::Subschema;
 use crate::status::FieldError;
+use crate::trail::Trail;
 
-pub(super) fn check(root: &Node, object: &Value) -> Vec<FieldError> {
+pub(super) fn check(root: &Subschema, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(root, object, &Trail::Root, &mut errors);
     errors
 }
 
-fn walk(node: &Node, value: &Value, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
+fn walk(node: &Subschema, value: &Value, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     if !node.below.embedded {
         return;
     }

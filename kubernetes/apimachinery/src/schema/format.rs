@@ -4,7 +4,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::node::Type;
+use super::types::Type;
+use crate::duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
@@ -149,36 +150,7 @@ fn is_date_time(text: &str) -> bool {
 
 /// Go's notation (`1h30m`, `-1.5s`), or words (`3 days`).
 fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || worded_duration(text)
-}
-
-pub(crate) fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
-        if number.parse::<f64>().is_err() {
-            return false;
-        }
-        let units = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-        let end = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(end);
-        if !units.contains(&unit) {
-            return false;
-        }
-        rest = after;
-    }
-    true
+    duration::is_go(text) || worded_duration(text)
 }
 
 fn worded_duration(text: &str) -> bool {
@@ -281,7 +253,7 @@ fn is_hostname(text: &str) -> bool {
 }
 
 /// What an HTTP request line may carry: an absolute path or an absolute URI.
-pub(super) fn is_request_uri(text: &str) -> bool {
+pub(crate) fn is_request_uri(text: &str) -> bool {
     let escapes_ok = text
         .split('%')
         .skip(1)
@@ -304,7 +276,7 @@ fn is_authority(text: &str) -> bool {
 }
 
 /// The scheme and what follows its colon.
-pub(super) fn scheme(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let letters = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::node::{ListType, Node};
-use super::trail::Trail;
+use super::subschema::Subschema;
+use super::types::ListType;
 use crate::status::{FieldError, FieldProblem};
+use crate::trail::Trail;
 
 /// Duplicates that were there before an update are tolerated, with any others.
-pub(super) fn check_change(root: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn check_change(root: &Subschema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(root, new, &Trail::Root, &mut errors);
     if let Some(old) = old.filter(|_| !errors.is_empty()) {
@@ -22,7 +23,7 @@ pub(super) fn check_change(root: &Node, new: &Value, old: Option<&Value>) -> Vec
     errors
 }
 
-fn walk(node: &Node, value: &Value, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
+fn walk(node: &Subschema, value: &Value, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     if !node.below.keyed {
         return;
     }

@@ -3,11 +3,12 @@
 use serde_json::{Number, Value};
 
 use super::format::Known;
-use super::node::{Limits, Node, Type};
-use super::trail::Trail;
+use super::subschema::{Limits, Subschema};
+use super::types::Type;
 use crate::status::{FieldError, Path};
+use crate::trail::Trail;
 
-pub(super) fn check(node: &Node, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check(node: &Subschema, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     check_format(node, number, at, errors);
     let Limits {
         minimum,
@@ -45,7 +46,7 @@ pub(super) fn check(node: &Node, number: &Number, at: &Trail<'_>, errors: &mut V
     }
 }
 
-fn check_format(node: &Node, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
+fn check_format(node: &Subschema, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     let known = node.limits.format.as_ref();
     let fits = match (node.kind, known.map(|format| format.kind)) {
         (Type::Integer, Some(Known::Int32)) => integer(number).is_some_and(|n| i32::try_from(n).is_ok()),

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::node::Node;
 use super::number;
-use super::trail::Trail;
+use super::subschema::Subschema;
+use crate::trail::Trail;
 
 /// Fields that every resource has, whatever its schema says.
 pub(super) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// `resource`: the value is a whole resource, not a part of one.
-pub(super) fn prune(root: &Node, value: &mut Value, resource: bool) -> Vec<String> {
+pub(super) fn prune(root: &Subschema, value: &mut Value, resource: bool) -> Vec<String> {
     let mut unknown = Vec::new();
     walk(value, Some(root), resource, &Trail::Root, &mut unknown);
     unknown.sort();
@@ -18,7 +18,7 @@ pub(super) fn prune(root: &Node, value: &mut Value, resource: bool) -> Vec<Strin
 }
 
 /// `node` is `None` below `additionalProperties: true`, where scalars stay and the fields of objects do not.
-fn walk(value: &mut Value, node: Option<&Node>, resource: bool, at: &Trail<'_>, unknown: &mut Vec<String>) {
+fn walk(value: &mut Value, node: Option<&Subschema>, resource: bool, at: &Trail<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.retain(|name, child| {
             if resource && META_FIELDS.contains(&name.as_str()) {

@@ -3,23 +3,23 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Compiled;
+use super::Schema;
 
 /// A resource whose spec has these fields.
-fn with_fields(properties: Value) -> Compiled {
+fn with_fields(properties: Value) -> Schema {
     with_spec(json!({"type": "object", "properties": properties}))
 }
 
-fn with_spec(spec: Value) -> Compiled {
-    Compiled::new(&json!({"type": "object", "properties": {"spec": spec}})).unwrap()
+fn with_spec(spec: Value) -> Schema {
+    Schema::new(&json!({"type": "object", "properties": {"spec": spec}})).unwrap()
 }
 
-fn errors(schema: &Compiled, spec: Value) -> Vec<String> {
+fn errors(schema: &Schema, spec: Value) -> Vec<String> {
     let found = schema.validate(&json!({"spec": spec}), None);
     found.iter().map(ToString::to_string).collect()
 }
 
-fn changed(schema: &Compiled, old: Value, new: Value) -> Vec<String> {
+fn changed(schema: &Schema, old: Value, new: Value) -> Vec<String> {
     let found = schema.validate(&json!({"spec": new}), Some(&json!({"spec": old})));
     found.iter().map(ToString::to_string).collect()
 }

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::node::{Limits, Node, Type};
 use super::number;
-use super::trail::Trail;
+use super::subschema::{Limits, Subschema};
+use super::types::Type;
 use crate::status::{FieldError, FieldProblem, Path};
+use crate::trail::Trail;
 
-pub(super) fn validate(root: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(root, new, old, &Trail::Root, &mut errors);
     let mut once: Vec<FieldError> = Vec::with_capacity(errors.len());
@@ -23,7 +24,13 @@ pub(super) fn validate(root: &Node, new: &Value, old: Option<&Value>) -> Vec<Fie
 type Progress = usize;
 
 /// Ratcheting: a part that an update leaves unchanged may stay as wrong as it was.
-fn check(node: &Node, value: &Value, old: Option<&Value>, at: &Trail<'_>, errors: &mut Vec<FieldError>) -> Progress {
+fn check(
+    node: &Subschema,
+    value: &Value,
+    old: Option<&Value>,
+    at: &Trail<'_>,
+    errors: &mut Vec<FieldError>,
+) -> Progress {
     let before = errors.len();
     let progress = check_value(node, value, old, at, errors);
     if errors.len() > before && old == Some(value) {
@@ -33,7 +40,7 @@ fn check(node: &Node, value: &Value, old: Option<&Value>, at: &Trail<'_>, errors
 }
 
 fn check_value(
-    node: &Node,
+    node: &Subschema,
     value: &Value,
     old: Option<&Value>,
     at: &Trail<'_>,
@@ -61,7 +68,7 @@ fn check_value(
 }
 
 /// The type that was expected and the one that was given, where they differ.
-fn type_problem<'n>(node: &'n Node, value: &Value) -> Option<(&'n str, &'static str)> {
+fn type_problem<'n>(node: &'n Subschema, value: &Value) -> Option<(&'n str, &'static str)> {
     let given = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -162,7 +169,7 @@ struct Alternatives {
     progress: Progress,
 }
 
-fn alternatives(branches: &[Node], value: &Value, old: Option<&Value>, at: &Trail<'_>) -> Alternatives {
+fn alternatives(branches: &[Subschema], value: &Value, old: Option<&Value>, at: &Trail<'_>) -> Alternatives {
     let mut found = Alternatives {
         valid: 0,
         errors: Vec::new(),
@@ -210,7 +217,7 @@ fn check_string(limits: &Limits, text: &str, at: &Trail<'_>, errors: &mut Vec<Fi
 }
 
 fn check_list(
-    node: &Node,
+    node: &Subschema,
     items: &[Value],
     old: Option<&Value>,
     at: &Trail<'_>,
@@ -246,7 +253,7 @@ fn too_many(at: &Trail<'_>, size: u64, most: u64) -> FieldError {
 }
 
 fn check_object(
-    node: &Node,
+    node: &Subschema,
     fields: &Map<String, Value>,
     old: Option<&Value>,
     at: &Trail<'_>,

@@ -1,6 +1,4 @@
-//! Field selectors: `metadata.name=x,spec.nodeName!=y`, and which fields of which kind they can ask for.
-
-use crate::kinds::Kind;
+//! Field selectors: `metadata.name=x,spec.nodeName!=y`.
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldTerm {
@@ -75,82 +73,6 @@ fn unescape(value: &str) -> Result<String, String> {
         }
     }
     Ok(plain)
-}
-
-/// Where a selectable field's value stands in the stored form of an object.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The first that has a value counts.
-    pub paths: Vec<Vec<String>>,
-    /// What a missing value counts as.
-    pub missing: &'static str,
-}
-
-/// What can be asked for beside `metadata.name` and `metadata.namespace`.
-#[rustfmt::skip]
-const SELECTABLE: &[(&str, &str, &[&str])] = &[
-    ("", "Pod", &[
-        "spec.nodeName", "spec.host", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-        // The last is a list, which has no value: only the empty one matches.
-        "status.phase", "status.podIP", "status.nominatedNodeName", "status.podIPs",
-    ]),
-    ("", "Node", &["spec.unschedulable"]),
-    ("", "Namespace", &["status.phase"]),
-    ("", "Secret", &["type"]),
-    ("", "Service", &["spec.clusterIP", "spec.type"]),
-    ("", "Event", &[
-        "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-        "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type",
-    ]),
-    ("events.k8s.io", "Event", &[
-        "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion",
-        "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type",
-    ]),
-];
-
-/// Fields whose value stands elsewhere than they say. Events of both groups are stored as core/v1 has them.
-const ELSEWHERE: &[(&str, &[&str])] = &[
-    ("spec.host", &["spec.nodeName"]),
-    ("source", &["source.component", "reportingComponent"]),
-    ("reportingController", &["reportingComponent"]),
-];
-
-/// Where the value of `field` stands in objects of this kind, or why it cannot be asked for.
-pub fn source(kind: &Kind, field: &str) -> Result<Source, String> {
-    let own = SELECTABLE.iter().find(|(group, name, _)| kind.is(group, name));
-    let known = match (field, &kind.custom, own) {
-        ("metadata.name", ..) => true,
-        // Kinds with no fields of their own take it even where they have no namespace.
-        ("metadata.namespace", custom, own) => kind.namespaced || (custom.is_none() && own.is_none()),
-        (_, Some(custom), _) => custom
-            .selectable
-            .iter()
-            .any(|path| path.trim_start_matches('.') == field),
-        (_, None, Some((_, _, fields))) => fields.contains(&field),
-        (_, None, None) => {
-            return Err(format!(
-                "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-            ));
-        }
-    };
-    if !known {
-        return Err(format!("field label not supported: {field}"));
-    }
-    let path = |text: &str| -> Vec<String> { text.split('.').map(str::to_owned).collect() };
-    let elsewhere = ELSEWHERE
-        .iter()
-        .find(|(name, _)| *name == field && kind.custom.is_none());
-    Ok(Source {
-        paths: match (elsewhere, field.strip_prefix("regarding.")) {
-            (Some((_, paths)), _) => paths.iter().map(|text| path(text)).collect(),
-            (None, Some(rest)) if kind.custom.is_none() => vec![path(&format!("involvedObject.{rest}"))],
-            _ => vec![path(field)],
-        },
-        missing: match field {
-            "spec.hostNetwork" | "spec.unschedulable" if kind.custom.is_none() => "false",
-            _ => "",
-        },
-    })
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ mod scalar;
 use serde_json::{Map, Value};
 
 use super::{Field, Object, Scalar, Shape};
-use crate::schema::trail::Trail;
 use crate::status::{Result, Status};
+use crate::trail::Trail;
 
 pub use json::parse_json;
 pub use quantity::nano;

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Instant;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_testbed::{Figures, Programs};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;

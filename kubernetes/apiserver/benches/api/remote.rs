@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_testbed::{Cluster, Process, Storage};
 use kube::config::Kubeconfig;
 use tokio::io::{AsyncBufReadExt, BufReader};

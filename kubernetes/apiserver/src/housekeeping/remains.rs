@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::api::mentions;
+use crate::resources::mentions;
 use crate::store::Record;
 
 /// Counted by resource and by finalizer.

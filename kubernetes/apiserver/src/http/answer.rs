@@ -7,11 +7,11 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json as value};
 
 use super::params::Params;
-use crate::api::Api;
 use crate::kinds::Kind;
-use crate::status::{Result, Status};
+use crate::resources::Resources;
 use crate::store::Record;
 use crate::table::{Include, Table};
+use berth_apimachinery::status::{Result, Status};
 
 pub const JSON: &str = "application/json";
 const ACCEPTED: &str = "application/json";
@@ -122,24 +122,24 @@ pub fn table(columns: Option<&Value>, rows: Vec<Value>, metadata: Value) -> Valu
 }
 
 /// An object in the form that was asked for, as bytes.
-pub fn shown(api: &Api, kind: &Kind, record: &Record, form: Form) -> Result<Bytes> {
+pub fn shown(resources: &Resources, kind: &Kind, record: &Record, form: Form) -> Result<Bytes> {
     if form == Form::Whole && kind.conversion == crate::kinds::Conversion::None {
         return Ok(record.body.clone());
     }
-    let object = api.decode(kind, record)?;
+    let object = resources.decode(kind, record)?;
     let shown = match form {
         Form::Whole => object,
         Form::Metadata => partial(&object),
         Form::Table(include) => {
             let metadata = value!({"resourceVersion": object["metadata"]["resourceVersion"]});
             let made = Table::new(kind);
-            let row = made.row(&object, include, api.clock.now());
+            let row = made.row(&object, include, resources.clock.now());
             table(Some(made.columns()), vec![row], metadata)
         }
     };
     Ok(shown.to_string().into())
 }
 
-pub fn object(api: &Api, kind: &Kind, record: &Record, form: Form, code: u16) -> Result<Response> {
-    Ok(typed(code, shown(api, kind, record, form)?, JSON))
+pub fn object(resources: &Resources, kind: &Kind, record: &Record, form: Form, code: u16) -> Result<Response> {
+    Ok(typed(code, shown(resources, kind, record, form)?, JSON))
 }

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::Call;
 use super::params::FieldValidation;
-use crate::api::name_of;
 use crate::kinds::Kind;
-use crate::shape::strict;
-use crate::status::{FieldError, Path, Result, Status, Subject};
-use crate::{protobuf, shape};
+use crate::resources::name_of;
+use berth_apimachinery::protobuf;
+use berth_apimachinery::shape::{self, strict};
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 
 /// As kube-apiserver.
 const LARGEST_BODY: usize = 3 << 20;

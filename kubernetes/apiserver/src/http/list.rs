@@ -14,12 +14,12 @@ use serde_json::{Value, json as value};
 use super::answer::{self, Form};
 use super::params::{Params, options_invalid};
 use super::{Call, Front};
-use crate::api::Api;
 use crate::kinds::{Conversion, Kind};
-use crate::selectors::Matcher;
-use crate::status::{FieldError, Path, Result, Status};
+use crate::resources::Resources;
 use crate::store::{Place, Range, Record, TooOld};
 use crate::table::{Include, Table};
+use berth_apimachinery::selectors::Matcher;
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
 
 pub fn get(front: &Front, call: &Call) -> Result<Response> {
     if let Some(asked) = call
@@ -27,24 +27,28 @@ pub fn get(front: &Front, call: &Call) -> Result<Response> {
         .version()
         .map_err(|status| Status::unclassified(status.message))?
     {
-        not_in_the_future(&front.api, asked)?;
+        not_in_the_future(&front.resources, asked)?;
     }
-    let record = front.api.get(&call.kind, call.target.namespace(), &call.target.name)?;
-    answer::object(&front.api, &call.kind, &record, call.form, 200)
+    let record = front
+        .resources
+        .get(&call.kind, call.target.namespace(), &call.target.name)?;
+    answer::object(&front.resources, &call.kind, &record, call.form, 200)
 }
 
 pub fn scale(front: &Front, call: &Call) -> Result<Response> {
-    let record = front.api.get(&call.kind, call.target.namespace(), &call.target.name)?;
-    Ok(answer::json(200, &scale_of(&front.api, &call.kind, &record)?))
+    let record = front
+        .resources
+        .get(&call.kind, call.target.namespace(), &call.target.name)?;
+    Ok(answer::json(200, &scale_of(&front.resources, &call.kind, &record)?))
 }
 
-pub fn scale_of(api: &Api, kind: &Kind, record: &Record) -> Result<Value> {
+pub fn scale_of(resources: &Resources, kind: &Kind, record: &Record) -> Result<Value> {
     let paths = kind.scale.as_ref().ok_or_else(Status::no_such_path)?;
-    Ok(api.scale(kind, paths, &api.decode(kind, record)?))
+    Ok(resources.scale(kind, paths, &resources.decode(kind, record)?))
 }
 
 pub fn list(front: &Front, call: &Call) -> Result<Response> {
-    let found = find(&front.api, call)?;
+    let found = find(&front.resources, call)?;
     let mut metadata = value!({"resourceVersion": found.version.to_string()});
     if let Some(token) = found.next {
         metadata["continue"] = token.into();
@@ -56,14 +60,14 @@ pub fn list(front: &Front, call: &Call) -> Result<Response> {
     match call.form {
         Form::Whole if kind.conversion == Conversion::None => Ok(stream_list(kind, &metadata, found.records)),
         Form::Whole => {
-            let items = decoded(&front.api, kind, &found.records)?;
+            let items = decoded(&front.resources, kind, &found.records)?;
             Ok(answer::json(
                 200,
                 &value!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items}),
             ))
         }
         Form::Metadata => {
-            let objects = decoded(&front.api, kind, &found.records)?;
+            let objects = decoded(&front.resources, kind, &found.records)?;
             let items: Vec<Value> = objects.iter().map(answer::partial).collect();
             Ok(answer::json(
                 200,
@@ -76,14 +80,14 @@ pub fn list(front: &Front, call: &Call) -> Result<Response> {
 
 fn tabled(front: &Front, kind: &Kind, records: &[Record], include: Include, metadata: Value) -> Result<Response> {
     let table = Table::new(kind);
-    let now = front.api.clock.now();
-    let objects = decoded(&front.api, kind, records)?;
+    let now = front.resources.clock.now();
+    let objects = decoded(&front.resources, kind, records)?;
     let rows = objects.iter().map(|object| table.row(object, include, now)).collect();
     Ok(answer::json(200, &answer::table(Some(table.columns()), rows, metadata)))
 }
 
-fn decoded(api: &Api, kind: &Kind, records: &[Record]) -> Result<Vec<Value>> {
-    records.iter().map(|record| api.decode(kind, record)).collect()
+fn decoded(resources: &Resources, kind: &Kind, records: &[Record]) -> Result<Vec<Value>> {
+    records.iter().map(|record| resources.decode(kind, record)).collect()
 }
 
 /// What a list or a deletecollection is about.
@@ -120,7 +124,7 @@ impl Token {
     }
 }
 
-pub fn find(api: &Api, call: &Call) -> Result<Found> {
+pub fn find(resources: &Resources, call: &Call) -> Result<Found> {
     let params = &call.params;
     let matcher = matcher(call)?;
     let token = params.continue_token.as_deref().map(Token::decode).transpose()?;
@@ -135,7 +139,7 @@ pub fn find(api: &Api, call: &Call) -> Result<Found> {
     }
     let at = match &token {
         Some(token) => token.version,
-        None => exact_version(api, params)?,
+        None => exact_version(resources, params)?,
     };
     let after: Option<Place> = token
         .as_ref()
@@ -143,7 +147,7 @@ pub fn find(api: &Api, call: &Call) -> Result<Found> {
     if let (None, None, Some(name)) = (at, &after, matcher.single_name())
         && (call.target.namespace.is_some() || !call.kind.namespaced)
     {
-        return Ok(find_one(api, call, &matcher, name));
+        return Ok(find_one(resources, call, &matcher, name));
     }
     let plain = matcher.is_everything();
     let range = Range {
@@ -153,7 +157,7 @@ pub fn find(api: &Api, call: &Call) -> Result<Found> {
         // A selector decides after the read which records count.
         limit: params.limit.filter(|_| plain),
     };
-    let page = match api.store.list(&call.kind.table(), &range) {
+    let page = match resources.store.list(&call.kind.table(), &range) {
         Ok(page) => page,
         Err(too_old) => return Err(expired(too_old, after)),
     };
@@ -179,10 +183,10 @@ pub fn find(api: &Api, call: &Call) -> Result<Found> {
 }
 
 /// A list that can hold one object only is a look-up.
-fn find_one(api: &Api, call: &Call, matcher: &Matcher, name: &str) -> Found {
+fn find_one(resources: &Resources, call: &Call, matcher: &Matcher, name: &str) -> Found {
     // Read before the object: what changes in between comes again in a watch from this version, and is never missed.
-    let version = api.store.version();
-    let record = api.get(&call.kind, call.target.namespace(), name).ok();
+    let version = resources.store.version();
+    let record = resources.get(&call.kind, call.target.namespace(), name).ok();
     Found {
         version,
         records: record
@@ -199,12 +203,12 @@ pub fn matcher(call: &Call) -> Result<Matcher> {
     Matcher::new(
         params.label_selector.as_deref(),
         params.field_selector.as_deref(),
-        &call.kind,
+        &call.kind.selectable(),
     )
 }
 
 /// `Some` for a list as of a version; an older one than now is fine for everybody else.
-fn exact_version(api: &Api, params: &Params) -> Result<Option<u64>> {
+fn exact_version(resources: &Resources, params: &Params) -> Result<Option<u64>> {
     let asked = params.version()?;
     let field = Path::new("resourceVersionMatch");
     let exact = match (params.version_match.as_deref(), asked) {
@@ -220,7 +224,7 @@ fn exact_version(api: &Api, params: &Params) -> Result<Option<u64>> {
             return Err(options_invalid(FieldError::forbidden(field, detail)));
         }
         (Some(other), _) => {
-            let problem = crate::status::FieldProblem::NotSupported;
+            let problem = berth_apimachinery::status::FieldProblem::NotSupported;
             let detail = r#"supported values: "Exact", "NotOlderThan", """#;
             return Err(options_invalid(FieldError::new(
                 problem,
@@ -231,13 +235,13 @@ fn exact_version(api: &Api, params: &Params) -> Result<Option<u64>> {
         }
     };
     if let Some(asked) = asked {
-        not_in_the_future(api, asked)?;
+        not_in_the_future(resources, asked)?;
     }
     Ok(asked.filter(|_| exact))
 }
 
-pub fn not_in_the_future(api: &Api, asked: u64) -> Result<()> {
-    let current = api.store.version();
+pub fn not_in_the_future(resources: &Resources, asked: u64) -> Result<()> {
+    let current = resources.store.version();
     if asked > current {
         return Err(Status::future_version(asked, current));
     }

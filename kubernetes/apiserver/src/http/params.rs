@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::Query;
 use http::Uri;
 
-use crate::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 
 /// What to do with fields that the schema does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

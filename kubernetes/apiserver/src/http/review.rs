@@ -7,7 +7,7 @@ use serde_json::{Value, json as value};
 
 use super::path::Target;
 use super::{Front, answer, body};
-use crate::status::{Result, Status};
+use berth_apimachinery::status::{Result, Status};
 
 /// What is asked, and the kind in which it is asked and answered.
 #[derive(Clone, Copy)]
@@ -73,14 +73,14 @@ async fn bind(front: &Front, parts: &Parts, binding: &Value) -> Result<Response>
     let segments: Vec<&str> = parts.uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let target = Target::parse(&segments).ok_or_else(Status::no_such_path)?;
     let pods = front
-        .api
+        .resources
         .registry
         .find("", "v1", "pods")
         .ok_or_else(Status::no_such_path)?;
-    let name = crate::api::name_of(binding);
-    let writer = crate::api::Writer::server();
+    let name = crate::resources::name_of(binding);
+    let writer = crate::resources::Writer::server();
     front
-        .api
+        .resources
         .bind(&pods, target.namespace(), name, binding, &writer)
         .await?;
     Ok(answer::success(201, None))

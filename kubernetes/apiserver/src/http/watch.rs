@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 use super::answer::{self, Form};
 use super::{Call, Front, list};
-use crate::api::Api;
 use crate::kinds::{Conversion, Kind};
-use crate::selectors::{Matcher, node_of};
-use crate::status::{FieldError, Path, Result, Status};
+use crate::resources::Resources;
 use crate::store::{Event, EventKind, Range, Record, TooOld};
 use crate::table::Table;
+use berth_apimachinery::selectors::{Matcher, node_of};
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark comes this long before the end, so that whoever goes on afterwards begins close by.
@@ -38,9 +38,9 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
     let asked = call.params.version()?;
     let initial = call.params.send_initial_events;
     check_initial(call)?;
-    let api = front.api.clone();
+    let resources = front.resources.clone();
     let table = call.kind.table();
-    let changed = api.store.subscribe(&table);
+    let changed = resources.store.subscribe(&table);
     let mut watcher = Watcher {
         kind: call.kind.clone(),
         form: call.form,
@@ -51,18 +51,18 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
         rows: Table::new(&call.kind),
         headed: false,
         cursor: 0,
-        api,
+        resources,
         table,
     };
     // What is there now comes first unless the client says from where it goes on.
     let mut ready = VecDeque::new();
     if initial == Some(true) || (initial.is_none() && asked.is_none()) {
         if let Some(asked) = asked {
-            list::not_in_the_future(&watcher.api, asked)?;
+            list::not_in_the_future(&watcher.resources, asked)?;
         }
         ready = watcher.present(initial == Some(true))?;
     } else {
-        watcher.cursor = asked.unwrap_or_else(|| watcher.api.store.version());
+        watcher.cursor = asked.unwrap_or_else(|| watcher.resources.store.version());
     }
     // 0 names no end either; what is beyond a clock's reach is cut.
     let seconds = call.params.timeout_seconds.filter(|seconds| *seconds > 0);
@@ -166,7 +166,7 @@ fn next_bookmark(end: Instant) -> Instant {
 }
 
 struct Watcher {
-    api: Arc<Api>,
+    resources: Arc<Resources>,
     kind: Arc<Kind>,
     table: String,
     form: Form,
@@ -188,7 +188,7 @@ impl Watcher {
             namespace: self.namespace.as_deref().map(Arc::from),
             ..Range::default()
         };
-        let page = self.api.store.list(&self.table, &range);
+        let page = self.resources.store.list(&self.table, &range);
         let page = page.map_err(|error| Status::expired(error.to_string()))?;
         self.cursor = page.version;
         let mut chunks = VecDeque::new();
@@ -214,7 +214,7 @@ impl Watcher {
     /// What has happened since the cursor; empty when nothing that this watcher sees has.
     fn advance(&mut self) -> Result<Bytes, TooOld> {
         loop {
-            let since = self.api.store.since(&self.table, self.cursor, BATCH)?;
+            let since = self.resources.store.since(&self.table, self.cursor, BATCH)?;
             let piece = self.piece(&since.events);
             self.cursor = since.version;
             if !piece.is_empty() || since.events.len() < BATCH {
@@ -276,7 +276,7 @@ impl Watcher {
         if self.form == Form::Whole && self.kind.conversion == Conversion::None {
             return crate::store::line(kind.name(), &record.body);
         }
-        let Ok(object) = self.api.decode(&self.kind, record) else {
+        let Ok(object) = self.resources.decode(&self.kind, record) else {
             return Bytes::new();
         };
         let shown = match self.form {
@@ -284,7 +284,7 @@ impl Watcher {
             Form::Metadata => answer::partial(&object),
             Form::Table(include) => {
                 let metadata = value!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                let row = self.rows.row(&object, include, self.api.clock.now());
+                let row = self.rows.row(&object, include, self.resources.clock.now());
                 self.table(vec![row], metadata)
             }
         };

@@ -8,17 +8,17 @@ use serde_json::{Value, json as value};
 use super::answer::{self, Form};
 use super::body::{self, Decoded, Sent};
 use super::{Call, Front, list};
-use crate::api::{DeleteOptions, Deleted, Writer, name_of};
-use crate::patch::{self, PatchKind};
-use crate::shape::{self, strict};
-use crate::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use crate::resources::{DeleteOptions, Deleted, Writer, name_of};
+use berth_apimachinery::patch::{self, PatchKind};
+use berth_apimachinery::shape::{self, strict};
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 
 pub async fn create(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let Decoded { object, warnings } = body::object(call, body).await?;
     let namespace = namespace_of(call, &object)?;
     let writer = writer(call)?;
-    let record = front.api.create(&call.kind, &namespace, object, &writer).await?;
-    let mut response = answer::object(&front.api, &call.kind, &record, call.form, 201)?;
+    let record = front.resources.create(&call.kind, &namespace, object, &writer).await?;
+    let mut response = answer::object(&front.resources, &call.kind, &record, call.form, 201)?;
     answer::warn(&mut response, &warnings);
     Ok(response)
 }
@@ -29,8 +29,11 @@ pub async fn update(front: &Front, call: &Call, body: Body) -> Result<Response> 
     check_name(call, &object)?;
     let name = &call.target.name;
     let writer = writer(call)?;
-    let updated = front.api.update(&call.kind, &namespace, name, object, &writer).await?;
-    let mut response = answer::object(&front.api, &call.kind, &updated.record, call.form, updated.code())?;
+    let updated = front
+        .resources
+        .update(&call.kind, &namespace, name, object, &writer)
+        .await?;
+    let mut response = answer::object(&front.resources, &call.kind, &updated.record, call.form, updated.code())?;
     answer::warn(&mut response, &warnings);
     Ok(response)
 }
@@ -70,10 +73,10 @@ pub async fn patch(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let namespace = call.target.namespace();
     let patch = (how, sent.value);
     let updated = front
-        .api
+        .resources
         .patch(&call.kind, namespace, &call.target.name, patch, &writer, check)
         .await?;
-    let mut response = answer::object(&front.api, &call.kind, &updated.record, call.form, updated.code())?;
+    let mut response = answer::object(&front.resources, &call.kind, &updated.record, call.form, updated.code())?;
     answer::warn(&mut response, &warnings.into_inner());
     Ok(response)
 }
@@ -163,7 +166,10 @@ pub async fn bind(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let binding = body::parse(&call.headers, &bytes)?.value;
     let writer = writer(call)?;
     let (namespace, name) = (call.target.namespace(), &call.target.name);
-    front.api.bind(&call.kind, namespace, name, &binding, &writer).await?;
+    front
+        .resources
+        .bind(&call.kind, namespace, name, &binding, &writer)
+        .await?;
     Ok(answer::success(201, None))
 }
 
@@ -173,7 +179,10 @@ pub async fn evict(front: &Front, call: &Call, body: Body) -> Result<Response> {
     check_name(call, &eviction)?;
     let (namespace, name) = (call.target.namespace(), &call.target.name);
     let dry_run = call.params.dry_run;
-    front.api.evict(&call.kind, namespace, name, &eviction, dry_run).await?;
+    front
+        .resources
+        .evict(&call.kind, namespace, name, &eviction, dry_run)
+        .await?;
     Ok(answer::success(201, None))
 }
 
@@ -182,10 +191,10 @@ pub async fn finalize(front: &Front, call: &Call, body: Body) -> Result<Response
     let object = body::parse(&call.headers, &bytes)?.value;
     let writer = writer(call)?;
     let record = front
-        .api
+        .resources
         .finalize(&call.kind, &call.target.name, &object, &writer)
         .await?;
-    answer::object(&front.api, &call.kind, &record, call.form, 200)
+    answer::object(&front.resources, &call.kind, &record, call.form, 200)
 }
 
 pub async fn set_scale(front: &Front, call: &Call, body: Body) -> Result<Response> {
@@ -212,26 +221,29 @@ async fn scaled(front: &Front, call: &Call, next: impl Fn(&Value) -> Result<Valu
         Ok(scale)
     };
     let record = front
-        .api
+        .resources
         .set_scale(&call.kind, namespace, name, checked, &writer)
         .await?;
-    Ok(answer::json(200, &list::scale_of(&front.api, &call.kind, &record)?))
+    Ok(answer::json(
+        200,
+        &list::scale_of(&front.resources, &call.kind, &record)?,
+    ))
 }
 
 pub async fn delete(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let options = delete_options(call, body).await?;
     let (namespace, name) = (call.target.namespace(), &call.target.name);
     let kind = &call.kind;
-    match front.api.delete(kind, namespace, name, &options).await? {
-        Deleted::Marked(record) => answer::object(&front.api, kind, &record, call.form, 200),
+    match front.resources.delete(kind, namespace, name, &options).await? {
+        Deleted::Marked(record) => answer::object(&front.resources, kind, &record, call.form, 200),
         // These kinds answer with what they were, as in Kubernetes; all others with a Status.
         Deleted::Gone(record)
             if matches!(kind.kind.as_str(), "Pod" | "Service" | "ServiceAccount") && kind.custom.is_none() =>
         {
-            answer::object(&front.api, kind, &record, Form::Whole, 200)
+            answer::object(&front.resources, kind, &record, Form::Whole, 200)
         }
         Deleted::Gone(record) => {
-            let object = front.api.decode(kind, &record)?;
+            let object = front.resources.decode(kind, &record)?;
             let mut details = value!({"name": name, "kind": kind.plural, "uid": object["metadata"]["uid"]});
             if !kind.group.is_empty() {
                 details["group"] = kind.group.as_str().into();
@@ -243,13 +255,13 @@ pub async fn delete(front: &Front, call: &Call, body: Body) -> Result<Response> 
 
 pub async fn delete_all(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let options = delete_options(call, body).await?;
-    let found = list::find(&front.api, call)?;
+    let found = list::find(&front.resources, call)?;
     let mut items = Vec::with_capacity(found.records.len());
     for record in &found.records {
-        let object = front.api.decode(&call.kind, record)?;
+        let object = front.resources.decode(&call.kind, record)?;
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
         match front
-            .api
+            .resources
             .delete(&call.kind, namespace, name_of(&object), &options)
             .await
         {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Conversion, Kind, NameRule, ScalePaths};
-use crate::shape::{self, Shape};
+use berth_apimachinery::shape::{self, Shape};
 
 struct Row {
     group: &'static str,

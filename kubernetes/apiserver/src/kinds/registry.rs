@@ -7,10 +7,9 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use super::{Kind, builtin};
-use crate::schema::definition;
-use crate::shape::{self, Shape};
+use super::{Kind, builtin, custom_resource};
 use crate::store::{Range, Store};
+use berth_apimachinery::shape::{self, Shape};
 
 pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -104,7 +103,7 @@ impl Registry {
     }
 
     fn compile(&self, definition: &Value) -> Vec<Arc<Kind>> {
-        match definition::kinds(definition, self.metadata.clone()) {
+        match custom_resource::kinds(definition, self.metadata.clone()) {
             Ok(found) => found.into_iter().map(Arc::new).collect(),
             Err(problems) => {
                 tracing::warn!(definition = %definition["metadata"]["name"], %problems, "not served");

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{builtin, merge};
 use crate::discovery::Gvk;
-use crate::shape::{self, Shape};
+use berth_apimachinery::shape::{self, Shape};
 
 const PREFIX: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::discovery::{GIT_VERSION, VIRTUAL, Virtual};
+use crate::discovery::{VIRTUAL, Virtual};
 use crate::kinds::Kind;
+use berth_apimachinery::GIT_VERSION;
 
 /// What kubectl asks for; it takes nothing else.
 const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Errors, list, text};
 use crate::kinds::{Kind, NameRule};
-use crate::names;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::names;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 

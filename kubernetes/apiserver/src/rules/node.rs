@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{Errors, list, pod, text};
-use crate::names;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::names;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 pub fn check(node: &Value, errors: &mut Errors) {
     let spec = Path::new("spec");

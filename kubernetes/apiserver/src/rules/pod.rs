@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Errors, list, text};
-use crate::names;
-use crate::shape::strict;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::names;
+use berth_apimachinery::shape::strict;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 pub fn check(pod: &Value, errors: &mut Errors) {
     check_spec(&pod["spec"], &Path::new("spec"), errors);

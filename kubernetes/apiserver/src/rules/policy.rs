@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Errors, list, pod, text};
-use crate::names;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::names;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 pub fn check(policy: &Value, errors: &mut Errors) {
     let spec = &policy["spec"];

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{Errors, list};
-use crate::status::{FieldError, Path};
+use berth_apimachinery::status::{FieldError, Path};
 
 pub fn check(object: &Value, errors: &mut Errors) {
     let path = Path::new("spec.cidrs");

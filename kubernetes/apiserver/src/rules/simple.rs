@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Errors, list, pod, text};
 use crate::kinds::Kind;
-use crate::names;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::names;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 const LARGEST_DATA: usize = 1 << 20;
 

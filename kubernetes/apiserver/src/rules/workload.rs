@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{Errors, pod};
-use crate::selectors::Labels;
-use crate::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::selectors::Labels;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 pub fn check(object: &Value, errors: &mut Errors) {
     let spec = &object["spec"];

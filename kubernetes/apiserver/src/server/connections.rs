@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::status::Status;
+use berth_apimachinery::status::Status;
 
 /// Requests that are under way get this long once the server stops.
 const DRAIN: Duration = Duration::from_millis(800);

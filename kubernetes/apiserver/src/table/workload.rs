@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cell::{AGE, Column, NAME, labels, list, number, or, text};
-use crate::selectors::Labels;
+use berth_apimachinery::selectors::Labels;
 
 const CONTAINERS: Column = Column::made("Containers", |object, _| of_containers(object, "/name")).wide();
 const IMAGES: Column = Column::made("Images", |object, _| of_containers(object, "/image")).wide();

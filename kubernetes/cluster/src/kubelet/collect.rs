@@ -7,7 +7,7 @@ use tracing::warn;
 use super::BACKOFF;
 use super::index::Index;
 use super::network::PodNetwork;
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 /// Detaches what nobody on the node needs any more: pods may have gone while nobody watched. The node's pods wait for that once, so that what is free can be
 /// given to them; when it fails they go on, and it is tried again.

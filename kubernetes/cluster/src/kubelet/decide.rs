@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::index::Attachment;
 use super::status::{self, Addresses};
-use crate::cluster::nodes::Fleet;
+use crate::nodes::Fleet;
 
 #[derive(Debug, PartialEq)]
 pub enum Action {

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::decide::bound_to;
 use super::network::{Sandbox, sandbox_id};
-use crate::cluster::feed::{Change, Key};
+use crate::feed::{Change, Key};
 
 /// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait must not stand behind them.
 const ATTACHING: usize = 8;

@@ -15,10 +15,10 @@ use tracing::{debug, warn};
 use super::decide::{Action, bound_to, decide};
 use super::index::{Index, Turn};
 use super::network::{PodNetwork, Refused, Sandbox};
-use crate::api::Clock;
-use crate::cluster::feed::Key;
-use crate::cluster::is_gone;
-use crate::cluster::nodes::Fleet;
+use crate::feed::Key;
+use crate::is_gone;
+use crate::nodes::Fleet;
+use berth_kit::clock::Clock;
 
 /// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later tries come after their back-off anyway, and don't wait: many pods
 /// without an address must not hold up those that can have one.

@@ -164,7 +164,7 @@ fn info(name: &str) -> NodeSystemInfo {
         os_image: "Berth virtual node".to_owned(),
         kernel_version: "virtual".to_owned(),
         container_runtime_version: format!("berth://{version}"),
-        kubelet_version: crate::discovery::GIT_VERSION.to_owned(),
+        kubelet_version: berth_apimachinery::GIT_VERSION.to_owned(),
         // There is no machine behind it: its name is what identifies it.
         machine_id: name.to_owned(),
         system_uuid: name.to_owned(),

@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 
 use super::place::{Demand, Host, place};
 use super::resources::Resources;
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 /// A pod on a node: bound, or about to be by us.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use super::progress::{self, Sets};
 use super::rollout::{self, Bounds, Size};
 use super::template::{REVISION, made_from, replica_set};
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 const DEFAULT_HISTORY: i32 = 10;
 

@@ -10,7 +10,7 @@ use kube::core::{Selector, SelectorExt};
 use kube::{Resource, ResourceExt};
 
 use super::replica_set::{Found, Member};
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 /// What to look at again after a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::index::{Pick, controller};
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 /// A pod as its ReplicaSet sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -204,14 +204,17 @@ fn hold(kind: &str, cases: &str) {
 
 #[test]
 fn subnets_are_held_to_every_rule() {
-    hold("Subnet", include_str!("../../../api/tests/rules/subnets.yaml"));
+    hold(
+        "Subnet",
+        include_str!("../../../../crates/api/tests/rules/subnets.yaml"),
+    );
 }
 
 #[test]
 fn node_network_configs_are_held_to_every_rule() {
     hold(
         "NodeNetworkConfig",
-        include_str!("../../../api/tests/rules/nodenetworkconfigs.yaml"),
+        include_str!("../../../../crates/api/tests/rules/nodenetworkconfigs.yaml"),
     );
 }
 
@@ -219,6 +222,6 @@ fn node_network_configs_are_held_to_every_rule() {
 fn address_blocks_are_held_to_every_rule() {
     hold(
         "AddressBlock",
-        include_str!("../../../api/tests/rules/addressblocks.yaml"),
+        include_str!("../../../../crates/api/tests/rules/addressblocks.yaml"),
     );
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use berth_embedded::cluster::{self, Cluster, Fleet};
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
+use berth_cluster::{self as cluster, Cluster, Fleet};
+use berth_kit::clock::Clock;
 use berth_kit::metrics::Metrics;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -136,7 +137,7 @@ async fn start_embedded() -> String {
     let server = Server::open(Options::default()).await.unwrap();
     let options = cluster::Options {
         fleet: Fleet::new(3).unwrap(),
-        clock: cluster::Clock::System,
+        clock: Clock::System,
         metrics: Metrics::new("test"),
         seed: None,
         network: None,

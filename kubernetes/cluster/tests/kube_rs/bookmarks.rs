@@ -1,6 +1,6 @@
 //! Bookmarks: how far a watch has come, said without an object.
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;

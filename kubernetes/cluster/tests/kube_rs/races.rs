@@ -1,6 +1,6 @@
 //! Many writers at one object: one of them wins, and no write is lost.
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::entry::CommitError;

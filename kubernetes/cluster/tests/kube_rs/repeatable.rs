@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;

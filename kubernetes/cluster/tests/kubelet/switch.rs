@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use berth_embedded::cluster::{PodNetwork, Refused, Sandbox};
+use berth_cluster::{PodNetwork, Refused, Sandbox};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
 

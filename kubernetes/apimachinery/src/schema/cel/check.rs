@@ -11,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::evaluate::FUNCTIONS;
 use super::value::escape;
 use crate::schema::format::Known;
-use crate::schema::node::{Node, Type};
+use crate::schema::subschema::Subschema;
+use crate::schema::types::Type;
 
 /// Of metadata, rules may use these.
 pub(super) const METADATA: [&str; 2] = ["name", "generateName"];
@@ -19,7 +20,7 @@ pub(super) const METADATA: [&str; 2] = ["name", "generateName"];
 /// A rule's surroundings.
 #[derive(Debug)]
 pub(super) struct Rule<'n> {
-    pub(super) node: &'n Node,
+    pub(super) node: &'n Subschema,
     pub(super) resource: bool,
     pub(super) optional_old: bool,
 }
@@ -36,12 +37,12 @@ enum Kind<'n> {
     Other,
     List(Box<Kind<'n>>),
     Map(Box<Kind<'n>>),
-    Object(&'n Node, bool),
+    Object(&'n Subschema, bool),
     Metadata,
 }
 
 impl<'n> Kind<'n> {
-    fn of(node: &'n Node, resource: bool) -> Self {
+    fn of(node: &'n Subschema, resource: bool) -> Self {
         match node.kind {
             Type::Object => match &node.additional {
                 Some(Some(values)) => Self::Map(Box::new(Self::of(values, values.embedded))),

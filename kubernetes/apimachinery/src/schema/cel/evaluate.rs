@@ -13,7 +13,7 @@ use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
 use super::value::convert;
-use crate::schema::node::Node;
+use crate::schema::subschema::Subschema;
 
 pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
@@ -57,7 +57,7 @@ impl Failure {
 
 /// What the rules of one node see.
 pub(super) struct Variables<'v> {
-    node: &'v Node,
+    node: &'v Subschema,
     resource: bool,
     old: Option<&'v Value>,
     /// The scope for plain rules and, once one is met, that for rules with `optionalOldSelf`.
@@ -67,7 +67,7 @@ pub(super) struct Variables<'v> {
 }
 
 impl<'v> Variables<'v> {
-    pub(super) fn new(node: &'v Node, resource: bool, value: &'v Value, old: Option<&'v Value>) -> Self {
+    pub(super) fn new(node: &'v Subschema, resource: bool, value: &'v Value, old: Option<&'v Value>) -> Self {
         let mut variables: BTreeMap<String, Box<dyn Val>> = BTreeMap::new();
         variables.insert("self".to_owned(), convert(node, resource, value));
         if let Some(old) = old {

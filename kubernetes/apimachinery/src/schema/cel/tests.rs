@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::schema::{Compiled, Problems};
+use crate::schema::{Problems, Schema};
 
-fn compile(mut spec: Value, rules: Value) -> Result<Compiled, Problems> {
+fn compile(mut spec: Value, rules: Value) -> Result<Schema, Problems> {
     spec["x-kubernetes-validations"] = rules;
-    Compiled::new(&json!({"type": "object", "properties": {"spec": spec}}))
+    Schema::new(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
 fn sample() -> Value {
@@ -28,7 +28,7 @@ fn sample() -> Value {
     }})
 }
 
-fn errors(schema: &Compiled, new: Value, old: Option<Value>) -> Vec<String> {
+fn errors(schema: &Schema, new: Value, old: Option<Value>) -> Vec<String> {
     let object = |spec| json!({"metadata": {"name": "it", "labels": {}}, "spec": spec});
     let old = old.map(object);
     let found = schema.validate(&object(new), old.as_ref());
@@ -143,7 +143,7 @@ fn a_failed_rule_is_reported_by_message_reason_and_field() {
 #[test]
 fn rules_of_a_resource_see_of_its_metadata_the_name_alone() {
     let rules = |rule: &str| {
-        Compiled::new(&json!({
+        Schema::new(&json!({
             "type": "object",
             "x-kubernetes-validations": [{"rule": rule}],
             "properties": {"spec": sample()},

@@ -14,12 +14,13 @@ use kube_cel::cel::{self, functions};
 use serde_json::{Map, Number, Value};
 
 use crate::schema::format::Known;
-use crate::schema::node::{Node, Type};
 use crate::schema::number;
+use crate::schema::subschema::Subschema;
+use crate::schema::types::Type;
 
 type Boxed = Box<dyn Val>;
 
-pub(super) fn convert(node: &Node, resource: bool, value: &Value) -> Boxed {
+pub(super) fn convert(node: &Subschema, resource: bool, value: &Value) -> Boxed {
     match value {
         Value::Object(fields) => object(node, resource, fields),
         Value::Array(items) => {
@@ -43,7 +44,7 @@ pub(super) fn convert(node: &Node, resource: bool, value: &Value) -> Boxed {
     }
 }
 
-fn object(node: &Node, resource: bool, fields: &Map<String, Value>) -> Boxed {
+fn object(node: &Subschema, resource: bool, fields: &Map<String, Value>) -> Boxed {
     let mut map: HashMap<CelMapKey, Boxed> = HashMap::with_capacity(fields.len());
     for (name, value) in fields {
         let property = node.properties.get(name);
@@ -73,7 +74,7 @@ fn metadata(value: &Value) -> Boxed {
     Box::new(CelMap::from(seen.collect::<HashMap<_, _>>()))
 }
 
-fn string(node: &Node, text: &str) -> Boxed {
+fn string(node: &Subschema, text: &str) -> Boxed {
     let typed = match node.limits.format.as_ref().map(|format| format.kind) {
         Some(Known::DateTime) => functions::timestamp(Arc::new(text.to_owned())).ok(),
         Some(Known::Date) => functions::timestamp(Arc::new(format!("{text}T00:00:00Z"))).ok(),

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::schema::trail::Trail;
 use crate::shape::{Scalar, Shape};
+use crate::trail::Trail;
 
 pub(super) fn mismatch(given: &Value, expected: &str, outermost: &str, at: &Trail<'_>) -> String {
     let given = match given {

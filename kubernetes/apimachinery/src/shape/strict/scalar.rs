@@ -27,7 +27,7 @@ pub(super) fn decode(value: &mut Value, kind: Scalar, mismatch: impl Fn(&Value, 
         (Scalar::Bytes, Value::String(text)) => bytes(text),
         (Scalar::Time, Value::String(text)) => time(text),
         (Scalar::MicroTime, Value::String(text)) => micro_time(text),
-        (Scalar::Duration, Value::String(text)) if !crate::schema::is_go_duration(text) => {
+        (Scalar::Duration, Value::String(text)) if !crate::duration::is_go(text) => {
             Err(format!("time: invalid duration {text:?}"))
         }
         (Scalar::Duration, Value::String(_)) => Ok(()),

@@ -15,7 +15,7 @@ use super::super::index::controller;
 use super::super::template::{self, REVISION};
 use super::super::{Workloads, merge};
 use super::{Scale, plan, split};
-use crate::cluster::feed::Key;
+use crate::feed::Key;
 
 impl Workloads {
     /// Returns when to look again though nothing changes.

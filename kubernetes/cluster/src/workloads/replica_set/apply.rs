@@ -16,8 +16,8 @@ use super::super::index::Task;
 use super::super::template;
 use super::super::{Workloads, merge};
 use super::plan;
-use crate::cluster::CONCURRENCY;
-use crate::cluster::feed::Key;
+use crate::CONCURRENCY;
+use crate::feed::Key;
 
 /// How many pods of one set are made or deleted before others have their turn.
 const BURST: usize = 500;

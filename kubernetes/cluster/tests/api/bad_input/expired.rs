@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{defaults, not_supported, structural};
-use crate::schema::node;
+use crate::schema::Schema;
 use crate::status::{FieldError, Path};
 
 /// What may stand at the root of a schema whose status is a subresource, so that the status can be checked by itself.
@@ -71,7 +71,7 @@ pub(super) fn check(version: &Value, path: &Path) -> Vec<FieldError> {
     );
     // Rules are only compiled against a schema that holds.
     if sound && errors.len() == before {
-        errors.extend(node::compile_root(schema, path).err().unwrap_or_default());
+        errors.extend(Schema::check(schema, path));
     }
     errors
 }

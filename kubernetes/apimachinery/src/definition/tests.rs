@@ -1,10 +1,7 @@
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::{Conversion, ScalePaths};
-use crate::shape::Shape;
+use crate::schema::Schema;
 
 fn definition() -> Value {
     let mut definition = json!({
@@ -370,51 +367,6 @@ fn establishing_again_keeps_the_times() {
     assert!(is_established(&definition));
 }
 
-#[test]
-fn each_served_version_becomes_a_kind() {
-    let mut definition = definition();
-    let mut next = definition["spec"]["versions"][0].clone();
-    next["name"] = json!("v2");
-    next["storage"] = json!(false);
-    next["subresources"] = json!({
-        "status": {},
-        "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"},
-    });
-    next["additionalPrinterColumns"] = json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
-    next["selectableFields"] = json!([{"jsonPath": ".spec.a"}]);
-    let mut unserved = next.clone();
-    unserved["name"] = json!("v3");
-    unserved["served"] = json!(false);
-    let versions = definition["spec"]["versions"].as_array_mut().unwrap();
-    versions.extend([next, unserved]);
-    let kinds = kinds(&definition, Arc::new(Shape::Any)).unwrap();
-    let [v1, v2] = kinds.as_slice() else {
-        panic!("{} kinds", kinds.len());
-    };
-    assert_eq!((v1.version.as_str(), v2.version.as_str()), ("v1", "v2"));
-    assert_eq!(
-        (v1.plural.as_str(), v1.singular.as_str(), v1.kind.as_str()),
-        ("bads", "bad", "Bad")
-    );
-    assert_eq!(
-        (&v1.short_names, &v1.categories),
-        (&vec!["bd".to_owned()], &vec!["all".to_owned()])
-    );
-    assert!(v1.namespaced && !v1.status && v2.status);
-    assert_eq!(v1.conversion, Conversion::None);
-    assert_eq!(v2.conversion, Conversion::Version("example.com/v1".to_owned()));
-    let scale = ScalePaths {
-        spec_replicas: ".spec.n".to_owned(),
-        status_replicas: ".status.n".to_owned(),
-        label_selector: Some(".status.s".to_owned()),
-    };
-    assert_eq!((&v1.scale, &v2.scale), (&None, &Some(scale)));
-    let custom = v2.custom.as_ref().unwrap();
-    assert_eq!(custom.definition, "bads.example.com");
-    assert_eq!(custom.columns.len(), 1);
-    assert_eq!(custom.selectable, [".spec.a"]);
-}
-
 /// The definitions that we ship are ones that we accept.
 #[test]
 fn our_own_definitions_are_sound() {
@@ -426,7 +378,9 @@ fn our_own_definitions_are_sound() {
         let mut definition: Value = serde_saphyr::from_str(&text).unwrap();
         set_defaults(&mut definition);
         assert_eq!(errors(&definition), Vec::<String>::new(), "{}", path.display());
-        kinds(&definition, Arc::new(Shape::Any)).unwrap();
+        for version in versions(&definition) {
+            Schema::new(&version["schema"]["openAPIV3Schema"]).unwrap();
+        }
         seen += 1;
     }
     assert!(seen > 0);

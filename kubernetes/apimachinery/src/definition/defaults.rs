@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema::{Compiled, prune};
+use crate::schema::Schema;
 use crate::status::{FieldError, Path};
 
 pub(super) fn check(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
@@ -19,11 +19,11 @@ pub(super) fn check(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
 
 fn check_one(schema: &Value, default: &Value, path: &Path) -> Vec<FieldError> {
     // Rules and patterns that do not compile are reported where they stand.
-    let Ok(compiled) = Compiled::new(schema) else {
+    let Ok(compiled) = Schema::new(schema) else {
         return Vec::new();
     };
     let mut pruned = default.clone();
-    prune::prune(&compiled.0, &mut pruned, compiled.0.embedded);
+    compiled.prune_part(&mut pruned);
     let mut errors = Vec::new();
     if &pruned != default {
         errors.push(FieldError::invalid(

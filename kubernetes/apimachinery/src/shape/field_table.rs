@@ -8,7 +8,7 @@ use super::{Field, List, ListKind, ListPatch, Map, Object, Scalar, Shape};
 /// The shape of a built-in kind, or of `ObjectMeta` (`meta.k8s.io/v1`), which custom resources share.
 pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
     // A damaged table would make every kind unknown; the tests hold it whole.
-    static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("builtin.txt")).unwrap_or_default());
+    static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("field_table.txt")).unwrap_or_default());
     TABLE.find(group, version, kind)
 }
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_whole_table_is_read_and_every_kind_has_fields() {
-        let table = parse(include_str!("builtin.txt")).unwrap_or_else(|line| panic!("{line}"));
+        let table = parse(include_str!("field_table.txt")).unwrap_or_else(|line| panic!("{line}"));
         let shapes: Vec<_> = table.kinds.values().flatten().collect();
         assert_eq!(shapes.len(), 32);
         for (_, shape) in shapes {

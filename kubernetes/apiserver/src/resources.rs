@@ -3,26 +3,27 @@
 //! Every write is a read of the live object, a pure computation of the next one, and a commit that holds only if the live one is still
 //! the same. A commit that lost the race is computed again, unless the caller had named the version it meant.
 
-mod clock;
 mod create;
 mod delete;
+mod identities;
 mod metadata;
 mod subresources;
 mod update;
 
-pub use clock::{Clock, Identities};
 pub use delete::{CLEANUP, DeleteOptions, Deleted, FOREGROUND, ORPHAN, Propagation};
+pub use identities::Identities;
 pub use metadata::mentions;
 
+use berth_apimachinery::patch;
+use berth_apimachinery::status::{Result, Status};
+use berth_kit::clock::Clock;
 use serde_json::Value;
 
 use crate::kinds::{Kind, Registry};
-use crate::patch;
-use crate::status::{Result, Status};
 use crate::store::{Draft, Key, Record, Refused, Store};
 
 #[derive(Debug)]
-pub struct Api {
+pub struct Resources {
     pub store: Store,
     pub registry: Registry,
     pub clock: Clock,
@@ -54,7 +55,7 @@ impl Writer {
 /// What etcd takes by default; larger objects could not be moved to a real cluster.
 const LARGEST_OBJECT: usize = 3 << 19;
 
-impl Api {
+impl Resources {
     pub fn new(store: Store, clock: Clock, identities: Identities) -> Self {
         Self {
             registry: Registry::new(store.clone()),
@@ -151,7 +152,7 @@ fn under(record: Record, shown: Option<Draft>) -> Record {
 }
 
 fn no_namespace(name: &str) -> Status {
-    let subject = crate::status::Subject {
+    let subject = berth_apimachinery::status::Subject {
         group: "",
         resource: "namespaces",
         kind: "Namespace",

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: whether one may be stored, and what it makes the server serve.
+//! CustomResourceDefinitions: whether one may be stored.
 //!
 //! Paths follow kube-apiserver, which keeps what all versions have in common at the top: a problem in the schema of the only version is
 //! at `spec.validation.openAPIV3Schema`, not below `spec.versions[0]`.
@@ -6,16 +6,13 @@
 mod approval;
 mod defaults;
 mod names;
-mod openapi;
-mod serve;
 mod structural;
 mod version;
+mod version_schema;
 
 use serde_json::{Value, json};
 
 use crate::status::{FieldError, FieldProblem, Path};
-
-pub use serve::{established, kinds};
 
 /// What a definition leaves out: singular and list names, the conversion strategy, the port of a webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
@@ -38,16 +35,18 @@ pub fn set_defaults(definition: &mut Value) {
         service["port"] = 443.into();
     }
     if let Some(storage) = storage_version(definition) {
-        serve::note_stored(definition, &storage);
+        note_stored(definition, &storage);
     }
 }
 
-fn storage_version(definition: &Value) -> Option<String> {
+/// The version that objects are stored in.
+pub fn storage_version(definition: &Value) -> Option<String> {
     let storage = versions(definition).iter().find(|version| version["storage"] == true)?;
     storage["name"].as_str().map(str::to_owned)
 }
 
-fn versions(definition: &Value) -> &[Value] {
+/// All versions, served or not.
+pub fn versions(definition: &Value) -> &[Value] {
     definition["spec"]["versions"].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -74,6 +73,52 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
         ));
     }
     errors
+}
+
+/// Writes the status of a definition whose names nobody else has. Times of conditions that hold already stay.
+pub fn established(definition: &mut Value, now: &str) {
+    definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+    if let Some(storage) = storage_version(definition) {
+        note_stored(definition, &storage);
+    }
+    for (kind, reason, message) in [
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        (
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+        ),
+    ] {
+        let conditions = &mut definition["status"]["conditions"];
+        if !conditions.is_array() {
+            *conditions = json!([]);
+        }
+        let Some(conditions) = conditions.as_array_mut() else {
+            return;
+        };
+        let condition_now = json!({
+            "type": kind,
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        });
+        match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+            Some(held) if held["status"] == "True" => {}
+            Some(other) => *other = condition_now,
+            None => conditions.push(condition_now),
+        }
+    }
+}
+
+/// A version that objects were stored in stays on the list for good.
+fn note_stored(definition: &mut Value, version: &str) {
+    let stored = &mut definition["status"]["storedVersions"];
+    match stored.as_array_mut() {
+        Some(stored) if stored.iter().any(|name| name == version) => {}
+        Some(stored) => stored.push(version.into()),
+        None => *stored = json!([version]),
+    }
 }
 
 fn choice(value: &Value, path: &Path, accepted: &[&str]) -> Option<FieldError> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::status::{FieldError, Path};
+use berth_apimachinery::status::{FieldError, Path};
 
 /// What a client sends of these when it creates counts for nothing.
 pub const SERVER_OWNED: &[&str] = &[

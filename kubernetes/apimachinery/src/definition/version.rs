@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{openapi, versions};
+use super::{version_schema, versions};
 use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
 
@@ -37,7 +37,7 @@ pub(super) fn check_all(definition: &Value, spec: &Path) -> Vec<FieldError> {
             Some(top) => (index == 0).then(|| top.clone()),
         };
         if let Some(place) = own(&places.schema, "schema") {
-            errors.extend(openapi::check(version, &place.child("openAPIV3Schema")));
+            errors.extend(version_schema::check(version, &place.child("openAPIV3Schema")));
         }
         if let Some(place) = own(&places.subresources, "subresources") {
             errors.extend(check_scale(&version["subresources"]["scale"], &place));

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Api, DeleteOptions, Writer, metadata};
+use super::{DeleteOptions, Resources, Writer, metadata};
 use crate::kinds::{Kind, ScalePaths};
-use crate::selectors::Labels;
-use crate::status::{FieldError, Path, Result, Status};
 use crate::store::Record;
+use berth_apimachinery::selectors::Labels;
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
 
-impl Api {
+impl Resources {
     /// Gives a pod its node. Twice is a conflict, even to the same node.
     pub async fn bind(&self, pods: &Kind, namespace: &str, name: &str, binding: &Value, writer: &Writer) -> Result<()> {
         let target = &binding["target"];
@@ -23,7 +23,7 @@ impl Api {
             return Err(Status::unclassified("target.name: Required value"));
         }
         let conflict = |why: String| {
-            let subject = crate::status::Subject {
+            let subject = berth_apimachinery::status::Subject {
                 group: "",
                 resource: "pods/binding",
                 kind: "Pod",
@@ -148,7 +148,7 @@ fn replicas(scale: &Value, name: &str) -> Result<i64> {
     if (0..=i64::from(i32::MAX)).contains(&replicas) {
         return Ok(replicas);
     }
-    let subject = crate::status::Subject {
+    let subject = berth_apimachinery::status::Subject {
         group: "autoscaling",
         resource: "scales",
         kind: "Scale",

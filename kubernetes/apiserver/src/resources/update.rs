@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Api, Writer, imagined, metadata, name_of, under};
+use super::{Resources, Writer, imagined, metadata, name_of, under};
 use crate::kinds::Kind;
-use crate::patch::{self, PatchKind};
-use crate::status::{FieldError, Path, Result, Status, Subject};
+use crate::rules;
 use crate::store::{Change, Guard, Record, Refused, Write};
-use crate::{rules, schema};
+use berth_apimachinery::definition;
+use berth_apimachinery::patch::{self, PatchKind};
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 
 /// Of these kinds an update makes what is not there yet.
 fn made_by_update(kind: &Kind) -> bool {
@@ -41,7 +42,7 @@ impl Updated {
     }
 }
 
-impl Api {
+impl Resources {
     pub async fn update(
         &self,
         kind: &Kind,
@@ -299,12 +300,12 @@ impl Api {
         if let Some(custom) = &kind.custom {
             errors.extend(custom.rules.validate(new, Some(live)));
         } else if kind.kind == "CustomResourceDefinition" {
-            schema::definition::set_defaults(new);
+            definition::set_defaults(new);
             // Compiling a schema is dear; one that stands has been checked.
             let other = new["spec"] != live["spec"];
             if writer.subresource.is_empty() && other && !metadata::is_deleting(live) {
-                errors.extend(schema::definition::check(new, Some(live)));
-                schema::definition::established(new, &self.now());
+                errors.extend(definition::check(new, Some(live)));
+                definition::established(new, &self.now());
             }
         } else {
             errors.extend(rules::update(kind, new, live, &writer.subresource));

@@ -3,10 +3,10 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{Api, Writer, imagined, metadata, under};
+use super::{Resources, Writer, imagined, metadata, under};
 use crate::kinds::Kind;
-use crate::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 use crate::store::{Change, Record, Refused, Write};
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
@@ -112,7 +112,7 @@ fn refused(error: FieldError) -> Status {
     Status::invalid(subject, "", &[error])
 }
 
-impl Api {
+impl Resources {
     pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
         let key = self.key(kind, namespace, name);
         loop {
@@ -249,7 +249,7 @@ fn check_preconditions(kind: &Kind, name: &str, live: &Value, options: &DeleteOp
     Err(Status::conflict(kind.subject(), name, why))
 }
 
-impl Api {
+impl Resources {
     /// A delete by the server's own loops, background and without conditions but the UID.
     pub(crate) async fn collect(&self, kind: &Kind, namespace: &str, name: &str, options: DeleteOptions) {
         if let Err(status) = self.delete(kind, namespace, name, &options).await

@@ -1,29 +1,8 @@
-//! Time and identity. Both can be made repeatable: a run with tokio's clock and a seed takes the same steps again.
+//! UIDs and generated names. With a seed, a run gives the same ones again.
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-
-#[derive(Clone, Copy, Debug)]
-pub enum Clock {
-    /// The machine's.
-    System,
-    /// tokio's, which tests pause: this instant was this time.
-    Tokio(tokio::time::Instant, Timestamp),
-}
-
-impl Clock {
-    pub fn now(&self) -> Timestamp {
-        match self {
-            Self::System => Timestamp::now(),
-            Self::Tokio(start, time) => {
-                let elapsed = jiff::SignedDuration::try_from(start.elapsed()).unwrap_or_default();
-                time.checked_add(elapsed).unwrap_or(*time)
-            }
-        }
-    }
-}
 
 /// Where UIDs and generated names come from.
 #[derive(Debug)]

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{Api, Writer, imagined, metadata, name_of, no_namespace};
+use super::{Resources, Writer, imagined, metadata, name_of, no_namespace};
 use crate::kinds::Kind;
 use crate::rules;
-use crate::schema;
-use crate::status::{Result, Status};
 use crate::store::{Change, Guard, Key, Record, Refused, Store, Write};
+use berth_apimachinery::definition;
+use berth_apimachinery::status::{Result, Status};
 
 /// A generated name that is taken is drawn again this often.
 const NAME_DRAWS: usize = 8;
 
-impl Api {
+impl Resources {
     pub async fn create(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {
         let mut object = self.prepared(kind, namespace, object)?;
         let named = !name_of(&object).is_empty();
@@ -90,10 +90,10 @@ impl Api {
         } else {
             rules::admit(kind, object);
             if kind.kind == "CustomResourceDefinition" {
-                schema::definition::set_defaults(object);
+                definition::set_defaults(object);
                 errors.extend(rules::metadata(kind, object, None));
-                errors.extend(schema::definition::check(object, None));
-                schema::definition::established(object, &self.now());
+                errors.extend(definition::check(object, None));
+                definition::established(object, &self.now());
             } else {
                 errors.extend(rules::metadata(kind, object, None));
                 errors.extend(rules::create(kind, object));
