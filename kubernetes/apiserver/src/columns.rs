@@ -1,9 +1,11 @@
-//! What columns and cells of all kinds are made of.
+//! What the columns of built-in kinds and their cells are made of. A kind lists its own.
+
+mod age;
+
+pub use age::since_text;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-use super::age;
 
 /// A column, and how its cell is found in an object.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,12 @@ pub const NAME: Column = Column::text("Name", "/metadata/name");
 pub const AGE: Column = Column::made("Age", |object, now| {
     json!(age::since(object, "/metadata/creationTimestamp", now))
 });
+
+/// Of a kind that lists no columns.
+pub const PLAIN: &[Column] = &[
+    NAME,
+    Column::text("Created At", "/metadata/creationTimestamp").called("date"),
+];
 
 impl Column {
     const fn new(name: &'static str, kind: &'static str, cell: Cell) -> Self {
@@ -82,6 +90,12 @@ pub fn number(object: &Value, pointer: &str) -> i64 {
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     let found = object.pointer(pointer).and_then(Value::as_array);
     found.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// How many entries a map has.
+pub fn entries(object: &Value, pointer: &str) -> usize {
+    let map = object.pointer(pointer).and_then(Value::as_object);
+    map.map_or(0, serde_json::Map::len)
 }
 
 pub fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {

@@ -6,10 +6,10 @@ mod tree;
 
 use std::sync::Arc;
 
+use berth_apimachinery::GIT_VERSION;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use berth_apimachinery::GIT_VERSION;
 use tree::{Group, Resource, Version, groups};
 
 /// The media type of aggregated discovery: a client that names it in `Accept` gets all groups in one answer.
@@ -58,48 +58,13 @@ const ALL: &[&str] = &[
 /// Namespaces are deleted one by one.
 const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const CREATE: &[&str] = &["create"];
-const UPDATE: &[&str] = &["update"];
-const CHANGE: &[&str] = &["get", "patch", "update"];
-
-/// A group, version and kind.
-pub type Gvk<'a> = (&'a str, &'a str, &'a str);
-
-/// A subresource: its name, what it takes and answers, and the verbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subresource<'a> {
-    pub name: &'static str,
-    pub response: Gvk<'a>,
-    pub verbs: &'static [&'static str],
-}
-
-/// The subresources of a kind, by name.
-pub fn subresources(kind: &Kind) -> Vec<Subresource<'_>> {
-    let own = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
-    let mut found = Vec::new();
-    let mut add = |name, response, verbs| found.push(Subresource { name, response, verbs });
-    match own {
-        ("", _, "Namespace") => add("finalize", own, UPDATE),
-        ("", _, "Pod") => {
-            add("binding", ("", "v1", "Binding"), CREATE);
-            add("eviction", ("policy", "v1", "Eviction"), CREATE);
-        }
-        _ => {}
-    }
-    if kind.scale.is_some() {
-        add("scale", ("autoscaling", "v1", "Scale"), CHANGE);
-    }
-    if kind.status {
-        add("status", own, CHANGE);
-    }
-    found
-}
 
 /// The verbs of a kind's main resource.
 pub fn verbs(kind: &Kind) -> &'static [&'static str] {
-    if kind.group.is_empty() && kind.kind == "Namespace" {
-        NO_COLLECTION
-    } else {
+    if kind.has_delete_collection() {
         ALL
+    } else {
+        NO_COLLECTION
     }
 }
 

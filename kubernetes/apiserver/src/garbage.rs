@@ -12,7 +12,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::kinds::Kind;
-use crate::resources::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, Resources, Writer, mentions};
+use crate::resources::{
+    DeleteOptions, FOREGROUND, ORPHAN, Propagation, Resources, Writer, mentions, without_finalizer,
+};
 use crate::store::{Event, EventKind, Key, Range};
 
 /// Objects that are looked at together: their writes share a commit.
@@ -282,19 +284,6 @@ enum OwnerState {
     Gone,
     /// Deleted in the foreground, and waits for us.
     Waiting,
-}
-
-pub fn without_finalizer(object: &Value, finalizer: &str) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object["metadata"].as_object_mut()
-        && let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut)
-    {
-        list.retain(|found| found != finalizer);
-        if list.is_empty() {
-            metadata.remove("finalizers");
-        }
-    }
-    object
 }
 
 fn references(metadata: &Value) -> impl Iterator<Item = &Value> {

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::garbage::without_finalizer;
-use crate::kinds::DEFINITIONS;
-use crate::resources::{CLEANUP, DeleteOptions, Propagation, Resources, Writer, mentions};
+use crate::kinds::{CONTENT_FINALIZER, DEFINITIONS};
+use crate::resources::{DeleteOptions, Propagation, Resources, Writer, mentions, without_finalizer};
 use crate::store::{Event, EventKind, Key, Place, Range, Record, Store};
 
 use remains::Remains;
@@ -178,13 +177,13 @@ impl Keeper {
         let Some(record) = self.resources.store.get(&Key::new(DEFINITIONS, "", table)) else {
             return;
         };
-        if !mentions(&record.body, CLEANUP) || !mentions(&record.body, "deletionTimestamp") {
+        if !mentions(&record.body, CONTENT_FINALIZER) || !mentions(&record.body, "deletionTimestamp") {
             return;
         }
         if self.empty(table, None).await.is_empty()
             && let Some(kind) = self.resources.registry.of_table(DEFINITIONS)
         {
-            let change = |object: &Value| Some(without_finalizer(object, CLEANUP));
+            let change = |object: &Value| Some(without_finalizer(object, CONTENT_FINALIZER));
             self.resources.adjust(&kind, "", table, &Writer::server(), change).await;
         }
     }

@@ -17,6 +17,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use berth_apimachinery::status::{Result, Status};
 use bytes::Bytes;
 use http::Method;
 use parking_lot::Mutex;
@@ -26,7 +27,6 @@ use crate::kinds::Kind;
 use crate::openapi::v2::Encoding;
 use crate::resources::Resources;
 use crate::{discovery, openapi};
-use berth_apimachinery::status::{Result, Status};
 
 use answer::{Form, json};
 use params::Params;
@@ -75,7 +75,7 @@ fn is_known(front: &Front, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     match (segments.next(), segments.next()) {
         (Some("api"), _) => true,
-        (Some("apis"), Some(group)) => front.resources.registry.has_builtin(group),
+        (Some("apis"), Some(group)) => front.resources.registry.has_built_in(group),
         _ => false,
     }
 }
@@ -207,9 +207,10 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
             return Err(Status::no_such_path());
         }
         if call.method != Method::GET {
-            return Err(match &call.kind.custom {
-                Some(_) => Status::no_such_path(),
-                None => Status::method_not_allowed(),
+            return Err(if call.kind.is_custom() {
+                Status::no_such_path()
+            } else {
+                Status::method_not_allowed()
             });
         }
     }
@@ -233,12 +234,5 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
 }
 
 fn is_served(kind: &Kind, subresource: &str) -> bool {
-    match subresource {
-        "" => true,
-        "status" => kind.status,
-        "scale" => kind.scale.is_some(),
-        "binding" | "eviction" => kind.is("", "Pod"),
-        "finalize" => kind.is("", "Namespace"),
-        _ => false,
-    }
+    subresource.is_empty() || kind.subresources().iter().any(|sub| sub.name == subresource)
 }

@@ -1,22 +1,91 @@
-//! The kinds that are served: built-in ones from a table, custom ones from the CustomResourceDefinitions in the store.
+//! The kinds that can be served.
+//!
+//! What is special about a built-in kind stands in one file, `kinds/<kind>.rs`, as a `BuiltIn`:
+//! names, defaults, admission, checks, columns, selectable fields, deletion. What is special about
+//! a custom resource stands in its CustomResourceDefinition. The rest of the server asks a `Kind`
+//! and does not know which of the two it has.
 
-mod builtin;
-mod convert;
+mod built_in;
+mod cluster_role;
+mod cluster_role_binding;
+mod config_map;
+mod conversion;
 mod custom_resource;
-mod registry;
-mod selectable;
-
-pub use convert::Conversion;
+mod custom_resource_definition;
+mod daemon_set;
+mod deployment;
+mod event;
+mod lease;
+mod namespace;
+mod node;
+mod pod;
+mod replica_set;
+mod role;
+mod role_binding;
+mod secret;
+mod service;
+mod service_account;
+mod service_cidr;
 #[cfg(test)]
-pub use custom_resource::kinds as of_definition;
-pub use registry::{DEFINITIONS, Registry};
+mod tests;
+mod validating_admission_policy;
+mod validating_admission_policy_binding;
+
+pub use built_in::{Answer, Change, Deletion, MakeSchema, schema_of};
+pub use conversion::Conversion;
+pub use custom_resource::{Custom, kinds as of_definition};
+pub use custom_resource_definition::{CONTENT_FINALIZER, TABLE as DEFINITIONS};
 
 use std::sync::Arc;
 
+use berth_apimachinery::selectors::{Selectable, SelectableField};
+use berth_apimachinery::shape::Shape;
+use berth_apimachinery::status::{FieldError, Subject};
 use serde_json::Value;
 
-use berth_apimachinery::shape::Shape;
-use berth_apimachinery::status::Subject;
+use crate::rules::metadata::{self, NameRule};
+use built_in::BuiltIn;
+
+/// In the order in which discovery names their groups.
+const BUILT_IN: &[&BuiltIn] = &[
+    &config_map::KIND,
+    &event::KIND,
+    &namespace::KIND,
+    &node::KIND,
+    &pod::KIND,
+    &secret::KIND,
+    &service::KIND,
+    &service_account::KIND,
+    &daemon_set::KIND,
+    &deployment::KIND,
+    &replica_set::KIND,
+    &event::NEWER_KIND,
+    &service_cidr::KIND,
+    &cluster_role_binding::KIND,
+    &cluster_role::KIND,
+    &role_binding::KIND,
+    &role::KIND,
+    &validating_admission_policy::KIND,
+    &validating_admission_policy_binding::KIND,
+    &custom_resource_definition::KIND,
+    &lease::KIND,
+];
+
+/// The kinds that are served whatever the store holds.
+pub fn built_in() -> Vec<Arc<Kind>> {
+    BUILT_IN.iter().map(|kind| Arc::new(kind.served())).collect()
+}
+
+/// A group, version and kind.
+pub type Gvk<'a> = (&'a str, &'a str, &'a str);
+
+/// A subresource: its name, what it takes and answers, and the verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subresource<'a> {
+    pub name: &'static str,
+    pub response: Gvk<'a>,
+    pub verbs: &'static [&'static str],
+}
 
 /// One served resource at one version: all that the generic handlers need to know of it.
 #[derive(Clone, Debug)]
@@ -29,7 +98,8 @@ pub struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub namespaced: bool,
-    /// `/status` is a subresource: the main resource ignores changes of status, and the other way round.
+    /// `/status` is a subresource: the main resource ignores changes of status, and the other way
+    /// round.
     pub status: bool,
     /// JSON paths of `/scale`.
     pub scale: Option<ScalePaths>,
@@ -39,21 +109,14 @@ pub struct Kind {
     pub shape: Arc<Shape>,
     /// From what is stored to what is served, where they differ.
     pub conversion: Conversion,
-    /// What only a custom resource has.
-    pub custom: Option<Arc<Custom>>,
+    pub source: Source,
 }
 
-/// What a name of this kind may look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// RFC 1123 subdomain: most kinds.
-    Subdomain,
-    /// RFC 1123 label: namespaces.
-    Label,
-    /// RFC 1035 label: services.
-    Label1035,
-    /// Anything that can stand in a path: RBAC.
-    Segment,
+/// Where the rules of a kind come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    BuiltIn(&'static BuiltIn),
+    Custom(Arc<Custom>),
 }
 
 /// Where `/scale` finds its numbers: `.spec.replicas` and so on.
@@ -64,19 +127,6 @@ pub struct ScalePaths {
     pub label_selector: Option<String>,
 }
 
-/// The parts of a CustomResourceDefinition that act on its resources, for one version.
-#[derive(Clone, Debug)]
-pub struct Custom {
-    /// `openAPIV3Schema` of this version, as it stands in the definition.
-    pub schema: Value,
-    /// `additionalPrinterColumns` as they stand in the definition.
-    pub columns: Vec<Value>,
-    /// Fields that field selectors may name, from `selectableFields`: `.spec.use`.
-    pub selectable: Vec<String>,
-    /// The schema with its CEL rules compiled.
-    pub rules: berth_apimachinery::schema::Schema,
-}
-
 impl Kind {
     pub fn subject(&self) -> Subject<'_> {
         Subject {
@@ -84,6 +134,10 @@ impl Kind {
             resource: &self.plural,
             kind: &self.kind,
         }
+    }
+
+    pub fn gvk(&self) -> Gvk<'_> {
+        (&self.group, &self.version, &self.kind)
     }
 
     pub fn api_version(&self) -> String {
@@ -96,14 +150,176 @@ impl Kind {
 
     /// Where its objects are stored: the same for every version.
     pub fn table(&self) -> String {
-        match self.conversion {
-            Conversion::Events => "events".to_owned(),
+        match &self.conversion {
+            Conversion::Fields(stored) => stored.table.to_owned(),
             _ if self.group.is_empty() => self.plural.clone(),
             _ => format!("{}.{}", self.plural, self.group),
         }
     }
 
-    pub fn is(&self, group: &str, kind: &str) -> bool {
-        self.group == group && self.kind == kind
+    pub fn custom(&self) -> Option<&Custom> {
+        match &self.source {
+            Source::BuiltIn(_) => None,
+            Source::Custom(custom) => Some(custom),
+        }
+    }
+
+    pub fn is_custom(&self) -> bool {
+        self.custom().is_some()
+    }
+
+    fn built_in(&self) -> Option<&'static BuiltIn> {
+        match self.source {
+            Source::BuiltIn(built_in) => Some(built_in),
+            Source::Custom(_) => None,
+        }
+    }
+
+    /// Fills in what is not given.
+    pub fn default(&self, object: &mut Value) {
+        match &self.source {
+            Source::BuiltIn(built_in) => (built_in.default)(object),
+            Source::Custom(custom) => custom.schema.default(object),
+        }
+    }
+
+    /// Adds what the server gives a new object.
+    pub fn admit(&self, object: &mut Value) {
+        let Some(built_in) = self.built_in() else { return };
+        (built_in.admit)(object);
+        if self.status && object["status"].is_null() {
+            object["status"] = (built_in.first_status)();
+        }
+    }
+
+    /// Adds what the server gives an object on every later change.
+    pub fn readmit(&self, object: &mut Value) {
+        if let Some(built_in) = self.built_in() {
+            (built_in.readmit)(object);
+        }
+    }
+
+    pub fn check_metadata(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let rule = old.is_none().then_some(self.names);
+        metadata::check(object, rule, self.opens_metadata())
+    }
+
+    /// All that is wrong with an object, apart from its metadata.
+    pub fn check(&self, object: &Value, change: &Change<'_>) -> Vec<FieldError> {
+        match &self.source {
+            Source::BuiltIn(built_in) => {
+                let mut errors = Vec::new();
+                (built_in.check)(object, change, &mut errors);
+                errors
+            }
+            Source::Custom(custom) => custom.schema.validate(object, change.old),
+        }
+    }
+
+    /// Writes what the server says of an object that it accepts.
+    pub fn finish(&self, object: &mut Value, change: &Change<'_>) {
+        if let Some(built_in) = self.built_in() {
+            (built_in.finish)(object, change);
+        }
+    }
+
+    /// Whether what is wanted (not what is) has changed: then the generation grows.
+    pub fn wants_other(&self, new: &Value, live: &Value) -> bool {
+        if let Some(built_in) = self.built_in() {
+            return (built_in.wants_other)(new, live);
+        }
+        let wanted = |object: &Value| {
+            let mut object = object.clone();
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove("metadata");
+                if self.status {
+                    fields.remove("status");
+                }
+            }
+            object
+        };
+        wanted(new) != wanted(live)
+    }
+
+    /// Whether an update makes what is not there yet.
+    pub fn is_made_by_update(&self) -> bool {
+        self.built_in().is_some_and(|kind| kind.made_by_update)
+    }
+
+    /// Whether an update has to name the version that it is meant for.
+    pub fn needs_version(&self) -> bool {
+        self.built_in().is_none_or(|kind| kind.needs_version)
+    }
+
+    /// Whether `/status` changes labels and the like too. Such kinds also want finalizers with a
+    /// domain.
+    pub fn opens_metadata(&self) -> bool {
+        self.built_in().is_some_and(|kind| kind.opens_metadata)
+    }
+
+    /// Takes back what `/status` can't change.
+    pub fn confine_status(&self, new: &mut Value, live: &Value) {
+        if let Some(built_in) = self.built_in() {
+            (built_in.confine_status)(new, live);
+        }
+    }
+
+    pub fn deletion(&self) -> &'static Deletion {
+        self.built_in().map_or(&Deletion::PLAIN, |kind| &kind.deletion)
+    }
+
+    /// Whether all objects of a namespace can be deleted at once.
+    pub fn has_delete_collection(&self) -> bool {
+        self.built_in().is_none_or(|kind| kind.delete_collection)
+    }
+
+    /// The subresources, by name.
+    pub fn subresources(&self) -> Vec<Subresource<'_>> {
+        const CHANGE: &[&str] = &["get", "patch", "update"];
+        let own = self.built_in().map_or(&[][..], |kind| kind.subresources);
+        let mut found: Vec<Subresource<'_>> = own.to_vec();
+        let mut add = |name, response| {
+            found.push(Subresource {
+                name,
+                response,
+                verbs: CHANGE,
+            })
+        };
+        if self.scale.is_some() {
+            add("scale", ("autoscaling", "v1", "Scale"));
+        }
+        if self.status {
+            add("status", self.gvk());
+        }
+        found
+    }
+
+    /// How the OpenAPI schema of a built-in kind is made.
+    pub fn make_schema(&self) -> Option<MakeSchema> {
+        self.built_in().map(|kind| kind.schema)
+    }
+
+    /// The columns of a built-in kind.
+    pub fn columns(&self) -> &'static [crate::columns::Column] {
+        self.built_in().map_or(&[], |kind| kind.columns)
+    }
+
+    /// What field selectors can ask for.
+    pub fn selectable(&self) -> Selectable {
+        let namespaced = self.namespaced;
+        match &self.source {
+            Source::Custom(custom) => {
+                let paths = custom.selectable.iter();
+                let fields = paths.map(|path| SelectableField::of_path(path)).collect();
+                Selectable::Listed { namespaced, fields }
+            }
+            Source::BuiltIn(built_in) => match built_in.selectable {
+                None => Selectable::Metadata,
+                Some(fields) => Selectable::Listed {
+                    namespaced,
+                    fields: fields.to_vec(),
+                },
+            },
+        }
     }
 }

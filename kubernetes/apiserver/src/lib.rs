@@ -5,18 +5,21 @@
 //! webhooks, no aggregation. Where it answers, it answers as kube-apiserver does; the same suite
 //! runs against both.
 
+mod columns;
+mod decode;
 mod discovery;
 mod garbage;
 mod housekeeping;
 mod http;
 mod kinds;
 mod openapi;
+mod registry;
 mod resources;
 mod rules;
 #[cfg(test)]
 mod samples;
 mod server;
 mod store;
-mod table;
+mod tables;
 
 pub use server::{Options, Server, StartError};

@@ -4,7 +4,7 @@
 //!
 //! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
 
-mod builtin;
+mod answered;
 mod merge;
 mod paths;
 mod schemas;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use berth_apimachinery::GIT_VERSION;
 use serde_json::{Map, Value, json};
 
-use crate::discovery::{Subresource, VIRTUAL, Virtual, subresources};
-use crate::kinds::Kind;
-use berth_apimachinery::GIT_VERSION;
+use crate::discovery::{VIRTUAL, Virtual};
+use crate::kinds::{Kind, Subresource};
 use schemas::Schemas;
 
 /// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can keep the document for as long as the
@@ -44,10 +44,8 @@ pub fn index(kinds: &[Arc<Kind>]) -> Value {
             kind.scale.is_some(),
         )
             .hash(hasher);
-        kind.custom
-            .as_ref()
-            .map(|custom| custom.schema.to_string())
-            .hash(hasher);
+        let schema = kind.custom().map(|custom| custom.openapi.to_string());
+        schema.hash(hasher);
     }
     let paths: BTreeMap<&String, Value> = hashes
         .iter()
@@ -96,24 +94,25 @@ fn operations(kinds: &[&Kind], answered: &[&Virtual]) -> (Map<String, Value>, Ma
     let mut schemas = Schemas::default();
     let mut paths = Map::new();
     for kind in answered {
-        let schema = schemas.add((kind.group, kind.version, kind.kind), None);
+        let schema = schemas.add_answered((kind.group, kind.version, kind.kind));
         paths::add_answered(&mut paths, kind, &schema);
     }
     let delete_options = schemas.delete_options();
     for kind in kinds {
-        let own = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
-        let schema = match &kind.custom {
-            None => schemas.add(own, Some(&kind.shape)),
-            Some(custom) => schemas.add_custom(own, &custom.schema),
+        let own = kind.gvk();
+        let schema = match kind.custom() {
+            None => schemas.add(kind),
+            Some(custom) => schemas.add_custom(own, &custom.openapi),
         };
         let mut with_schema = |sub: Subresource<'_>| {
             if sub.response == own {
                 schema.clone()
             } else {
-                schemas.add(sub.response, None)
+                schemas.add_answered(sub.response)
             }
         };
-        let subresources: Vec<_> = subresources(kind)
+        let subresources: Vec<_> = kind
+            .subresources()
             .into_iter()
             .map(|sub| (sub, with_schema(sub)))
             .collect();
@@ -166,7 +165,7 @@ mod tests {
             let content = patch["requestBody"]["content"].as_object().unwrap();
             assert!(content.contains_key("application/merge-patch+json"), "{gvk}");
             let strategic = content.contains_key("application/strategic-merge-patch+json");
-            assert_eq!(strategic, kind.custom.is_none(), "{gvk}");
+            assert_eq!(strategic, !kind.is_custom(), "{gvk}");
         }
     }
 
@@ -260,7 +259,7 @@ mod tests {
     fn the_index_names_every_document_and_changes_only_where_kinds_change() {
         let kinds = samples::kinds();
         let before = index(&kinds);
-        let without_widgets: Vec<_> = kinds.iter().filter(|kind| kind.custom.is_none()).cloned().collect();
+        let without_widgets: Vec<_> = kinds.iter().filter(|kind| !kind.is_custom()).cloned().collect();
         assert_eq!(
             index(&without_widgets)["paths"]["apis/apps/v1"],
             before["paths"]["apis/apps/v1"]
@@ -269,12 +268,8 @@ mod tests {
 
         let mut definition = samples::widgets();
         definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "Another.".into();
-        let changed =
-            crate::kinds::of_definition(&definition, Arc::new(berth_apimachinery::shape::Shape::Any)).unwrap();
-        let changed: Vec<_> = without_widgets
-            .into_iter()
-            .chain(changed.into_iter().map(Arc::new))
-            .collect();
+        let changed = samples::of(&definition);
+        let changed: Vec<_> = without_widgets.into_iter().chain(changed).collect();
         let after = index(&changed);
         assert_ne!(
             before["paths"]["apis/example.berth.dev/v1"],

@@ -4,21 +4,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use berth_apimachinery::shape::{self, Shape};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use super::{Kind, builtin, custom_resource};
+use crate::kinds::{self, DEFINITIONS, Kind};
 use crate::store::{Range, Store};
-use berth_apimachinery::shape::{self, Shape};
-
-pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 type Compiled = HashMap<(String, i64), Vec<Arc<Kind>>>;
 
 #[derive(Debug)]
 pub struct Registry {
     store: Store,
-    builtin: Vec<Arc<Kind>>,
+    built_in: Vec<Arc<Kind>>,
     metadata: Arc<Shape>,
     current: RwLock<(u64, Arc<Vec<Arc<Kind>>>)>,
     /// By definition, as of its UID and generation: a schema is compiled when it changes, not whenever any definition does.
@@ -29,7 +27,7 @@ impl Registry {
     pub fn new(store: Store) -> Self {
         let registry = Self {
             store,
-            builtin: builtin::kinds(),
+            built_in: kinds::built_in(),
             metadata: shape::builtin("meta.k8s.io", "v1", "ObjectMeta").unwrap_or_else(|| Arc::new(Shape::Any)),
             current: RwLock::new((0, Arc::default())),
             compiled: Mutex::default(),
@@ -61,12 +59,12 @@ impl Registry {
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         let is = |kind: &&Arc<Kind>| kind.plural == plural && kind.group == group && kind.version == version;
-        let built_in = self.builtin.iter().find(is);
+        let built_in = self.built_in.iter().find(is);
         built_in.or(self.kinds().iter().find(is)).cloned()
     }
 
-    pub fn has_builtin(&self, group: &str) -> bool {
-        self.builtin.iter().any(|kind| kind.group == group)
+    pub fn has_built_in(&self, group: &str) -> bool {
+        self.built_in.iter().any(|kind| kind.group == group)
     }
 
     /// The kind that an owner reference or an object names.
@@ -83,7 +81,7 @@ impl Registry {
     }
 
     fn build(&self) -> Arc<Vec<Arc<Kind>>> {
-        let mut kinds = self.builtin.clone();
+        let mut kinds = self.built_in.clone();
         let definitions = self.store.list(DEFINITIONS, &Range::default());
         let mut before = self.compiled.lock();
         let mut now = HashMap::new();
@@ -103,7 +101,7 @@ impl Registry {
     }
 
     fn compile(&self, definition: &Value) -> Vec<Arc<Kind>> {
-        match custom_resource::kinds(definition, self.metadata.clone()) {
+        match kinds::of_definition(definition, &self.metadata) {
             Ok(found) => found.into_iter().map(Arc::new).collect(),
             Err(problems) => {
                 tracing::warn!(definition = %definition["metadata"]["name"], %problems, "not served");

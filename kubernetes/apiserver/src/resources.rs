@@ -7,19 +7,26 @@ mod create;
 mod delete;
 mod identities;
 mod metadata;
+mod patch;
+mod scale;
 mod subresources;
 mod update;
 
-pub use delete::{CLEANUP, DeleteOptions, Deleted, FOREGROUND, ORPHAN, Propagation};
+pub use delete::{DeleteOptions, Deleted, FOREGROUND, ORPHAN, Propagation};
 pub use identities::Identities;
-pub use metadata::mentions;
+pub use metadata::{mentions, without_finalizer};
+pub use patch::Patch;
+pub use scale::{NewScale, scale};
+pub use update::Updated;
 
-use berth_apimachinery::patch;
+use berth_apimachinery::patch::track_update;
 use berth_apimachinery::status::{Result, Status};
 use berth_kit::clock::Clock;
 use serde_json::Value;
 
-use crate::kinds::{Kind, Registry};
+use crate::decode::name_of;
+use crate::kinds::Kind;
+use crate::registry::Registry;
 use crate::store::{Draft, Key, Record, Refused, Store};
 
 #[derive(Debug)]
@@ -116,7 +123,7 @@ impl Resources {
     fn track(&self, kind: &Kind, live: Option<&Value>, new: &mut Value, writer: &Writer) {
         let (version, now) = (kind.api_version(), self.now());
         let (manager, subresource) = (&writer.manager, &writer.subresource);
-        patch::track_update(live, new, &kind.shape, manager, subresource, &version, &now);
+        track_update(live, new, &kind.shape, manager, subresource, &version, &now);
     }
 
     fn now(&self) -> String {
@@ -158,8 +165,4 @@ fn no_namespace(name: &str) -> Status {
         kind: "Namespace",
     };
     Status::not_found(subject, name)
-}
-
-pub fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
 }

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
+use berth_apimachinery::shape::Shape;
 use serde_json::{Value, json};
 
-use crate::kinds::{Kind, Registry};
-use crate::store::Store;
-use berth_apimachinery::shape::Shape;
+use crate::kinds::{self, Kind};
 
 pub fn kinds() -> Vec<Arc<Kind>> {
-    let built_in = Registry::new(Store::in_memory(1)).kinds();
-    let custom = crate::kinds::of_definition(&widgets(), Arc::new(Shape::Any)).unwrap();
-    built_in
-        .iter()
-        .cloned()
-        .chain(custom.into_iter().map(Arc::new))
-        .collect()
+    kinds::built_in().into_iter().chain(of(&widgets())).collect()
+}
+
+/// The kinds of a definition.
+pub fn of(definition: &Value) -> Vec<Arc<Kind>> {
+    let kinds = kinds::of_definition(definition, &Arc::new(Shape::Any)).unwrap();
+    kinds.into_iter().map(Arc::new).collect()
 }
 
 /// By plural and group, as kubectl takes it: `deployments.apps`.

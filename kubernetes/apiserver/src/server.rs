@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
+use berth_apimachinery::status::Status;
+use berth_kit::clock::Clock;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -18,8 +20,6 @@ use crate::http::{self, Front};
 use crate::resources::{Identities, Resources, Writer};
 use crate::store::{KEEP_EVENTS, OpenError, Store};
 use crate::{garbage, housekeeping};
-use berth_apimachinery::status::Status;
-use berth_kit::clock::Clock;
 
 pub use tls::Credentials;
 

@@ -1,21 +1,13 @@
 //! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells, the client only lines them up.
 
-mod age;
-mod builtin;
-mod cell;
-mod event;
 mod json_path;
-mod node;
-mod pod;
-mod service;
-mod workload;
 
+use berth_apimachinery::status::{Result, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::columns::{self, Column};
 use crate::kinds::Kind;
-use berth_apimachinery::status::{Result, Status};
-use cell::Column;
 use json_path::JsonPath;
 
 /// How much of the object goes with its row.
@@ -76,8 +68,8 @@ struct CustomColumn {
 
 impl Table {
     pub fn new(kind: &Kind) -> Self {
-        let Some(custom) = &kind.custom else {
-            let columns = builtin::columns(&kind.group, &kind.kind);
+        let Some(custom) = kind.custom() else {
+            let columns = kind.columns();
             return Self {
                 columns: columns.iter().map(builtin_definition).collect(),
                 cells: Cells::Builtin(columns),
@@ -106,7 +98,7 @@ impl Table {
     /// One of `rows`.
     pub fn row(&self, object: &Value, include: Include, now: Timestamp) -> Value {
         let cells: Vec<Value> = match &self.cells {
-            Cells::Builtin(columns) => cell::cells(columns, object, now),
+            Cells::Builtin(columns) => columns::cells(columns, object, now),
             Cells::Custom(columns) => {
                 let name = object["metadata"]["name"].clone();
                 std::iter::once(name)
@@ -163,7 +155,7 @@ impl CustomColumn {
             ),
             ("integer", Value::Number(number)) => json!(whole(number)),
             ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
-            ("date", Value::String(text)) => json!(age::since_text(text, now)),
+            ("date", Value::String(text)) => json!(columns::since_text(text, now)),
             _ => Value::Null,
         }
     }
@@ -212,10 +204,9 @@ mod tests {
 
     #[test]
     fn a_custom_resource_without_columns_shows_its_age() {
-        let mut kind = (*samples::kind("widgets.example.berth.dev")).clone();
-        if let Some(custom) = kind.custom.as_mut().and_then(std::sync::Arc::get_mut) {
-            custom.columns.clear();
-        }
+        let mut definition = samples::widgets();
+        definition["spec"]["versions"][1]["additionalPrinterColumns"] = json!([]);
+        let kind = samples::of(&definition).pop().unwrap();
         let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
         let cells = &Table::new(&kind).row(&object, Include::None, NOW.parse().unwrap())["cells"];
         assert_eq!(cells, &json!(["a", "24h"]));
@@ -261,6 +252,47 @@ mod tests {
         assert_eq!(
             row("rolebindings.rbac.authorization.k8s.io", &binding),
             json!(["a", "Role/r", "<unknown>", "u, v", "", "n/s"])
+        );
+    }
+
+    fn spec() -> Value {
+        json!({
+            "replicas": 3,
+            "selector": {
+                "matchLabels": {"app": "web"},
+                "matchExpressions": [{"key": "tier", "operator": "In", "values": ["b", "a"]}],
+            },
+            "template": {"spec": {
+                "nodeSelector": {"os": "linux"},
+                "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}],
+            }},
+        })
+    }
+
+    #[test]
+    fn a_deployment_shows_how_many_are_ready_of_how_many() {
+        let status = json!({"readyReplicas": 1, "updatedReplicas": 2, "availableReplicas": 1});
+        let object = json!({"metadata": {"name": "d"}, "spec": spec(), "status": status});
+        assert_eq!(
+            row("deployments.apps", &object),
+            json!(["d", "1/3", 2, 1, "<unknown>", "a,b", "x,y", "app=web,tier in (a,b)"])
+        );
+    }
+
+    #[test]
+    fn a_replica_set_and_a_daemon_set_show_their_counts() {
+        let object = json!({"metadata": {"name": "r"}, "spec": spec(), "status": {"replicas": 2, "readyReplicas": 1}});
+        assert_eq!(
+            json!(row("replicasets.apps", &object).as_array().unwrap()[..4]),
+            json!(["r", 3, 2, 1])
+        );
+        let status = json!({
+            "desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "updatedNumberScheduled": 2, "numberAvailable": 1,
+        });
+        let object = json!({"metadata": {"name": "d"}, "spec": spec(), "status": status});
+        assert_eq!(
+            json!(row("daemonsets.apps", &object).as_array().unwrap()[..7]),
+            json!(["d", 5, 4, 3, 2, 1, "os=linux"])
         );
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::backoff::Exponential;
+use berth_kit::clock::Clock;
 use berth_kit::events::Recorder;
 use berth_kit::queue::Queue;
 use futures::future::{OptionFuture, join_all};
@@ -27,7 +28,6 @@ use tokio_util::sync::CancellationToken;
 use super::CONCURRENCY;
 use super::feed::{Change, Key};
 use super::nodes::Fleet;
-use berth_kit::clock::Clock;
 use index::Index;
 pub use network::{PodNetwork, Refused, Sandbox};
 use worker::Worker;

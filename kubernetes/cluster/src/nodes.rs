@@ -9,6 +9,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_kit::clock::Clock;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
@@ -21,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::CONCURRENCY;
-use berth_kit::clock::Clock;
 pub use fleet::{Fleet, TooManyNodes};
 use state::Health;
 

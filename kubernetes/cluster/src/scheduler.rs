@@ -10,6 +10,7 @@ mod resources;
 
 use std::time::Duration;
 
+use berth_kit::clock::Clock;
 use berth_kit::events::{Event, Recorder};
 use berth_kit::queue::Queue;
 use futures::{StreamExt, stream};
@@ -25,7 +26,6 @@ use tracing::warn;
 
 use super::feed::{Change, Key};
 use super::{CONCURRENCY, is_gone};
-use berth_kit::clock::Clock;
 use index::{Decision, Index};
 
 /// How many pods are decided on before their bindings are written together.

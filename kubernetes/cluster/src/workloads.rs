@@ -13,6 +13,7 @@ mod template;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use berth_kit::clock::Clock;
 use berth_kit::events::Recorder;
 use berth_kit::queue::Queue;
 use k8s_openapi::NamespaceResourceScope;
@@ -28,7 +29,6 @@ use tracing::warn;
 
 use super::feed::{Change, Key};
 use super::is_gone;
-use berth_kit::clock::Clock;
 use index::{Index, Task};
 
 /// The watches of the three kinds, in.

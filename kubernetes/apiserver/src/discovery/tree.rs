@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CREATE, Gvk, Subresource, VIRTUAL, Virtual, order, subresources, verbs};
-use crate::kinds::Kind;
+use super::{CREATE, VIRTUAL, Virtual, order, verbs};
+use crate::kinds::{Gvk, Kind, Subresource};
 
 pub struct Group<'a> {
     pub name: &'a str,
@@ -20,7 +20,7 @@ pub struct Version<'a> {
 
 /// Groups in the order of `kinds`, the answered ones between built-in and custom ones.
 pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group<'_>> {
-    let (custom, built_in): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| kind.custom.is_some());
+    let (custom, built_in): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| kind.is_custom());
     let resources = built_in
         .into_iter()
         .map(|kind| Resource::stored(kind))
@@ -72,14 +72,14 @@ pub struct Resource<'a> {
 impl<'a> Resource<'a> {
     fn stored(kind: &'a Kind) -> Self {
         Self {
-            own: (&kind.group, &kind.version, &kind.kind),
+            own: kind.gvk(),
             plural: &kind.plural,
             singular: &kind.singular,
             namespaced: kind.namespaced,
             verbs: verbs(kind),
             short_names: &kind.short_names,
             categories: &kind.categories,
-            subresources: subresources(kind),
+            subresources: kind.subresources(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use berth_apimachinery::status::{Result, Status};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json as value};
@@ -10,8 +11,7 @@ use super::params::Params;
 use crate::kinds::Kind;
 use crate::resources::Resources;
 use crate::store::Record;
-use crate::table::{Include, Table};
-use berth_apimachinery::status::{Result, Status};
+use crate::tables::{Include, Table};
 
 pub const JSON: &str = "application/json";
 const ACCEPTED: &str = "application/json";

@@ -1,20 +1,17 @@
-//! Request bodies: read within limits, decoded by content type, held against the kind.
+//! Request bodies: read within limits, and parsed by content type.
 
 use std::time::Duration;
 
 use axum::body::Body;
+use berth_apimachinery::protobuf;
+use berth_apimachinery::shape::{self, strict};
+use berth_apimachinery::status::{Result, Status};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
-use serde_json::Value;
 
 use super::Call;
-use super::params::FieldValidation;
-use crate::kinds::Kind;
-use crate::resources::name_of;
-use berth_apimachinery::protobuf;
-use berth_apimachinery::shape::{self, strict};
-use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
+use crate::decode::{self, Decoded, Sent};
 
 /// As kube-apiserver.
 const LARGEST_BODY: usize = 3 << 20;
@@ -60,12 +57,6 @@ pub fn content_type(headers: &HeaderMap) -> &str {
         .and_then(|value| value.to_str().ok())
         .unwrap_or("application/json");
     value.split(';').next().unwrap_or_default().trim()
-}
-
-/// A body as it was sent: not yet held against any kind. What was given twice in it is told.
-pub struct Sent {
-    pub value: Value,
-    pub duplicates: Vec<String>,
 }
 
 pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Sent> {
@@ -120,89 +111,8 @@ pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
     Ok(Sent { value, duplicates })
 }
 
-/// An object of the kind that the path names, and what the client should be warned of.
-pub struct Decoded {
-    pub object: Value,
-    pub warnings: Vec<String>,
-}
-
 pub async fn object(call: &Call, body: Body) -> Result<Decoded> {
     let bytes = read(body).await?;
     let sent = parse(&call.headers, &bytes)?;
-    conform(&call.kind, sent, call.params.field_validation)
-}
-
-/// Holds an object against its kind: right version, known fields, right types.
-pub fn conform(kind: &Kind, sent: Sent, validation: FieldValidation) -> Result<Decoded> {
-    let mut object = sent.value;
-    check_type(kind, &mut object)?;
-    let mut problems = sent.duplicates;
-    problems.extend(strictly(kind, &mut object)?);
-    let warnings = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => problems,
-        FieldValidation::Strict if problems.is_empty() => problems,
-        FieldValidation::Strict => {
-            let shown = problems.join(", ");
-            return Err(Status::bad_request(format!("strict decoding error: {shown}")));
-        }
-    };
-    Ok(Decoded { object, warnings })
-}
-
-/// Drops what the kind does not know, and says what that was.
-fn strictly(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
-    let unknown = match &kind.custom {
-        Some(custom) => {
-            let mut unknown = strict::metadata(object, &kind.shape, &kind.version, &kind.kind)?;
-            unknown.extend(custom.rules.prune(object));
-            unknown
-        }
-        None => strict::normalize(object, &kind.shape, &kind.version, &kind.kind)?,
-    };
-    Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
-}
-
-fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
-    let expected = kind.api_version();
-    if !object.is_object() {
-        return Err(Status::bad_request(
-            "couldn't get version/kind; json parse error: the body is not an object",
-        ));
-    }
-    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-    let (version, name) = (text("apiVersion"), text("kind"));
-    if kind.custom.is_some() && !name.is_empty() && name != kind.kind && version == expected {
-        let error = FieldError::invalid(
-            Path::new("kind"),
-            name.as_str().into(),
-            format!("must be {}", kind.kind),
-        );
-        let subject = Subject {
-            kind: &name,
-            ..kind.subject()
-        };
-        return Err(Status::invalid(subject, name_of(object), &[error]));
-    }
-    if !name.is_empty() && name != kind.kind {
-        return Err(Status::bad_request(format!(
-            "{name} in version {:?} cannot be handled as a {}: converting ({version}.{name}) to ({expected}.{}): unknown conversion",
-            kind.version, kind.kind, kind.kind
-        )));
-    }
-    if !version.is_empty() && version != expected {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected})"
-        )));
-    }
-    if kind.custom.is_some() && (name.is_empty() || version.is_empty()) {
-        let missing = if name.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(Status::bad_request(format!(
-            "Object '{missing}' is missing in the body: send apiVersion {expected} and kind {}",
-            kind.kind
-        )));
-    }
-    object["apiVersion"] = expected.into();
-    object["kind"] = kind.kind.as_str().into();
-    Ok(())
+    decode::conform(&call.kind, sent, call.params.field_validation)
 }

@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use berth_apimachinery::selectors::Matcher;
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
 use bytes::Bytes;
 use futures::stream;
 use serde::{Deserialize, Serialize};
@@ -15,11 +17,9 @@ use super::answer::{self, Form};
 use super::params::{Params, options_invalid};
 use super::{Call, Front};
 use crate::kinds::{Conversion, Kind};
-use crate::resources::Resources;
+use crate::resources::{self, Resources};
 use crate::store::{Place, Range, Record, TooOld};
-use crate::table::{Include, Table};
-use berth_apimachinery::selectors::Matcher;
-use berth_apimachinery::status::{FieldError, Path, Result, Status};
+use crate::tables::{Include, Table};
 
 pub fn get(front: &Front, call: &Call) -> Result<Response> {
     if let Some(asked) = call
@@ -44,7 +44,7 @@ pub fn scale(front: &Front, call: &Call) -> Result<Response> {
 
 pub fn scale_of(resources: &Resources, kind: &Kind, record: &Record) -> Result<Value> {
     let paths = kind.scale.as_ref().ok_or_else(Status::no_such_path)?;
-    Ok(resources.scale(kind, paths, &resources.decode(kind, record)?))
+    Ok(resources::scale(kind, paths, &resources.decode(kind, record)?))
 }
 
 pub fn list(front: &Front, call: &Call) -> Result<Response> {

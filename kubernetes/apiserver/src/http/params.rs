@@ -3,18 +3,10 @@
 use std::collections::HashMap;
 
 use axum::extract::Query;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 use http::Uri;
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
-
-/// What to do with fields that the schema does not know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
-}
+use crate::decode::FieldValidation;
 
 #[derive(Clone, Debug, Default)]
 pub struct Params {

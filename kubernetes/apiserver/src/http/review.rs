@@ -2,12 +2,12 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use berth_apimachinery::status::{Result, Status};
 use http::request::Parts;
 use serde_json::{Value, json as value};
 
 use super::path::Target;
 use super::{Front, answer, body};
-use berth_apimachinery::status::{Result, Status};
 
 /// What is asked, and the kind in which it is asked and answered.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ async fn bind(front: &Front, parts: &Parts, binding: &Value) -> Result<Response>
         .registry
         .find("", "v1", "pods")
         .ok_or_else(Status::no_such_path)?;
-    let name = crate::resources::name_of(binding);
+    let name = crate::decode::name_of(binding);
     let writer = crate::resources::Writer::server();
     front
         .resources

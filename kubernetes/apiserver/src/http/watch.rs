@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use berth_apimachinery::selectors::{Matcher, node_of};
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use serde_json::{Value, json as value};
@@ -22,9 +24,7 @@ use super::{Call, Front, list};
 use crate::kinds::{Conversion, Kind};
 use crate::resources::Resources;
 use crate::store::{Event, EventKind, Range, Record, TooOld};
-use crate::table::Table;
-use berth_apimachinery::selectors::{Matcher, node_of};
-use berth_apimachinery::status::{FieldError, Path, Result, Status};
+use crate::tables::Table;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark comes this long before the end, so that whoever goes on afterwards begins close by.

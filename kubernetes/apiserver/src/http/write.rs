@@ -2,22 +2,23 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use berth_apimachinery::patch::PatchKind;
+use berth_apimachinery::shape::{self, strict};
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 use http::header;
 use serde_json::{Value, json as value};
 
 use super::answer::{self, Form};
-use super::body::{self, Decoded, Sent};
-use super::{Call, Front, list};
-use crate::resources::{DeleteOptions, Deleted, Writer, name_of};
-use berth_apimachinery::patch::{self, PatchKind};
-use berth_apimachinery::shape::{self, strict};
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use super::{Call, Front, body, list};
+use crate::decode::{self, Decoded, Sent, name_of};
+use crate::kinds::Answer;
+use crate::resources::{DeleteOptions, Deleted, NewScale, Patch, Updated, Writer};
 
 pub async fn create(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let Decoded { object, warnings } = body::object(call, body).await?;
     let namespace = namespace_of(call, &object)?;
     let writer = writer(call)?;
-    let record = front.resources.create(&call.kind, &namespace, object, &writer).await?;
+    let record = front.resources.create(&call.kind, namespace, object, &writer).await?;
     let mut response = answer::object(&front.resources, &call.kind, &record, call.form, 201)?;
     answer::warn(&mut response, &warnings);
     Ok(response)
@@ -26,64 +27,46 @@ pub async fn create(front: &Front, call: &Call, body: Body) -> Result<Response> 
 pub async fn update(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let Decoded { object, warnings } = body::object(call, body).await?;
     let namespace = namespace_of(call, &object)?;
-    check_name(call, &object)?;
     let name = &call.target.name;
+    decode::check_name(name, &object)?;
     let writer = writer(call)?;
-    let updated = front
-        .resources
-        .update(&call.kind, &namespace, name, object, &writer)
-        .await?;
-    let mut response = answer::object(&front.resources, &call.kind, &updated.record, call.form, updated.code())?;
-    answer::warn(&mut response, &warnings);
-    Ok(response)
+    let updating = front.resources.update(&call.kind, namespace, name, object, &writer);
+    let updated = Updated {
+        warnings,
+        ..updating.await?
+    };
+    answer_updated(front, call, updated)
 }
 
 pub async fn patch(front: &Front, call: &Call, body: Body) -> Result<Response> {
-    let (how, sent) = read_patch(call, body).await?;
+    let (kind, sent) = read_patch(call, body).await?;
     let writer = writer(call)?;
-    let validation = call.params.field_validation;
-    if how == PatchKind::Apply {
+    if kind == PatchKind::Apply {
         check_applied(call, &sent.value)?;
     } else if call.params.force {
         let detail = "may not be specified for non-apply patch";
         return Err(patch_options(FieldError::forbidden(Path::new("force"), detail)));
     }
-    let warnings = parking_lot::Mutex::new(Vec::new());
-    let duplicates = sent.duplicates.clone();
-    let check = |object: Value| {
-        let sent = Sent {
-            value: object,
-            duplicates: duplicates.clone(),
-        };
-        let decoded = body::conform(&call.kind, sent, validation).map_err(|status| {
-            if how != PatchKind::Apply && status.code == 400 {
-                let field = FieldError::invalid(Path::new("patch"), Value::Null, status.message);
-                Status::invalid(call.kind.subject(), &call.target.name, &[field])
-            } else {
-                status
-            }
-        })?;
-        *warnings.lock() = decoded.warnings;
-        // What is applied need not repeat the name, and has been checked.
-        if how != PatchKind::Apply {
-            check_place(call, &decoded.object)?;
-        }
-        Ok(decoded.object)
+    let patch = Patch {
+        kind,
+        sent,
+        validation: call.params.field_validation,
     };
-    let namespace = call.target.namespace();
-    let patch = (how, sent.value);
-    let updated = front
-        .resources
-        .patch(&call.kind, namespace, &call.target.name, patch, &writer, check)
-        .await?;
-    let mut response = answer::object(&front.resources, &call.kind, &updated.record, call.form, updated.code())?;
-    answer::warn(&mut response, &warnings.into_inner());
+    let (namespace, name) = (call.target.namespace(), &call.target.name);
+    let patching = front.resources.patch(&call.kind, namespace, name, &patch, &writer);
+    answer_updated(front, call, patching.await?)
+}
+
+fn answer_updated(front: &Front, call: &Call, updated: Updated) -> Result<Response> {
+    let (record, code) = (&updated.record, updated.code());
+    let mut response = answer::object(&front.resources, &call.kind, record, call.form, code)?;
+    answer::warn(&mut response, &updated.warnings);
     Ok(response)
 }
 
 async fn read_patch(call: &Call, body: Body) -> Result<(PatchKind, Sent)> {
     let given = body::content_type(&call.headers);
-    let accepted: &[PatchKind] = if call.kind.custom.is_some() {
+    let accepted: &[PatchKind] = if call.kind.is_custom() {
         &[PatchKind::Json, PatchKind::Merge, PatchKind::Apply]
     } else {
         &PatchKind::ALL[..]
@@ -125,31 +108,13 @@ fn check_applied(call: &Call, applied: &Value) -> Result<()> {
             )));
         }
     }
+    namespace_of(call, applied)?;
+    // What is applied need not repeat the name.
     if name_of(applied).is_empty() {
-        return namespace_of(call, applied).map(|_| ());
+        Ok(())
+    } else {
+        decode::check_name(&call.target.name, applied)
     }
-    check_place(call, applied)
-}
-
-/// An object in a request is the one that the path names.
-fn check_place(call: &Call, object: &Value) -> Result<()> {
-    check_name(call, object)?;
-    namespace_of(call, object).map(|_| ())
-}
-
-fn check_name(call: &Call, object: &Value) -> Result<()> {
-    let (name, given) = (&call.target.name, name_of(object));
-    if given.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
-    }
-    if given != name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    Ok(())
 }
 
 fn patch_options(error: FieldError) -> Status {
@@ -176,7 +141,7 @@ pub async fn bind(front: &Front, call: &Call, body: Body) -> Result<Response> {
 pub async fn evict(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let bytes = body::read(body).await?;
     let eviction = body::parse(&call.headers, &bytes)?.value;
-    check_name(call, &eviction)?;
+    decode::check_name(&call.target.name, &eviction)?;
     let (namespace, name) = (call.target.namespace(), &call.target.name);
     let dry_run = call.params.dry_run;
     front
@@ -200,30 +165,19 @@ pub async fn finalize(front: &Front, call: &Call, body: Body) -> Result<Response
 pub async fn set_scale(front: &Front, call: &Call, body: Body) -> Result<Response> {
     let bytes = body::read(body).await?;
     let scale = body::parse(&call.headers, &bytes)?.value;
-    scaled(front, call, |_| Ok(scale.clone())).await
+    scaled(front, call, &NewScale::Whole(scale)).await
 }
 
 pub async fn patch_scale(front: &Front, call: &Call, body: Body) -> Result<Response> {
-    let (how, sent) = read_patch(call, body).await?;
-    let patched = |live: &Value| match how {
-        PatchKind::Json => patch::json(live, &sent.value),
-        PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => patch::merge(live, &sent.value),
-    };
-    scaled(front, call, patched).await
+    let (kind, sent) = read_patch(call, body).await?;
+    scaled(front, call, &NewScale::Patch(kind, sent.value)).await
 }
 
-async fn scaled(front: &Front, call: &Call, next: impl Fn(&Value) -> Result<Value>) -> Result<Response> {
+async fn scaled(front: &Front, call: &Call, new: &NewScale) -> Result<Response> {
     let writer = writer(call)?;
     let (namespace, name) = (call.target.namespace(), &call.target.name);
-    let checked = |live: &Value| {
-        let scale = next(live)?;
-        check_place(call, &scale)?;
-        Ok(scale)
-    };
-    let record = front
-        .resources
-        .set_scale(&call.kind, namespace, name, checked, &writer)
-        .await?;
+    let scaling = front.resources.set_scale(&call.kind, namespace, name, new, &writer);
+    let record = scaling.await?;
     Ok(answer::json(
         200,
         &list::scale_of(&front.resources, &call.kind, &record)?,
@@ -236,10 +190,7 @@ pub async fn delete(front: &Front, call: &Call, body: Body) -> Result<Response> 
     let kind = &call.kind;
     match front.resources.delete(kind, namespace, name, &options).await? {
         Deleted::Marked(record) => answer::object(&front.resources, kind, &record, call.form, 200),
-        // These kinds answer with what they were, as in Kubernetes; all others with a Status.
-        Deleted::Gone(record)
-            if matches!(kind.kind.as_str(), "Pod" | "Service" | "ServiceAccount") && kind.custom.is_none() =>
-        {
+        Deleted::Gone(record) if kind.deletion().answer != Answer::Status => {
             answer::object(&front.resources, kind, &record, Form::Whole, 200)
         }
         Deleted::Gone(record) => {
@@ -330,16 +281,11 @@ fn checked_manager(name: &str) -> Result<String> {
 }
 
 /// The path's namespace; an object may repeat it, but not name another one.
-fn namespace_of(call: &Call, object: &Value) -> Result<String> {
-    let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    if !call.kind.namespaced {
-        return Ok(String::new());
-    }
-    let namespace = call.target.namespace();
-    if !given.is_empty() && given != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(namespace.to_owned())
+fn namespace_of<'c>(call: &'c Call, object: &Value) -> Result<&'c str> {
+    decode::check_namespace(&call.kind, call.target.namespace(), object)?;
+    Ok(if call.kind.namespaced {
+        call.target.namespace()
+    } else {
+        ""
+    })
 }

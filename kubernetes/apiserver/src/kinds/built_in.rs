@@ -1,112 +1,187 @@
-//! The built-in kinds, as a table.
+//! What a file about a built-in kind says.
 
 use std::sync::Arc;
 
-use super::{Conversion, Kind, NameRule, ScalePaths};
+use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::shape::{self, Shape};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
 
-struct Row {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    all: bool,
-    namespaced: bool,
-    status: bool,
-    scale: bool,
-    generation: bool,
-    names: NameRule,
+use super::conversion::{Conversion, StoredFields};
+use super::{Kind, ScalePaths, Source, Subresource};
+use crate::columns::{self, Column};
+use crate::rules::Errors;
+use crate::rules::metadata::NameRule;
+
+/// A built-in kind. Its fields are in the field table of `apimachinery`; the rest is here, and a
+/// kind says only in what it differs from `PLAIN`. All are served as version v1.
+#[derive(Debug)]
+pub struct BuiltIn {
+    pub group: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub short_names: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub namespaced: bool,
+    /// What an object may be called.
+    pub names: NameRule,
+    pub status: bool,
+    /// `/scale`, at the usual paths.
+    pub scale: bool,
+    /// Beside `status` and `scale`.
+    pub subresources: &'static [Subresource<'static>],
+    pub delete_collection: bool,
+    /// `metadata.generation` counts changes of what is wanted.
+    pub generation: bool,
+    /// Where objects are stored as another kind.
+    pub stored: Option<StoredFields>,
+    pub schema: MakeSchema,
+
+    /// Fills in what is not given.
+    pub default: fn(&mut Value),
+    /// Adds what only a new object gets.
+    pub admit: fn(&mut Value),
+    /// The same for every later change.
+    pub readmit: fn(&mut Value),
+    /// What a status says before anybody has said anything.
+    pub first_status: fn() -> Value,
+    /// Finds all that is wrong with an object, new or changed.
+    pub check: fn(&Value, &Change<'_>, &mut Errors),
+    /// Writes what the server says of an object that it accepts.
+    pub finish: fn(&mut Value, &Change<'_>),
+    /// Whether what is wanted differs between the new object and the live one.
+    pub wants_other: fn(&Value, &Value) -> bool,
+    /// An update makes what is not there yet.
+    pub made_by_update: bool,
+    /// An update has to name the version that it is meant for.
+    pub needs_version: bool,
+    /// Controllers set labels and the like through `/status`.
+    pub opens_metadata: bool,
+    /// Takes back what `/status` can't change in the new object, from the live one.
+    pub confine_status: fn(&mut Value, &Value),
+
+    pub columns: &'static [Column],
+    /// What field selectors can ask for, if anything beside name and namespace.
+    pub selectable: Option<&'static [SelectableField]>,
+    pub deletion: Deletion,
 }
 
-const ROW: Row = Row {
-    group: "",
-    kind: "",
-    plural: "",
-    short: &[],
-    all: false,
-    namespaced: true,
-    status: false,
-    scale: false,
-    generation: false,
-    names: NameRule::Subdomain,
-};
-
-const RBAC: &str = "rbac.authorization.k8s.io";
-const ADMISSION: &str = "admissionregistration.k8s.io";
-
-#[rustfmt::skip]
-const ROWS: &[Row] = &[
-    Row { kind: "ConfigMap", plural: "configmaps", short: &["cm"], ..ROW },
-    Row { kind: "Event", plural: "events", short: &["ev"], ..ROW },
-    Row { kind: "Namespace", plural: "namespaces", short: &["ns"], namespaced: false, status: true, names: NameRule::Label, ..ROW },
-    Row { kind: "Node", plural: "nodes", short: &["no"], namespaced: false, status: true, ..ROW },
-    Row { kind: "Pod", plural: "pods", short: &["po"], all: true, status: true, generation: true, ..ROW },
-    Row { kind: "Secret", plural: "secrets", ..ROW },
-    Row { kind: "Service", plural: "services", short: &["svc"], all: true, status: true, names: NameRule::Label1035, ..ROW },
-    Row { kind: "ServiceAccount", plural: "serviceaccounts", short: &["sa"], ..ROW },
-    Row { group: "apps", kind: "DaemonSet", plural: "daemonsets", short: &["ds"], all: true, status: true, generation: true, ..ROW },
-    Row { group: "apps", kind: "Deployment", plural: "deployments", short: &["deploy"], all: true, status: true, scale: true, generation: true, ..ROW },
-    Row { group: "apps", kind: "ReplicaSet", plural: "replicasets", short: &["rs"], all: true, status: true, scale: true, generation: true, ..ROW },
-    Row { group: "events.k8s.io", kind: "Event", plural: "events", short: &["ev"], ..ROW },
-    Row { group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", namespaced: false, status: true, ..ROW },
-    Row { group: RBAC, kind: "ClusterRoleBinding", plural: "clusterrolebindings", namespaced: false, names: NameRule::Segment, ..ROW },
-    Row { group: RBAC, kind: "ClusterRole", plural: "clusterroles", namespaced: false, names: NameRule::Segment, ..ROW },
-    Row { group: RBAC, kind: "RoleBinding", plural: "rolebindings", names: NameRule::Segment, ..ROW },
-    Row { group: RBAC, kind: "Role", plural: "roles", names: NameRule::Segment, ..ROW },
-    Row { group: ADMISSION, kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", namespaced: false, status: true, generation: true, ..ROW },
-    Row { group: ADMISSION, kind: "ValidatingAdmissionPolicyBinding", plural: "validatingadmissionpolicybindings", namespaced: false, generation: true, ..ROW },
-    Row { group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", short: &["crd", "crds"], namespaced: false, status: true, generation: true, ..ROW },
-    Row { group: "coordination.k8s.io", kind: "Lease", plural: "leases", ..ROW },
-];
-
-pub fn kinds() -> Vec<Arc<Kind>> {
-    ROWS.iter().map(|row| Arc::new(row.kind())).collect()
+/// How an object came to be as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// As it was before, if it was.
+    pub old: Option<&'a Value>,
+    /// Empty for the main resource.
+    pub subresource: &'a str,
+    /// The time, as objects carry it.
+    pub now: &'a str,
 }
 
-impl Row {
-    fn kind(&self) -> Kind {
+/// What a delete does.
+#[derive(Debug)]
+pub struct Deletion {
+    /// Why an object of this name stays.
+    pub refusal: fn(&str) -> Option<&'static str>,
+    /// How many seconds an object is given to end, from the object and from what the request
+    /// asks for. Where a kind has no such function, no grace period is written either.
+    pub grace: Option<fn(&Value, Option<i64>) -> i64>,
+    /// What the mark changes beside the metadata.
+    pub mark: fn(&mut Value),
+    /// Holds an object for as long as there is something in the table of its name.
+    pub content_finalizer: Option<&'static str>,
+    /// Whether something else than finalizers and the grace period holds an object.
+    pub is_held: fn(&Value) -> bool,
+    /// An object goes only while nothing is in the namespace of its name.
+    pub needs_empty_namespace: bool,
+    pub answer: Answer,
+}
+
+/// What a delete that leaves nothing behind answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A Status.
+    Status,
+    /// The object as it was.
+    Object,
+    /// The object with the mark, though it never stood.
+    MarkedObject,
+}
+
+impl Deletion {
+    pub const PLAIN: Self = Self {
+        refusal: |_| None,
+        grace: Some(|_, _| 0),
+        mark: |_| {},
+        content_finalizer: None,
+        is_held: |_| false,
+        needs_empty_namespace: false,
+        answer: Answer::Status,
+    };
+}
+
+/// Answers with a reference to a schema, and leaves the schema with the generator.
+pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
+
+pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+impl BuiltIn {
+    pub const PLAIN: Self = Self {
+        group: "",
+        kind: "",
+        plural: "",
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        names: NameRule::Subdomain,
+        status: false,
+        scale: false,
+        subresources: &[],
+        delete_collection: true,
+        generation: false,
+        stored: None,
+        schema: |_| Schema::default(),
+        default: |_| {},
+        admit: |_| {},
+        readmit: |_| {},
+        first_status: || json!({}),
+        check: |_, _, _| {},
+        finish: |_, _| {},
+        wants_other: |new, live| new["spec"] != live["spec"],
+        made_by_update: false,
+        needs_version: false,
+        opens_metadata: true,
+        confine_status: |_, _| {},
+        columns: columns::PLAIN,
+        selectable: None,
+        deletion: Deletion::PLAIN,
+    };
+
+    pub fn served(&'static self) -> Kind {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let scale = ScalePaths {
             spec_replicas: ".spec.replicas".to_owned(),
             status_replicas: ".status.replicas".to_owned(),
             label_selector: Some(".spec.selector".to_owned()),
         };
-        let categories: &[&str] = match (self.all, self.group) {
-            (true, _) => &["all"],
-            (false, "apiextensions.k8s.io" | ADMISSION) => &["api-extensions"],
-            _ => &[],
-        };
+        let shape = shape::builtin(self.group, "v1", self.kind);
         Kind {
             group: self.group.to_owned(),
             version: "v1".to_owned(),
             kind: self.kind.to_owned(),
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
-            short_names: self.short.iter().map(|&name| name.to_owned()).collect(),
-            categories: categories.iter().map(|&name| name.to_owned()).collect(),
+            short_names: owned(self.short_names),
+            categories: owned(self.categories),
             namespaced: self.namespaced,
             status: self.status,
             scale: self.scale.then_some(scale),
             generation: self.generation,
             names: self.names,
-            shape: shape::builtin(self.group, "v1", self.kind).unwrap_or_else(|| Arc::new(Shape::Any)),
-            conversion: if self.group == "events.k8s.io" {
-                Conversion::Events
-            } else {
-                Conversion::None
-            },
-            custom: None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_built_in_kind_has_a_shape() {
-        for kind in kinds() {
-            assert!(matches!(*kind.shape, Shape::Object(_)), "{}", kind.kind);
+            shape: shape.unwrap_or_else(|| Arc::new(Shape::Any)),
+            conversion: self.stored.map_or(Conversion::None, Conversion::Fields),
+            source: Source::BuiltIn(self),
         }
     }
 }

@@ -7,14 +7,28 @@ use berth_apimachinery::schema::{Problems, Schema};
 use berth_apimachinery::shape::{Shape, custom};
 use serde_json::Value;
 
-use super::{Conversion, Custom, Kind, NameRule, ScalePaths};
+use super::{Conversion, Kind, ScalePaths, Source};
+use crate::rules::metadata::NameRule;
+
+/// The parts of a CustomResourceDefinition that act on its resources, for one version.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    /// `openAPIV3Schema` of this version, as it stands in the definition.
+    pub openapi: Value,
+    /// The same, compiled with its CEL rules.
+    pub schema: Schema,
+    /// `additionalPrinterColumns` as they stand in the definition.
+    pub columns: Vec<Value>,
+    /// Fields that field selectors may name, from `selectableFields`: `.spec.use`.
+    pub selectable: Vec<String>,
+}
 
 /// One kind for each served version, in the definition's order. `metadata` is the shape of ObjectMeta.
-pub fn kinds(definition: &Value, metadata: Arc<Shape>) -> Result<Vec<Kind>, Problems> {
+pub fn kinds(definition: &Value, metadata: &Arc<Shape>) -> Result<Vec<Kind>, Problems> {
     definition::versions(definition)
         .iter()
         .filter(|version| version["served"] == true)
-        .map(|version| kind(definition, version, &metadata))
+        .map(|version| kind(definition, version, metadata))
         .collect()
 }
 
@@ -49,9 +63,9 @@ fn kind(definition: &Value, version: &Value, metadata: &Arc<Shape>) -> Result<Ki
             _ => Conversion::None,
         },
         shape: Arc::new(custom(&schema, Arc::clone(metadata))),
-        custom: Some(Arc::new(Custom {
-            rules: Schema::new(&schema)?,
-            schema,
+        source: Source::Custom(Arc::new(Custom {
+            schema: Schema::new(&schema)?,
+            openapi: schema,
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()
@@ -112,7 +126,7 @@ mod tests {
         unserved["served"] = json!(false);
         let versions = definition["spec"]["versions"].as_array_mut().unwrap();
         versions.extend([next, unserved]);
-        let kinds = kinds(&definition, Arc::new(Shape::Any)).unwrap();
+        let kinds = kinds(&definition, &Arc::new(Shape::Any)).unwrap();
         let [v1, v2] = kinds.as_slice() else {
             panic!("{} kinds", kinds.len());
         };
@@ -134,7 +148,7 @@ mod tests {
             label_selector: Some(".status.s".to_owned()),
         };
         assert_eq!((&v1.scale, &v2.scale), (&None, &Some(scale)));
-        let custom = v2.custom.as_ref().unwrap();
+        let custom = v2.custom().unwrap();
         assert_eq!(custom.columns.len(), 1);
         assert_eq!(custom.selectable, [".spec.a"]);
     }

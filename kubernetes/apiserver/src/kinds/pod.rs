@@ -1,156 +1,81 @@
-//! Values that Kubernetes fills in where none is given.
+//! Pods. The rules of their spec are in `rules/pod_template`, since templates have them too.
 
-use std::sync::LazyLock;
+mod row;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::{Map, Value, json};
+use berth_apimachinery::selectors::SelectableField;
+use berth_apimachinery::status::{FieldError, Path};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
 
-use crate::kinds::Kind;
+use super::Subresource;
+use super::built_in::{Answer, BuiltIn, Change, Deletion, schema_of};
+use crate::rules::defaults::fill;
+use crate::rules::{Errors, list, metadata, pod_template};
 
-pub fn default(kind: &Kind, object: &mut Value) {
-    match kind.kind.as_str() {
-        "Pod" => {
-            fill(&mut object["spec"], &json!({"enableServiceLinks": true}));
-            pod(&mut object["spec"]);
-            if object["status"].is_object() {
-                addresses(&mut object["status"]);
-            }
+pub static KIND: BuiltIn = BuiltIn {
+    kind: "Pod",
+    plural: "pods",
+    short_names: &["po"],
+    categories: &["all"],
+    status: true,
+    subresources: &[
+        Subresource {
+            name: "binding",
+            response: ("", "v1", "Binding"),
+            verbs: &["create"],
+        },
+        Subresource {
+            name: "eviction",
+            response: ("policy", "v1", "Eviction"),
+            verbs: &["create"],
+        },
+    ],
+    generation: true,
+    schema: schema_of::<Pod>,
+    default,
+    admit,
+    readmit,
+    check,
+    confine_status: |new, live| {
+        metadata::keep(new, live, "ownerReferences");
+        if new["status"]["qosClass"].is_null() {
+            new["status"]["qosClass"] = live["status"]["qosClass"].clone();
         }
-        "Deployment" => {
-            let spec = &mut object["spec"];
-            fill(
-                spec,
-                &json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "strategy": {}}),
-            );
-            rolling(
-                &mut spec["strategy"],
-                &json!({"maxSurge": "25%", "maxUnavailable": "25%"}),
-            );
-            template(spec);
-        }
-        "ReplicaSet" => {
-            fill(&mut object["spec"], &json!({"replicas": 1}));
-            template(&mut object["spec"]);
-        }
-        "DaemonSet" => {
-            let spec = &mut object["spec"];
-            fill(spec, &json!({"revisionHistoryLimit": 10, "updateStrategy": {}}));
-            rolling(
-                &mut spec["updateStrategy"],
-                &json!({"maxSurge": 0, "maxUnavailable": 1}),
-            );
-            template(spec);
-        }
-        "Namespace" => {
-            let name = object["metadata"]["name"].clone();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-        }
-        "Service" => service(&mut object["spec"]),
-        "Secret" => secret(object),
-        "Node" => node(&mut object["spec"]),
-        "RoleBinding" | "ClusterRoleBinding" => binding(object),
-        "ValidatingAdmissionPolicy" => {
-            fill(&mut object["spec"], &json!({"failurePolicy": "Fail"}));
-            match_resources(&mut object["spec"], "matchConstraints");
-        }
-        "ValidatingAdmissionPolicyBinding" => match_resources(&mut object["spec"], "matchResources"),
-        _ => {}
-    }
-}
+    },
+    columns: row::COLUMNS,
+    selectable: Some(SELECTABLE),
+    deletion: Deletion {
+        grace: Some(grace),
+        answer: Answer::MarkedObject,
+        ..Deletion::PLAIN
+    },
+    ..BuiltIn::PLAIN
+};
 
-/// Which requests an admission policy is about.
-fn match_resources(spec: &mut Value, name: &str) {
-    let Some(constraints) = spec.get_mut(name).filter(|constraints| constraints.is_object()) else {
-        return;
-    };
-    fill(
-        constraints,
-        &json!({"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}),
-    );
-    for rules in ["resourceRules", "excludeResourceRules"] {
-        let rules = constraints.get_mut(rules).and_then(Value::as_array_mut);
-        for rule in rules.into_iter().flatten() {
-            fill(rule, &json!({"scope": "*"}));
-        }
-    }
-}
+const SELECTABLE: &[SelectableField] = &[
+    SelectableField::new("spec.nodeName"),
+    SelectableField::stored_at("spec.host", &["spec.nodeName"]),
+    SelectableField::new("spec.restartPolicy"),
+    SelectableField::new("spec.schedulerName"),
+    SelectableField::new("spec.serviceAccountName"),
+    SelectableField::flag("spec.hostNetwork"),
+    SelectableField::new("status.phase"),
+    SelectableField::new("status.podIP"),
+    SelectableField::new("status.nominatedNodeName"),
+    // A list, which has no value: only the empty one matches.
+    SelectableField::new("status.podIPs"),
+];
 
-/// Made once: every pod that is written passes here.
-static POD: LazyLock<Value> = LazyLock::new(|| {
-    json!({
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-    })
-});
-static CONTAINER: LazyLock<Value> = LazyLock::new(
-    || json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}}),
-);
-static PORT: LazyLock<Value> = LazyLock::new(|| json!({"protocol": "TCP"}));
-static PROBE: LazyLock<Value> =
-    LazyLock::new(|| json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}));
-
-/// Sets the fields that are missing.
-fn fill(object: &mut Value, defaults: &Value) {
-    if object.is_null() {
-        *object = json!({});
+fn default(object: &mut Value) {
+    fill(&mut object["spec"], &json!({"enableServiceLinks": true}));
+    pod_template::default(&mut object["spec"]);
+    if object["status"].is_object() {
+        default_addresses(&mut object["status"]);
     }
-    if let (Some(object), Some(defaults)) = (object.as_object_mut(), defaults.as_object()) {
-        for (field, value) in defaults {
-            object.entry(field).or_insert_with(|| value.clone());
-        }
-    }
-}
-
-/// Only where the object is there at all.
-fn fill_if_there(parent: &mut Value, field: &str, defaults: &Value) {
-    if let Some(object) = parent.get_mut(field).filter(|value| value.is_object()) {
-        fill(object, defaults);
-    }
-}
-
-fn each<'a>(parent: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
-    let list = parent.get_mut(field).and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter(|value| value.is_object())
-}
-
-fn rolling(strategy: &mut Value, parameters: &Value) {
-    fill(strategy, &json!({"type": "RollingUpdate"}));
-    if strategy["type"] == "RollingUpdate" {
-        fill(&mut strategy["rollingUpdate"], parameters);
-    }
-}
-
-fn template(spec: &mut Value) {
-    if spec["template"].is_object() {
-        pod(&mut spec["template"]["spec"]);
-    }
-}
-
-fn pod(spec: &mut Value) {
-    fill(spec, &POD);
-    if spec["terminationGracePeriodSeconds"]
-        .as_i64()
-        .is_some_and(|grace| grace < 0)
-    {
-        spec["terminationGracePeriodSeconds"] = 1.into();
-    }
-    // The older name of the same thing.
-    if spec["serviceAccountName"].is_string() {
-        spec["serviceAccount"] = spec["serviceAccountName"].clone();
-    }
-    let host = spec["hostNetwork"] == true;
-    for containers in ["containers", "initContainers", "ephemeralContainers"] {
-        each(spec, containers).for_each(|container| self::container(container, host));
-    }
-    each(spec, "volumes").for_each(volume);
 }
 
 /// A pod's first address stands in two places; the older one decides.
-fn addresses(status: &mut Value) {
+fn default_addresses(status: &mut Value) {
     let older = status["podIP"].as_str().unwrap_or_default().to_owned();
     let first = status["podIPs"][0]["ip"].clone();
     if older.is_empty() && first.is_string() {
@@ -163,114 +88,124 @@ fn addresses(status: &mut Value) {
     }
 }
 
-fn container(container: &mut Value, host_network: bool) {
-    let image = container["image"].as_str().unwrap_or_default();
-    let tag = image.rsplit('/').next().unwrap_or_default();
-    let latest = !image.contains('@') && (!tag.contains(':') || tag.ends_with(":latest"));
-    let pull = if latest { "Always" } else { "IfNotPresent" };
-    fill(container, &CONTAINER);
-    if container.get("imagePullPolicy").is_none() {
-        container["imagePullPolicy"] = pull.into();
+fn admit(object: &mut Value) {
+    let spec = &mut object["spec"];
+    if spec["serviceAccountName"].as_str().unwrap_or_default().is_empty() {
+        spec["serviceAccountName"] = "default".into();
     }
-    each(container, "ports").for_each(|port| {
-        fill(port, &PORT);
-        if host_network {
-            let number = port["containerPort"].clone();
-            fill(port, &json!({"hostPort": number}));
-        }
-    });
-    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        fill_if_there(container, probe, &PROBE);
-        if let Some(probe) = container.get_mut(probe) {
-            handler(probe);
+    spec["serviceAccount"] = spec["serviceAccountName"].clone();
+    for (field, value) in [
+        ("priority", json!(0)),
+        ("preemptionPolicy", json!("PreemptLowerPriority")),
+    ] {
+        if spec[field].is_null() {
+            spec[field] = value;
         }
     }
-    for hook in ["postStart", "preStop"] {
-        if let Some(hook) = container
-            .get_mut("lifecycle")
-            .and_then(|lifecycle| lifecycle.get_mut(hook))
-        {
-            handler(hook);
+    let class = quality(spec);
+    object["status"] = json!({"phase": "Pending", "qosClass": class});
+    readmit(object);
+}
+
+/// Every pod tolerates for a while that its node is away.
+fn readmit(object: &mut Value) {
+    let spec = &mut object["spec"];
+    let mut tolerations: Vec<Value> = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|toleration| {
+            let all = toleration["key"].as_str().unwrap_or_default().is_empty();
+            let effect = toleration["effect"].as_str().unwrap_or_default();
+            (all || toleration["key"] == key) && (effect.is_empty() || effect == "NoExecute")
+        });
+        if !tolerated {
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
-    each(container, "env").for_each(|variable| {
-        if let Some(source) = variable.get_mut("valueFrom") {
-            fill_if_there(source, "fieldRef", &json!({"apiVersion": "v1"}));
+    spec["tolerations"] = tolerations.into();
+}
+
+/// The quality-of-service class, from requests and limits.
+fn quality(spec: &Value) -> &'static str {
+    let containers = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|field| spec[*field].as_array().into_iter().flatten());
+    let mut any = false;
+    let mut guaranteed = true;
+    for container in containers {
+        let (requests, limits) = (&container["resources"]["requests"], &container["resources"]["limits"]);
+        for resource in ["cpu", "memory"] {
+            any |= !requests[resource].is_null() || !limits[resource].is_null();
+            guaranteed &= !limits[resource].is_null() && requests[resource] == limits[resource];
         }
-    });
-    if let Some(limits) = container["resources"].get("limits").cloned() {
-        fill(&mut container["resources"]["requests"], &limits);
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
     }
 }
 
-/// What a probe or a hook calls.
-fn handler(handler: &mut Value) {
-    fill_if_there(handler, "httpGet", &json!({"path": "/", "scheme": "HTTP"}));
-    fill_if_there(handler, "grpc", &json!({"service": ""}));
-}
-
-fn volume(volume: &mut Value) {
-    let sources = volume.as_object().map_or(0, Map::len);
-    if sources == 1 {
-        volume["emptyDir"] = json!({});
-    }
-    for source in ["configMap", "secret", "projected", "downwardAPI"] {
-        fill_if_there(volume, source, &json!({"defaultMode": 420}));
-    }
-    fill_if_there(volume, "hostPath", &json!({"type": ""}));
-    if let Some(source) = volume.get_mut("downwardAPI") {
-        each(source, "items").for_each(|item| fill_if_there(item, "fieldRef", &json!({"apiVersion": "v1"})));
+fn check(object: &Value, change: &Change<'_>, errors: &mut Errors) {
+    pod_template::check(&object["spec"], &Path::new("spec"), errors);
+    if let Some(old) = change.old
+        && !matches!(change.subresource, "status" | "binding")
+    {
+        check_change(object, old, errors);
     }
 }
 
-fn service(spec: &mut Value) {
-    fill(spec, &json!({"type": "ClusterIP", "sessionAffinity": "None"}));
-    if spec["type"] != "ExternalName" {
-        fill(spec, &json!({"internalTrafficPolicy": "Cluster"}));
-    }
-    each(spec, "ports").for_each(|port| {
-        let number = port["port"].clone();
-        fill(port, &json!({"protocol": "TCP", "targetPort": number}));
-    });
-}
-
-fn secret(object: &mut Value) {
-    fill(object, &json!({"type": "Opaque"}));
-    let plain = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
-    if let Some(Value::Object(plain)) = plain {
-        fill(object, &json!({"data": {}}));
-        for (key, value) in plain {
-            let encoded = BASE64_STANDARD.encode(value.as_str().unwrap_or_default());
-            object["data"][&key] = encoded.into();
+/// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by binding.
+fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
+    for field in ["containers", "initContainers"] {
+        let count = |pod: &Value| list(&pod["spec"][field]).count();
+        if count(new) != count(old) {
+            let detail = format!("pod updates may not add or remove {field}");
+            errors.push(FieldError::forbidden(Path::new("spec").child(field), detail));
+            return;
         }
     }
-}
-
-/// The first podCIDR stands in two places; whoever sets one sets both.
-fn node(spec: &mut Value) {
-    let first = spec["podCIDRs"][0].clone();
-    let one = spec["podCIDR"].clone();
-    match (one.is_string(), first.is_string()) {
-        (true, false) => spec["podCIDRs"] = json!([one]),
-        (false, true) => spec["podCIDR"] = first,
-        _ => {}
+    let deadline = |pod: &Value| pod["spec"]["activeDeadlineSeconds"].as_i64();
+    if deadline(old).is_some_and(|old| deadline(new).is_none_or(|new| new > old)) {
+        let field = Path::new("spec.activeDeadlineSeconds");
+        let value = new["spec"]["activeDeadlineSeconds"].clone();
+        errors.push(FieldError::invalid(
+            field,
+            value,
+            "must be less than or equal to previous value",
+        ));
+        return;
     }
-    if spec.is_null() {
-        *spec = json!({});
-    }
-    if let Some(fields) = spec.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-}
-
-fn binding(object: &mut Value) {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    fill_if_there(object, "roleRef", &json!({"apiGroup": GROUP}));
-    each(object, "subjects").for_each(|subject| {
-        if subject["kind"] != "ServiceAccount" {
-            fill(subject, &json!({"apiGroup": GROUP}));
+    let movable = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for field in ["containers", "initContainers"] {
+            let list = spec.get_mut(field).and_then(Value::as_array_mut);
+            for container in list.into_iter().flatten() {
+                container["image"] = Value::Null;
+            }
         }
-    });
+        for field in ["activeDeadlineSeconds", "tolerations"] {
+            spec[field] = Value::Null;
+        }
+        spec
+    };
+    let kept = list(&old["spec"]["tolerations"])
+        .all(|(_, toleration)| list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration));
+    if movable(new) != movable(old) || !kept {
+        let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
+        errors.push(FieldError::forbidden(Path::new("spec"), detail));
+    }
+}
+
+/// Only pods that a node runs are given time to end.
+fn grace(object: &Value, asked: Option<i64>) -> i64 {
+    let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let assigned = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    if ended || !assigned {
+        return 0;
+    }
+    let wanted = asked.or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_i64());
+    wanted.unwrap_or(30).max(0)
 }
 
 #[cfg(test)]
@@ -278,35 +213,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_without_a_tag_is_always_pulled() {
-        for (image, policy) in [
-            ("x", "Always"),
-            ("host:5000/x", "Always"),
-            ("x:latest", "Always"),
-            ("x:1", "IfNotPresent"),
-            ("x@sha256:aa", "IfNotPresent"),
-        ] {
-            let mut spec = json!({"containers": [{"name": "a", "image": image}]});
-            pod(&mut spec);
-            assert_eq!(spec["containers"][0]["imagePullPolicy"], policy, "{image}");
-        }
-    }
-
-    #[test]
-    fn plain_text_of_a_secret_is_encoded_and_not_kept() {
-        let mut object = json!({"data": {"a": "eA=="}, "stringData": {"b": "y"}});
-        secret(&mut object);
-        assert_eq!(object, json!({"type": "Opaque", "data": {"a": "eA==", "b": "eQ=="}}));
-    }
-
-    #[test]
-    fn defaults_do_not_replace_what_is_given_and_settle_at_once() {
-        let mut spec = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "x", "resources": {"limits": {"cpu": "1"}}}]});
-        pod(&mut spec);
-        assert_eq!(spec["restartPolicy"], "Never");
-        assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], "1");
-        let once = spec.clone();
-        pod(&mut spec);
-        assert_eq!(spec, once);
+    fn quality_follows_requests_and_limits() {
+        let with = |resources: Value| json!({"containers": [{"resources": resources}]});
+        assert_eq!(quality(&with(json!({}))), "BestEffort");
+        assert_eq!(quality(&with(json!({"requests": {"cpu": "1"}}))), "Burstable");
+        let both = json!({"cpu": "1", "memory": "1Gi"});
+        assert_eq!(quality(&with(json!({"requests": both, "limits": both}))), "Guaranteed");
     }
 }

@@ -2,12 +2,39 @@
 
 use std::net::IpAddr;
 
-use serde_json::Value;
-
-use super::{Errors, list};
 use berth_apimachinery::status::{FieldError, Path};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use serde_json::{Value, json};
 
-pub fn check(object: &Value, errors: &mut Errors) {
+use super::built_in::{BuiltIn, schema_of};
+use crate::columns::{AGE, Column, NAME, list as items};
+use crate::rules::{Errors, list};
+
+pub static KIND: BuiltIn = BuiltIn {
+    group: "networking.k8s.io",
+    kind: "ServiceCIDR",
+    plural: "servicecidrs",
+    namespaced: false,
+    status: true,
+    schema: schema_of::<ServiceCIDR>,
+    check: |object, change, errors| {
+        check(object, errors);
+        if let Some(old) = change.old {
+            check_change(object, old, errors);
+        }
+    },
+    columns: &[
+        NAME,
+        Column::made("CIDRs", |object, _| {
+            let cidrs = items(object, "/spec/cidrs").iter().filter_map(Value::as_str);
+            json!(cidrs.collect::<Vec<_>>().join(","))
+        }),
+        AGE,
+    ],
+    ..BuiltIn::PLAIN
+};
+
+fn check(object: &Value, errors: &mut Errors) {
     let path = Path::new("spec.cidrs");
     let cidrs = &object["spec"]["cidrs"];
     match cidrs.as_array().map_or(0, Vec::len) {
@@ -33,7 +60,7 @@ pub fn check(object: &Value, errors: &mut Errors) {
 }
 
 /// A family can be added, nothing else changes.
-pub fn changed(new: &Value, old: &Value, errors: &mut Errors) {
+fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::new("spec.cidrs");
     let (new, old) = (&new["spec"]["cidrs"], &old["spec"]["cidrs"]);
     let count = |cidrs: &Value| cidrs.as_array().map_or(0, Vec::len);
@@ -76,8 +103,6 @@ fn parse(cidr: &str) -> Result<IpAddr, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn fields(errors: &Errors) -> Vec<String> {
@@ -121,7 +146,7 @@ mod tests {
         let update = |old: &[&str], new: &[&str]| {
             let mut errors = Errors::new();
             let object = |cidrs: &[&str]| json!({"spec": {"cidrs": cidrs}});
-            changed(&object(new), &object(old), &mut errors);
+            check_change(&object(new), &object(old), &mut errors);
             fields(&errors)
         };
         assert_eq!(update(&["10.0.0.0/8"], &["10.0.0.0/8"]), [] as [&str; 0]);

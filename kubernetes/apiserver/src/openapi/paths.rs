@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::schemas::{Schemas, gvk};
-use crate::discovery::{Gvk, Subresource, Virtual, verbs};
-use crate::kinds::Kind;
+use crate::discovery::{Virtual, verbs};
+use crate::kinds::{Gvk, Kind, Subresource};
 
 /// Verb, HTTP method, and what OpenAPI calls it.
 const OPERATIONS: &[(&str, &str, &str)] = &[
@@ -59,7 +59,7 @@ pub fn add(
     delete_options: &Value,
     subresources: &[(Subresource<'_>, Value)],
 ) {
-    let own = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
+    let own = kind.gvk();
     let everywhere = format!("{}/{}", base(own), kind.plural);
     let home = if kind.namespaced {
         format!("{}/namespaces/{{namespace}}/{}", base(own), kind.plural)
@@ -70,7 +70,7 @@ pub fn add(
         own,
         schema,
         delete_options,
-        strategic: kind.custom.is_none(),
+        strategic: !kind.is_custom(),
     };
     let of_all = ["list", "create", "deletecollection"];
     let (of_all, of_one): (Vec<&str>, Vec<&str>) = verbs(kind).iter().partition(|verb| of_all.contains(verb));

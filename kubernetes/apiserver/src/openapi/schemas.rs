@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use berth_apimachinery::shape::{self, Shape};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::{builtin, merge};
-use crate::discovery::Gvk;
-use berth_apimachinery::shape::{self, Shape};
+use super::{answered, merge};
+use crate::kinds::{Gvk, Kind, MakeSchema};
 
 const PREFIX: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -42,8 +42,17 @@ impl Default for Schemas {
 
 impl Schemas {
     /// Adds a built-in kind. The answer is how to refer to it.
-    pub fn add(&mut self, own: Gvk<'_>, shape: Option<&Arc<Shape>>) -> Value {
-        let Some(make) = builtin::find(own.0, own.2) else {
+    pub fn add(&mut self, kind: &Kind) -> Value {
+        self.add_made(kind.gvk(), kind.make_schema(), Some(&kind.shape))
+    }
+
+    /// Adds what is answered but never stored.
+    pub fn add_answered(&mut self, own: Gvk<'_>) -> Value {
+        self.add_made(own, answered::find(own), None)
+    }
+
+    fn add_made(&mut self, own: Gvk<'_>, make: Option<MakeSchema>, shape: Option<&Arc<Shape>>) -> Value {
+        let Some(make) = make else {
             return json!({"type": "object"});
         };
         let reference = make(&mut self.generator).to_value();
@@ -65,7 +74,7 @@ impl Schemas {
         let mut schema = schema.clone();
         schema["x-kubernetes-group-version-kind"] = json!([gvk(own)]);
         let given = schema.get_mut("properties").map(Value::take).unwrap_or_default();
-        schema["properties"] = builtin::object_fields(&mut self.generator);
+        schema["properties"] = answered::object_fields(&mut self.generator);
         if let (Value::Object(given), Value::Object(all)) = (given, &mut schema["properties"]) {
             // What a definition says of `metadata` is said on top of ObjectMeta, and only of its name.
             all.extend(
@@ -80,7 +89,7 @@ impl Schemas {
     }
 
     pub fn delete_options(&mut self) -> Value {
-        builtin::DELETE_OPTIONS(&mut self.generator).to_value()
+        answered::DELETE_OPTIONS(&mut self.generator).to_value()
     }
 
     pub fn patch() -> Value {
@@ -89,14 +98,14 @@ impl Schemas {
 
     pub fn finish(mut self) -> Map<String, Value> {
         let mut schemas = self.generator.take_definitions(false);
-        schemas.values_mut().for_each(builtin::adapt);
-        for name in builtin::NAME_IS_OPTIONAL {
+        schemas.values_mut().for_each(answered::adapt);
+        for name in answered::NAME_IS_OPTIONAL {
             schemas
                 .get_mut(*name)
                 .into_iter()
                 .for_each(|schema| do_not_require(schema, "name"));
         }
-        for name in builtin::ANYTHING {
+        for name in answered::ANYTHING {
             let schema = schemas.get_mut(*name).and_then(Value::as_object_mut);
             schema.into_iter().for_each(|fields| drop(fields.remove("type")));
         }

@@ -7,12 +7,12 @@ mod schema;
 
 use std::sync::Arc;
 
+use berth_apimachinery::GIT_VERSION;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::discovery::{VIRTUAL, Virtual};
 use crate::kinds::Kind;
-use berth_apimachinery::GIT_VERSION;
 
 /// What kubectl asks for; it takes nothing else.
 const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";

@@ -1,13 +1,12 @@
 //! Create.
 
+use berth_apimachinery::status::{Result, Status};
 use serde_json::{Value, json};
 
-use super::{Resources, Writer, imagined, metadata, name_of, no_namespace};
-use crate::kinds::Kind;
-use crate::rules;
+use super::{Resources, Writer, imagined, metadata, no_namespace};
+use crate::decode::name_of;
+use crate::kinds::{self, Kind};
 use crate::store::{Change, Guard, Key, Record, Refused, Store, Write};
-use berth_apimachinery::definition;
-use berth_apimachinery::status::{Result, Status};
 
 /// A generated name that is taken is drawn again this often.
 const NAME_DRAWS: usize = 8;
@@ -58,7 +57,7 @@ impl Resources {
         }
         metadata["uid"] = self.identities.uid().into();
         metadata["creationTimestamp"] = self.now().into();
-        if kind.generation || kind.custom.is_some() {
+        if kind.generation {
             metadata["generation"] = 1.into();
         }
         if kind.namespaced {
@@ -76,34 +75,24 @@ impl Resources {
 
     /// Defaults, then every check. `writer` is given what it wrote, and the defaults; not what the server adds after that.
     fn accept_new(&self, kind: &Kind, object: &mut Value, writer: Option<&Writer>) -> Result<()> {
-        let mut errors = Vec::new();
-        match &kind.custom {
-            Some(custom) => custom.rules.default(object),
-            None => rules::default(kind, object),
-        }
+        kind.default(object);
         if let Some(writer) = writer {
             self.track(kind, None, object, writer);
         }
-        if let Some(custom) = &kind.custom {
-            errors.extend(rules::metadata(kind, object, None));
-            errors.extend(custom.rules.validate(object, None));
-        } else {
-            rules::admit(kind, object);
-            if kind.kind == "CustomResourceDefinition" {
-                definition::set_defaults(object);
-                errors.extend(rules::metadata(kind, object, None));
-                errors.extend(definition::check(object, None));
-                definition::established(object, &self.now());
-            } else {
-                errors.extend(rules::metadata(kind, object, None));
-                errors.extend(rules::create(kind, object));
-            }
+        kind.admit(object);
+        let now = self.now();
+        let change = kinds::Change {
+            old: None,
+            subresource: "",
+            now: &now,
+        };
+        let mut errors = kind.check_metadata(object, None);
+        errors.extend(kind.check(object, &change));
+        if !errors.is_empty() {
+            return Err(Status::invalid(kind.subject(), name_of(object), &errors));
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Status::invalid(kind.subject(), name_of(object), &errors))
-        }
+        kind.finish(object, &change);
+        Ok(())
     }
 
     async fn insert(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {

@@ -1,20 +1,15 @@
 //! Delete: at once, or as a mark that finalizers, a grace period or dependents hold back.
 
+use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::{Resources, Writer, imagined, metadata, under};
-use crate::kinds::Kind;
+use crate::kinds::{Answer, Kind};
 use crate::store::{Change, Record, Refused, Write};
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
 
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
-/// Holds a definition until its resources are gone.
-pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// Namespaces that a cluster can't be without.
-const LASTING: &[&str] = &["default", "kube-public", "kube-system"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
@@ -115,14 +110,10 @@ fn refused(error: FieldError) -> Status {
 impl Resources {
     pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
         let key = self.key(kind, namespace, name);
+        if let Some(why) = (kind.deletion().refusal)(name) {
+            return Err(Status::forbidden(kind.subject(), name, why));
+        }
         loop {
-            if kind.is("", "Namespace") && LASTING.contains(&name) {
-                return Err(Status::forbidden(
-                    kind.subject(),
-                    name,
-                    "this namespace may not be deleted",
-                ));
-            }
             let (version, live) = self.live(kind, namespace, name)?;
             check_preconditions(kind, name, &live, options)?;
             let mut next = live.clone();
@@ -135,8 +126,7 @@ impl Resources {
                 let generation = next["metadata"]["generation"].as_i64().unwrap_or_default();
                 next["metadata"]["generation"] = (generation + 1).into();
             }
-            // Who deletes a pod is shown the mark even when nothing holds it.
-            let shown = if gone && kind.is("", "Pod") {
+            let shown = if gone && kind.deletion().answer == Answer::MarkedObject {
                 Some(self.draft(kind, next.clone())?)
             } else {
                 None
@@ -174,17 +164,19 @@ impl Resources {
         }
     }
 
-    /// Sets the deletion timestamp, the grace period and the finalizers that the wish needs.
+    /// Sets the deletion timestamp, the grace period and the finalizers that the request needs.
     fn mark(&self, kind: &Kind, object: &mut Value, options: &DeleteOptions) {
-        let grace = grace(kind, object, options);
+        let deletion = kind.deletion();
+        let grace = deletion.grace.map(|grace| grace(object, options.grace_seconds));
         let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        let is_namespace = kind.is("", "Namespace");
-        let shorter = !is_namespace && before.is_none_or(|before| grace < before);
-        if !metadata::is_deleting(object) || shorter {
+        let is_shorter = |grace: i64| before.is_none_or(|before| grace < before);
+        if !metadata::is_deleting(object) || grace.is_some_and(is_shorter) {
             let at = self.clock.now();
-            let at = at.checked_add(SignedDuration::from_secs(grace)).unwrap_or(at);
-            object["metadata"]["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
-            if !is_namespace {
+            let wait = SignedDuration::from_secs(grace.unwrap_or_default());
+            let at = at.checked_add(wait).unwrap_or(at);
+            let at = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            object["metadata"]["deletionTimestamp"] = at.into();
+            if let Some(grace) = grace {
                 object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             }
         }
@@ -197,16 +189,14 @@ impl Resources {
                 Propagation::Orphan => finalizers.push(ORPHAN.to_owned()),
             }
         }
-        if kind.kind == "CustomResourceDefinition"
+        if let Some(finalizer) = deletion.content_finalizer
             && self.has_resources(object)
-            && !finalizers.iter().any(|f| f == CLEANUP)
+            && !finalizers.iter().any(|f| f == finalizer)
         {
-            finalizers.push(CLEANUP.to_owned());
+            finalizers.push(finalizer.to_owned());
         }
         metadata::set_finalizers(object, &finalizers);
-        if is_namespace {
-            object["status"]["phase"] = "Terminating".into();
-        }
+        (deletion.mark)(object);
     }
 
     fn has_resources(&self, definition: &Value) -> bool {
@@ -214,22 +204,6 @@ impl Resources {
         let page = self.store.list(table, &crate::store::Range::default());
         page.is_ok_and(|page| !page.records.is_empty())
     }
-}
-
-/// Only pods that a node runs are given time to end.
-fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
-    if !kind.is("", "Pod") {
-        return 0;
-    }
-    let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    let assigned = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-    if ended || !assigned {
-        return 0;
-    }
-    let wanted = options
-        .grace_seconds
-        .or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_i64());
-    wanted.unwrap_or(30).max(0)
 }
 
 fn check_preconditions(kind: &Kind, name: &str, live: &Value, options: &DeleteOptions) -> Result<()> {
@@ -270,7 +244,7 @@ impl Resources {
         next: impl Fn(&Value) -> Option<Value>,
     ) {
         let change = self.change(kind, namespace, name, writer, usize::MAX, |live| {
-            Ok(next(live).unwrap_or_else(|| live.clone()))
+            Ok(next(live).unwrap_or_else(|| live.clone()).into())
         });
         if let Err(status) = change.await
             && status.code != 404

@@ -1,9 +1,9 @@
 //! What of `metadata` is the server's, and what happens to it from one state of an object to the next.
 
+use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use berth_apimachinery::status::{FieldError, Path};
 
 /// What a client sends of these when it creates counts for nothing.
 pub const SERVER_OWNED: &[&str] = &[
@@ -71,27 +71,6 @@ pub fn mentions(body: &[u8], field: &str) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| text.contains(field))
 }
 
-/// Whether what is wanted (not what is) has changed: then the generation grows.
-pub fn wants_other(kind: &Kind, new: &Value, live: &Value) -> bool {
-    let strip = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("metadata");
-            if kind.status {
-                fields.remove("status");
-            }
-        }
-        object
-    };
-    match &kind.custom {
-        Some(_) => strip(new) != strip(live),
-        None if kind.is("apps", "Deployment") => {
-            new["spec"] != live["spec"] || new["metadata"]["annotations"] != live["metadata"]["annotations"]
-        }
-        None => new["spec"] != live["spec"],
-    }
-}
-
 pub fn finalizers(object: &Value) -> Vec<&str> {
     let list = object["metadata"]["finalizers"].as_array();
     list.into_iter().flatten().filter_map(Value::as_str).collect()
@@ -113,12 +92,11 @@ pub fn is_deleting(object: &Value) -> bool {
 
 /// Nothing holds it any more: an update that reaches this state removes the object.
 pub fn can_go(kind: &Kind, object: &Value) -> bool {
-    let held_by_namespace = kind.is("", "Namespace")
-        && object["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|list| !list.is_empty());
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    is_deleting(object) && finalizers(object).is_empty() && grace.unwrap_or_default() == 0 && !held_by_namespace
+    is_deleting(object)
+        && finalizers(object).is_empty()
+        && grace.unwrap_or_default() == 0
+        && !(kind.deletion().is_held)(object)
 }
 
 /// Whoever is being deleted takes no new finalizers.
@@ -137,4 +115,17 @@ pub fn new_finalizers(new: &Value, live: &Value) -> Option<FieldError> {
         quoted.join(", ")
     );
     Some(FieldError::forbidden(Path::new("metadata.finalizers"), detail))
+}
+
+pub fn without_finalizer(object: &Value, finalizer: &str) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut()
+        && let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut)
+    {
+        list.retain(|found| found != finalizer);
+        if list.is_empty() {
+            metadata.remove("finalizers");
+        }
+    }
+    object
 }

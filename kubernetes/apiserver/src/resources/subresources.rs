@@ -1,12 +1,11 @@
-//! Subresources that are more than a part of their object: binding, eviction, scale, finalize.
+//! Subresources that are more than a part of their object: binding, eviction, finalize.
 
-use serde_json::{Map, Value, json};
+use berth_apimachinery::status::{Result, Status};
+use serde_json::{Value, json};
 
 use super::{DeleteOptions, Resources, Writer, metadata};
-use crate::kinds::{Kind, ScalePaths};
+use crate::kinds::Kind;
 use crate::store::Record;
-use berth_apimachinery::selectors::Labels;
-use berth_apimachinery::status::{FieldError, Path, Result, Status};
 
 impl Resources {
     /// Gives a pod its node. Twice is a conflict, even to the same node.
@@ -53,7 +52,7 @@ impl Resources {
                 }
             }
             set_condition(&mut pod["status"], "PodScheduled", &now);
-            Ok(pod)
+            Ok(pod.into())
         })
         .await?;
         Ok(())
@@ -66,67 +65,6 @@ impl Resources {
         Ok(())
     }
 
-    /// The Scale of an object.
-    pub fn scale(&self, kind: &Kind, paths: &ScalePaths, object: &Value) -> Value {
-        let mut metadata = Map::new();
-        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-            if let Some(value) = object["metadata"].get(field) {
-                metadata.insert(field.to_owned(), value.clone());
-            }
-        }
-        let number = |path: &str| at(object, path).and_then(Value::as_i64).unwrap_or_default();
-        let mut scale = json!({
-            "kind": "Scale",
-            "apiVersion": "autoscaling/v1",
-            "metadata": metadata,
-            "spec": {"replicas": number(&paths.spec_replicas)},
-            "status": {"replicas": number(&paths.status_replicas)},
-        });
-        if scale["spec"]["replicas"] == 0 {
-            // Go leaves a zero out here.
-            scale["spec"] = json!({});
-        }
-        let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
-        if let Some(selector) = selector {
-            // Custom resources give the selector as text, built-in kinds as an object.
-            let text = match selector.as_str() {
-                Some(text) if kind.custom.is_some() => text.to_owned(),
-                _ => selector_text(selector),
-            };
-            scale["status"]["selector"] = text.into();
-        }
-        scale
-    }
-
-    /// `next` makes the Scale that is wanted from the one that is.
-    pub async fn set_scale(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        next: impl Fn(&Value) -> Result<Value>,
-        writer: &Writer,
-    ) -> Result<Record> {
-        let Some(paths) = &kind.scale else {
-            return Err(Status::no_such_path());
-        };
-        let updated = self.change(kind, namespace, name, writer, usize::MAX, |live| {
-            let scale = next(&self.scale(kind, paths, live))?;
-            let replicas = replicas(&scale, name)?;
-            let given = super::update::version_of(&scale);
-            let found = live["metadata"]["resourceVersion"].as_str();
-            if given.as_deref().is_some_and(|given| Some(given) != found) {
-                return Err(Status::stale(kind.subject(), name));
-            }
-            let mut object = live.clone();
-            if let Some(place) = at_mut(&mut object, &paths.spec_replicas) {
-                *place = replicas.into();
-            }
-            Ok(object)
-        });
-        Ok(updated.await?.record)
-    }
-
     /// A namespace gives up finalizers of its spec; with the last one it goes.
     pub async fn finalize(&self, kind: &Kind, name: &str, object: &Value, writer: &Writer) -> Result<Record> {
         let finalizers = object["spec"]["finalizers"].clone();
@@ -137,32 +75,10 @@ impl Resources {
             } else {
                 finalizers.clone()
             };
-            Ok(namespace)
+            Ok(namespace.into())
         });
         Ok(updated.await?.record)
     }
-}
-
-fn replicas(scale: &Value, name: &str) -> Result<i64> {
-    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
-    if (0..=i64::from(i32::MAX)).contains(&replicas) {
-        return Ok(replicas);
-    }
-    let subject = berth_apimachinery::status::Subject {
-        group: "autoscaling",
-        resource: "scales",
-        kind: "Scale",
-    };
-    let detail = "must be greater than or equal to 0";
-    let error = FieldError::invalid(Path::new("spec.replicas"), replicas.into(), detail);
-    Err(Status::invalid(subject, name, &[error]))
-}
-
-/// A label selector as a client would write it.
-fn selector_text(selector: &Value) -> String {
-    let parsed = serde_json::from_value(selector.clone()).ok();
-    let labels = parsed.and_then(|selector| Labels::of(&selector).ok());
-    labels.map(|labels| labels.to_string()).unwrap_or_default()
 }
 
 fn set_condition(status: &mut Value, kind: &str, now: &str) {
@@ -170,20 +86,4 @@ fn set_condition(status: &mut Value, kind: &str, now: &str) {
     conditions.retain(|condition| condition["type"] != kind);
     conditions.push(json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now}));
     status["conditions"] = conditions.into();
-}
-
-/// `.spec.replicas` in an object.
-fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    object.pointer(&path.replace('.', "/"))
-}
-
-fn at_mut<'a>(object: &'a mut Value, path: &str) -> Option<&'a mut Value> {
-    let mut place = object;
-    for name in path.split('.').filter(|name| !name.is_empty()) {
-        if !place.is_object() {
-            *place = json!({});
-        }
-        place = place.as_object_mut()?.entry(name).or_insert(Value::Null);
-    }
-    Some(place)
 }

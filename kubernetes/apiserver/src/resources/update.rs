@@ -1,34 +1,21 @@
-//! Update and patch, of an object or of its status.
+//! Update, of an object or of its status.
 
+use berth_apimachinery::patch::restore_times;
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use serde_json::Value;
 
-use super::{Resources, Writer, imagined, metadata, name_of, under};
-use crate::kinds::Kind;
-use crate::rules;
+use super::{Resources, Writer, imagined, metadata, under};
+use crate::decode::{Decoded, name_of};
+use crate::kinds::{self, Kind};
 use crate::store::{Change, Guard, Record, Refused, Write};
-use berth_apimachinery::definition;
-use berth_apimachinery::patch::{self, PatchKind};
-use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
-
-/// Of these kinds an update makes what is not there yet.
-fn made_by_update(kind: &Kind) -> bool {
-    let kinds = [
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "Event",
-        "Lease",
-        "Role",
-        "RoleBinding",
-        "Service",
-    ];
-    kind.custom.is_none() && kinds.contains(&kind.kind.as_str())
-}
 
 /// The object after the write. `created`: an apply or an update that found nothing.
 #[derive(Debug)]
 pub struct Updated {
     pub record: Record,
     pub created: bool,
+    /// What the client should be told of its patch.
+    pub warnings: Vec<String>,
 }
 
 impl Updated {
@@ -37,8 +24,12 @@ impl Updated {
         if self.created { 201 } else { 200 }
     }
 
-    fn changed(record: Record) -> Self {
-        Self { record, created: false }
+    pub(super) fn new(record: Record, created: bool, warnings: Vec<String>) -> Self {
+        Self {
+            record,
+            created,
+            warnings,
+        }
     }
 }
 
@@ -51,16 +42,15 @@ impl Resources {
         mut object: Value,
         writer: &Writer,
     ) -> Result<Updated> {
-        let made = made_by_update(kind) && writer.subresource.is_empty();
+        let made = kind.is_made_by_update() && writer.subresource.is_empty();
         if made && self.store.get(&self.key(kind, namespace, name)).is_none() {
             // A version that it had before does not count any more.
             object["metadata"]["resourceVersion"] = Value::Null;
             let record = self.create(kind, namespace, object, writer).await?;
-            return Ok(Updated { record, created: true });
+            return Ok(Updated::new(record, true, Vec::new()));
         }
         let given = version_of(&object);
-        let conditional = kind.custom.is_some() || matches!(kind.kind.as_str(), "CustomResourceDefinition" | "Lease");
-        if given.is_none() && conditional {
+        if given.is_none() && kind.needs_version() {
             self.get(kind, namespace, name)?;
             let field = Path::new("metadata.resourceVersion");
             let error = FieldError::invalid(field, 0.into(), "must be specified for an update");
@@ -79,121 +69,9 @@ impl Resources {
             {
                 return Err(Status::stale(kind.subject(), name));
             }
-            Ok(object.clone())
+            Ok(object.clone().into())
         });
         change.await
-    }
-
-    /// `check` decodes what the patch gave, as a body that was sent would be.
-    pub async fn patch(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        patch: (PatchKind, Value),
-        writer: &Writer,
-        check: impl Fn(Value) -> Result<Value>,
-    ) -> Result<Updated> {
-        let (how, body) = patch;
-        if how == PatchKind::Apply {
-            return self.apply(kind, namespace, name, body, writer, check).await;
-        }
-        let changed = self
-            .change(kind, namespace, name, writer, usize::MAX, |live| {
-                let patched = match how {
-                    PatchKind::Json => patch::json(live, &body)?,
-                    PatchKind::Merge => patch::merge(live, &body)?,
-                    PatchKind::Strategic => patch::strategic(live, &body, &kind.shape)?,
-                    PatchKind::Apply => live.clone(),
-                };
-                let new = check(patched)?;
-                check_number(version_of(&new).as_deref())?;
-                let uid = &new["metadata"]["uid"];
-                if uid.is_string() && *uid != live["metadata"]["uid"] {
-                    let error = FieldError::invalid(Path::new("metadata.uid"), uid.clone(), "field is immutable");
-                    return Err(Status::invalid(kind.subject(), name, &[error]));
-                }
-                // A version in the patch is a condition; one that the patch left alone equals the live one.
-                if version_of(&new).as_deref() != live["metadata"]["resourceVersion"].as_str() {
-                    return Err(Status::stale(kind.subject(), name));
-                }
-                Ok(new)
-            })
-            .await?;
-        Ok(changed)
-    }
-
-    async fn apply(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        applied: Value,
-        writer: &Writer,
-        check: impl Fn(Value) -> Result<Value>,
-    ) -> Result<Updated> {
-        let mut applied = check(applied)?;
-        confine_applied(kind, &mut applied, &writer.subresource);
-        loop {
-            let found = self.live(kind, namespace, name);
-            let now = self.now();
-            let version = kind.api_version();
-            let merged = patch::apply(
-                found.as_ref().ok().map(|(_, live)| live),
-                &applied,
-                &kind.shape,
-                &writer.manager,
-                &writer.subresource,
-                writer.force,
-                &version,
-                &now,
-            )?;
-            let outcome = match found {
-                Ok((_, live)) => {
-                    if version_of(&applied)
-                        .is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str())
-                    {
-                        return Err(Status::stale(kind.subject(), name));
-                    }
-                    self.replace(kind, live, merged, writer, false).await
-                }
-                Err(missing) => {
-                    if !writer.subresource.is_empty() {
-                        return Err(missing);
-                    }
-                    if name_of(&applied).is_empty() {
-                        return Err(Status::bad_request(format!(
-                            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-                        )));
-                    }
-                    if version_of(&applied).is_some() {
-                        return Err(Status::conflict(
-                            kind.subject(),
-                            name,
-                            "resourceVersion must not be set for create",
-                        ));
-                    }
-                    if kind.namespaced {
-                        self.check_namespace(kind, namespace, name)?;
-                    }
-                    let managed = merged["metadata"]["managedFields"].clone();
-                    let mut object = self.applied_new(kind, namespace, merged)?;
-                    object["metadata"]["managedFields"] = managed;
-                    let key = self.key(kind, namespace, name_of(&object));
-                    match self.put_new(kind, key, object, writer).await {
-                        Err(status) if status.reason == "AlreadyExists" => continue,
-                        answer => {
-                            return answer.map(|record| Updated { record, created: true });
-                        }
-                    }
-                }
-            };
-            match outcome {
-                Err(Lost::Race) => {}
-                Err(lost) => return Err(lost.status(kind, name)),
-                Ok(record) => return Ok(Updated::changed(record)),
-            }
-        }
     }
 
     /// Reads, computes, commits; again while others are faster, `attempts` times at most. Whoever loses knows that another has won: all
@@ -205,22 +83,22 @@ impl Resources {
         name: &str,
         writer: &Writer,
         attempts: usize,
-        next: impl Fn(&Value) -> Result<Value>,
+        next: impl Fn(&Value) -> Result<Decoded>,
     ) -> Result<Updated> {
         for attempt in 1.. {
             let (_, live) = self.live(kind, namespace, name)?;
-            let new = next(&live)?;
-            match self.replace(kind, live, new, writer, true).await {
+            let Decoded { object, warnings } = next(&live)?;
+            match self.replace(kind, live, object, writer, true).await {
                 Err(Lost::Race) if attempt < attempts => {}
                 Err(lost) => return Err(lost.status(kind, name)),
-                Ok(record) => return Ok(Updated::changed(record)),
+                Ok(record) => return Ok(Updated::new(record, false, warnings)),
             }
         }
         Err(Status::stale(kind.subject(), name))
     }
 
     /// From `live` to `new`, if `live` still is what is stored.
-    async fn replace(
+    pub(super) async fn replace(
         &self,
         kind: &Kind,
         live: Value,
@@ -246,7 +124,7 @@ impl Resources {
         if track && writer.subresource != "binding" {
             self.track(kind, Some(&live), &mut new, writer);
         } else {
-            patch::restore_times(&live, &mut new);
+            restore_times(&live, &mut new);
         }
         let namespace = live["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = self.key(kind, namespace, name);
@@ -267,7 +145,7 @@ impl Resources {
             Change::Update(version, draft)
         };
         // A namespace goes only when nothing is in it: checked in the commit, so that no create can slip in before.
-        let guard = (goes && kind.is("", "Namespace")).then(|| Guard::NamespaceEmpty(key.name.clone()));
+        let guard = (goes && kind.deletion().needs_empty_namespace).then(|| Guard::NamespaceEmpty(key.name.clone()));
         let write = Write {
             key: key.clone(),
             change,
@@ -281,51 +159,39 @@ impl Resources {
     }
 
     fn accept_change(&self, kind: &Kind, new: &mut Value, live: &Value, writer: &Writer) -> Result<()> {
-        let mut errors = Vec::new();
-        if let Some(custom) = &kind.custom {
-            custom.rules.default(new);
-        } else {
-            rules::default(kind, new);
-            rules::readmit(kind, new);
-        }
-        let counted = kind.generation || kind.custom.is_some();
+        kind.default(new);
+        kind.readmit(new);
         // What comes by `/status` or by a binding is not what somebody wants.
-        let wished = matches!(writer.subresource.as_str(), "" | "scale");
-        if counted && wished && metadata::wants_other(kind, new, live) {
+        let is_wanted = matches!(writer.subresource.as_str(), "" | "scale");
+        if kind.generation && is_wanted && kind.wants_other(new, live) {
             let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
             new["metadata"]["generation"] = (generation + 1).into();
         }
-        errors.extend(rules::metadata(kind, new, Some(live)));
+        let now = self.now();
+        let change = kinds::Change {
+            old: Some(live),
+            subresource: &writer.subresource,
+            now: &now,
+        };
+        let mut errors = kind.check_metadata(new, Some(live));
         errors.extend(metadata::new_finalizers(new, live));
-        if let Some(custom) = &kind.custom {
-            errors.extend(custom.rules.validate(new, Some(live)));
-        } else if kind.kind == "CustomResourceDefinition" {
-            definition::set_defaults(new);
-            // Compiling a schema is dear; one that stands has been checked.
-            let other = new["spec"] != live["spec"];
-            if writer.subresource.is_empty() && other && !metadata::is_deleting(live) {
-                errors.extend(definition::check(new, Some(live)));
-                definition::established(new, &self.now());
-            }
-        } else {
-            errors.extend(rules::update(kind, new, live, &writer.subresource));
+        errors.extend(kind.check(new, &change));
+        if !errors.is_empty() {
+            return Err(Status::invalid(kind.subject(), name_of(new), &errors));
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Status::invalid(kind.subject(), name_of(new), &errors))
-        }
+        kind.finish(new, &change);
+        Ok(())
     }
 }
 
-enum Lost {
+pub(super) enum Lost {
     /// Somebody else wrote in between.
     Race,
     Refused(Status),
 }
 
 impl Lost {
-    fn status(self, kind: &Kind, name: &str) -> Status {
+    pub(super) fn status(self, kind: &Kind, name: &str) -> Status {
         match self {
             Self::Race => Status::stale(kind.subject(), name),
             Self::Refused(status) => status,
@@ -355,7 +221,7 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
         _ => return keep(new, "status"),
     }
     // Controllers set annotations and the like of built-in kinds along with the status; nobody else's metadata goes this way.
-    let open = kind.custom.is_none() && kind.kind != "CustomResourceDefinition";
+    let open = kind.opens_metadata();
     let managed = new["metadata"].get("managedFields").cloned();
     let mut fields: Vec<String> = new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
     fields.extend(live.as_object().into_iter().flatten().map(|(k, _)| k.clone()));
@@ -364,47 +230,14 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
             keep(new, &field);
         }
     }
-    let kept = match kind.kind.as_str() {
-        "Deployment" => "/metadata/labels",
-        "Pod" => "/metadata/ownerReferences",
-        _ => "",
-    };
-    if let Some((parent, field)) = kept.rsplit_once('/').filter(|_| open)
-        && let Some(fields) = new.pointer_mut(parent).and_then(Value::as_object_mut)
-    {
-        match live.pointer(kept) {
-            Some(value) => drop(fields.insert(field.to_owned(), value.clone())),
-            None => drop(fields.remove(field)),
-        }
-    }
-    if kind.is("", "Pod") && new["status"]["qosClass"].is_null() {
-        new["status"]["qosClass"] = live["status"]["qosClass"].clone();
-    }
+    kind.confine_status(new, live);
     if let Some(managed) = managed {
         new["metadata"]["managedFields"] = managed;
     }
 }
 
-/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in through `/status`, and drop them later.
-fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
-    let Some(fields) = applied.as_object_mut().filter(|_| kind.status) else {
-        return;
-    };
-    if subresource != "status" {
-        fields.remove("status");
-    } else if kind.custom.is_none() {
-        fields.remove("spec");
-    } else {
-        fields.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-        let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
-        if let Some(metadata) = metadata {
-            metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
-        }
-    }
-}
-
 /// A version is for clients to compare, but that it is a number the server knows.
-fn check_number(version: Option<&str>) -> Result<()> {
+pub(super) fn check_number(version: Option<&str>) -> Result<()> {
     match version {
         Some(given) if given.parse::<u64>().is_err() => {
             let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");

@@ -1,33 +1,56 @@
 //! Metadata of every kind.
 
+use berth_apimachinery::names;
+use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 use serde_json::Value;
 
 use super::{Errors, list, text};
-use crate::kinds::{Kind, NameRule};
-use berth_apimachinery::names;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 
-pub fn metadata(kind: &Kind, object: &Value, old: Option<&Value>) -> Errors {
+/// What a name may look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain: most kinds.
+    Subdomain,
+    /// RFC 1123 label: namespaces.
+    Label,
+    /// RFC 1035 label: services.
+    Label1035,
+    /// Anything that can stand in a path: RBAC.
+    Segment,
+}
+
+/// `rule` is for the name, which only a new object has checked; `needs_domain` for finalizers.
+pub fn check(object: &Value, rule: Option<NameRule>, needs_domain: bool) -> Errors {
     let mut errors = Errors::new();
     let path = Path::new("metadata");
     let metadata = &object["metadata"];
-    if old.is_none() {
-        check_name(kind, metadata, &path, &mut errors);
+    if let Some(rule) = rule {
+        check_name(rule, metadata, &path, &mut errors);
     }
     check_labels(&metadata["labels"], &path.child("labels"), &mut errors);
     check_annotations(&metadata["annotations"], &path.child("annotations"), &mut errors);
     check_owners(metadata, &path.child("ownerReferences"), &mut errors);
-    check_finalizers(kind, metadata, &path.child("finalizers"), &mut errors);
+    check_finalizers(needs_domain, metadata, &path.child("finalizers"), &mut errors);
     errors
+}
+
+/// Puts a field of the metadata back to what it is in the live object.
+pub fn keep(new: &mut Value, live: &Value, field: &str) {
+    let Some(metadata) = new["metadata"].as_object_mut() else {
+        return;
+    };
+    match live["metadata"].get(field) {
+        Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
+        None => drop(metadata.remove(field)),
+    }
 }
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-fn check_finalizers(kind: &Kind, metadata: &Value, path: &Path, errors: &mut Errors) {
-    let needs_domain = kind.custom.is_none() && kind.kind != "CustomResourceDefinition";
+fn check_finalizers(needs_domain: bool, metadata: &Value, path: &Path, errors: &mut Errors) {
     for (index, finalizer) in list(&metadata["finalizers"]) {
         let name = finalizer.as_str().unwrap_or_default();
         if let Some(problem) = names::qualified(name) {
@@ -40,8 +63,8 @@ fn check_finalizers(kind: &Kind, metadata: &Value, path: &Path, errors: &mut Err
     }
 }
 
-fn check_name(kind: &Kind, metadata: &Value, path: &Path, errors: &mut Errors) {
-    let rule = match kind.names {
+fn check_name(rule: NameRule, metadata: &Value, path: &Path, errors: &mut Errors) {
+    let rule = match rule {
         NameRule::Subdomain => names::subdomain,
         NameRule::Label => names::label,
         NameRule::Label1035 => names::label_1035,

@@ -1,19 +1,113 @@
-//! Pods, alone and as templates.
+//! The spec of a pod, alone or in a template: its defaults and its checks.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use serde_json::Value;
-
-use super::{Errors, list, text};
 use berth_apimachinery::names;
 use berth_apimachinery::shape::strict;
 use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use serde_json::{Map, Value, json};
 
-pub fn check(pod: &Value, errors: &mut Errors) {
-    check_spec(&pod["spec"], &Path::new("spec"), errors);
+use super::defaults::{each, fill, fill_if_there};
+use super::{Errors, list, metadata, one_of, text};
+
+/// Made once: every pod that is written passes here.
+static POD: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    })
+});
+static CONTAINER: LazyLock<Value> = LazyLock::new(
+    || json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}}),
+);
+static PORT: LazyLock<Value> = LazyLock::new(|| json!({"protocol": "TCP"}));
+static PROBE: LazyLock<Value> =
+    LazyLock::new(|| json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}));
+
+pub fn default(spec: &mut Value) {
+    fill(spec, &POD);
+    if spec["terminationGracePeriodSeconds"]
+        .as_i64()
+        .is_some_and(|grace| grace < 0)
+    {
+        spec["terminationGracePeriodSeconds"] = 1.into();
+    }
+    // The older name of the same thing.
+    if spec["serviceAccountName"].is_string() {
+        spec["serviceAccount"] = spec["serviceAccountName"].clone();
+    }
+    let host = spec["hostNetwork"] == true;
+    for containers in ["containers", "initContainers", "ephemeralContainers"] {
+        each(spec, containers).for_each(|container| self::container(container, host));
+    }
+    each(spec, "volumes").for_each(volume);
 }
 
-pub fn check_spec(spec: &Value, path: &Path, errors: &mut Errors) {
+fn container(container: &mut Value, host_network: bool) {
+    let image = container["image"].as_str().unwrap_or_default();
+    let tag = image.rsplit('/').next().unwrap_or_default();
+    let latest = !image.contains('@') && (!tag.contains(':') || tag.ends_with(":latest"));
+    let pull = if latest { "Always" } else { "IfNotPresent" };
+    fill(container, &CONTAINER);
+    if container.get("imagePullPolicy").is_none() {
+        container["imagePullPolicy"] = pull.into();
+    }
+    each(container, "ports").for_each(|port| {
+        fill(port, &PORT);
+        if host_network {
+            let number = port["containerPort"].clone();
+            fill(port, &json!({"hostPort": number}));
+        }
+    });
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        fill_if_there(container, probe, &PROBE);
+        if let Some(probe) = container.get_mut(probe) {
+            handler(probe);
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(hook) = container
+            .get_mut("lifecycle")
+            .and_then(|lifecycle| lifecycle.get_mut(hook))
+        {
+            handler(hook);
+        }
+    }
+    each(container, "env").for_each(|variable| {
+        if let Some(source) = variable.get_mut("valueFrom") {
+            fill_if_there(source, "fieldRef", &json!({"apiVersion": "v1"}));
+        }
+    });
+    if let Some(limits) = container["resources"].get("limits").cloned() {
+        fill(&mut container["resources"]["requests"], &limits);
+    }
+}
+
+/// What a probe or a hook calls.
+fn handler(handler: &mut Value) {
+    fill_if_there(handler, "httpGet", &json!({"path": "/", "scheme": "HTTP"}));
+    fill_if_there(handler, "grpc", &json!({"service": ""}));
+}
+
+fn volume(volume: &mut Value) {
+    let sources = volume.as_object().map_or(0, Map::len);
+    if sources == 1 {
+        volume["emptyDir"] = json!({});
+    }
+    for source in ["configMap", "secret", "projected", "downwardAPI"] {
+        fill_if_there(volume, source, &json!({"defaultMode": 420}));
+    }
+    fill_if_there(volume, "hostPath", &json!({"type": ""}));
+    if let Some(source) = volume.get_mut("downwardAPI") {
+        each(source, "items").for_each(|item| fill_if_there(item, "fieldRef", &json!({"apiVersion": "v1"})));
+    }
+}
+
+pub fn check(spec: &Value, path: &Path, errors: &mut Errors) {
     let mut taken = BTreeSet::new();
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         errors.push(FieldError::required(path.child("containers"), ""));
@@ -43,7 +137,7 @@ pub fn check_spec(spec: &Value, path: &Path, errors: &mut Errors) {
         path,
         errors,
     );
-    super::metadata::check_labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
+    metadata::check_labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
     for (index, toleration) in list(&spec["tolerations"]) {
         let path = path.child("tolerations").index(index);
         one_of(
@@ -165,66 +259,34 @@ pub fn check_port(port: &Value, field: &Path, errors: &mut Errors) {
     }
 }
 
-pub fn one_of(object: &Value, name: &str, allowed: &[&str], path: &Path, errors: &mut Errors) {
-    let value = &object[name];
-    if value.is_null() || value.as_str().is_some_and(|given| allowed.contains(&given)) {
-        return;
-    }
-    let shown: Vec<String> = allowed
-        .iter()
-        .filter(|v| !v.is_empty())
-        .map(|v| format!("{v:?}"))
-        .collect();
-    let detail = format!("supported values: {}", shown.join(", "));
-    errors.push(FieldError::new(
-        FieldProblem::NotSupported,
-        path.child(name),
-        Some(value.clone()),
-        detail,
-    ));
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by binding.
-pub fn changed(new: &Value, old: &Value, subresource: &str, errors: &mut Errors) {
-    if subresource == "status" || subresource == "binding" {
-        return;
-    }
-    for field in ["containers", "initContainers"] {
-        let count = |pod: &Value| list(&pod["spec"][field]).count();
-        if count(new) != count(old) {
-            let detail = format!("pod updates may not add or remove {field}");
-            errors.push(FieldError::forbidden(Path::new("spec").child(field), detail));
-            return;
+    #[test]
+    fn an_image_without_a_tag_is_always_pulled() {
+        for (image, policy) in [
+            ("x", "Always"),
+            ("host:5000/x", "Always"),
+            ("x:latest", "Always"),
+            ("x:1", "IfNotPresent"),
+            ("x@sha256:aa", "IfNotPresent"),
+        ] {
+            let mut spec = json!({"containers": [{"name": "a", "image": image}]});
+            default(&mut spec);
+            assert_eq!(spec["containers"][0]["imagePullPolicy"], policy, "{image}");
         }
     }
-    let deadline = |pod: &Value| pod["spec"]["activeDeadlineSeconds"].as_i64();
-    if deadline(old).is_some_and(|old| deadline(new).is_none_or(|new| new > old)) {
-        let field = Path::new("spec.activeDeadlineSeconds");
-        let value = new["spec"]["activeDeadlineSeconds"].clone();
-        errors.push(FieldError::invalid(
-            field,
-            value,
-            "must be less than or equal to previous value",
-        ));
-        return;
-    }
-    let movable = |pod: &Value| {
-        let mut spec = pod["spec"].clone();
-        for field in ["containers", "initContainers"] {
-            let list = spec.get_mut(field).and_then(Value::as_array_mut);
-            for container in list.into_iter().flatten() {
-                container["image"] = Value::Null;
-            }
-        }
-        for field in ["activeDeadlineSeconds", "tolerations"] {
-            spec[field] = Value::Null;
-        }
-        spec
-    };
-    let kept = list(&old["spec"]["tolerations"])
-        .all(|(_, toleration)| list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration));
-    if movable(new) != movable(old) || !kept {
-        let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
-        errors.push(FieldError::forbidden(Path::new("spec"), detail));
+
+    #[test]
+    fn defaults_do_not_replace_what_is_given_and_settle_at_once() {
+        let container = json!({"name": "a", "image": "x", "resources": {"limits": {"cpu": "1"}}});
+        let mut spec = json!({"restartPolicy": "Never", "containers": [container]});
+        default(&mut spec);
+        assert_eq!(spec["restartPolicy"], "Never");
+        assert_eq!(spec["containers"][0]["resources"]["requests"]["cpu"], "1");
+        let once = spec.clone();
+        default(&mut spec);
+        assert_eq!(spec, once);
     }
 }

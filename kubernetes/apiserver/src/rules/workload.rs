@@ -1,12 +1,30 @@
-//! Deployments, ReplicaSets and DaemonSets: a selector, a template, a count.
+//! Kinds that make pods from a template: a selector, a template, a count.
 
-use serde_json::Value;
-
-use super::{Errors, pod};
 use berth_apimachinery::selectors::Labels;
 use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-pub fn check(object: &Value, errors: &mut Errors) {
+use super::defaults::fill;
+use super::{Errors, metadata, pod_template};
+use crate::columns::{self, Column, or};
+
+pub fn default_rolling(strategy: &mut Value, parameters: &Value) {
+    fill(strategy, &json!({"type": "RollingUpdate"}));
+    if strategy["type"] == "RollingUpdate" {
+        fill(&mut strategy["rollingUpdate"], parameters);
+    }
+}
+
+pub fn default_template(spec: &mut Value) {
+    if spec["template"].is_object() {
+        pod_template::default(&mut spec["template"]["spec"]);
+    }
+}
+
+pub fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = &object["spec"];
     let path = Path::new("spec");
     if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
@@ -37,10 +55,9 @@ pub fn check(object: &Value, errors: &mut Errors) {
     } else if !selects(selector, labels) {
         errors.push(mismatch());
     }
-    check_strategy(&spec["strategy"], &path.child("strategy"), errors);
     let template = path.child("template");
-    super::metadata::check_labels(labels, &template.child("metadata").child("labels"), errors);
-    pod::check_spec(&spec["template"]["spec"], &template.child("spec"), errors);
+    metadata::check_labels(labels, &template.child("metadata").child("labels"), errors);
+    pod_template::check(&spec["template"]["spec"], &template.child("spec"), errors);
     let policy = &spec["template"]["spec"]["restartPolicy"];
     if policy.is_string() && policy != "Always" {
         let field = template.child("spec").child("restartPolicy");
@@ -52,30 +69,9 @@ pub fn check(object: &Value, errors: &mut Errors) {
             detail,
         ));
     }
-}
-
-/// How a Deployment goes from one template to the next.
-fn check_strategy(strategy: &Value, path: &Path, errors: &mut Errors) {
-    match strategy["type"].as_str() {
-        None | Some("Recreate") => {}
-        Some("RollingUpdate") => {
-            // As text or as number, nothing is nothing.
-            let none = |name: &str| matches!(strategy["rollingUpdate"][name].to_string().as_str(), "0" | "\"0%\"");
-            if none("maxSurge") && none("maxUnavailable") {
-                let field = path.child("rollingUpdate").child("maxUnavailable");
-                let detail = "may not be 0 when `maxSurge` is 0";
-                errors.push(FieldError::invalid(field, 0.into(), detail));
-            }
-        }
-        Some(_) => {
-            let detail = r#"supported values: "Recreate", "RollingUpdate""#;
-            errors.push(FieldError::new(
-                FieldProblem::NotSupported,
-                path.clone(),
-                Some(strategy.clone()),
-                detail,
-            ));
-        }
+    if old.is_some_and(|old| *selector != old["spec"]["selector"]) {
+        let field = path.child("selector");
+        errors.push(FieldError::invalid(field, selector.clone(), "field is immutable"));
     }
 }
 
@@ -85,13 +81,24 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     selector.is_some_and(|selector| selector.matches(|key| labels[key].as_str()))
 }
 
-pub fn changed(new: &Value, old: &Value, errors: &mut Errors) {
-    if new["spec"]["selector"] != old["spec"]["selector"] {
-        let value = new["spec"]["selector"].clone();
-        errors.push(FieldError::invalid(
-            Path::new("spec.selector"),
-            value,
-            "field is immutable",
-        ));
-    }
+pub const CONTAINERS: Column = Column::made("Containers", |object, _| of_containers(object, "/name")).wide();
+pub const IMAGES: Column = Column::made("Images", |object, _| of_containers(object, "/image")).wide();
+pub const SELECTOR: Column = Column::made("Selector", selector).wide();
+
+fn of_containers(object: &Value, field: &str) -> Value {
+    let containers = columns::list(object, "/spec/template/spec/containers").iter();
+    json!(
+        containers
+            .map(|container| columns::text(container, field))
+            .collect::<Vec<_>>()
+            .join(",")
+    )
+}
+
+fn selector(object: &Value, _: Timestamp) -> Value {
+    let given = object
+        .pointer("/spec/selector")
+        .and_then(|given| LabelSelector::deserialize(given).ok());
+    let labels = given.and_then(|given| Labels::of(&given).ok()).unwrap_or_default();
+    json!(or(&labels.to_string(), "<none>"))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_kit::clock::Clock;
 use berth_kit::events::{Event, Recorder};
 use berth_kit::queue::Queue;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -18,7 +19,6 @@ use super::network::{PodNetwork, Refused, Sandbox};
 use crate::feed::Key;
 use crate::is_gone;
 use crate::nodes::Fleet;
-use berth_kit::clock::Clock;
 
 /// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later tries come after their back-off anyway, and don't wait: many pods
 /// without an address must not hold up those that can have one.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::age::since_text;
-use super::cell::{AGE, Column, NAME, list, number, or, text};
+use crate::columns::{AGE, Column, NAME, list, number, or, since_text, text};
 
 pub const COLUMNS: &[Column] = &[
     NAME,
@@ -175,8 +174,8 @@ fn ended(terminated: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::cells;
     use super::*;
+    use crate::columns::cells;
 
     const NOW: &str = "2026-01-02T00:00:00Z";
 
