@@ -18,6 +18,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
+	batch "k8s.io/api/batch/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
@@ -46,6 +47,7 @@ var kinds = []struct {
 	{"authorization.k8s.io/v1", authorization.SelfSubjectRulesReview{}},
 	{"authorization.k8s.io/v1", authorization.SubjectAccessReview{}},
 	{"autoscaling/v1", autoscaling.Scale{}},
+	{"batch/v1", batch.Job{}},
 	{"coordination.k8s.io/v1", coordination.Lease{}},
 	{"events.k8s.io/v1", events.Event{}},
 	{"meta.k8s.io/v1", meta.ObjectMeta{}},

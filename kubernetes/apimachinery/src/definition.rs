@@ -4,15 +4,19 @@
 //! at `spec.validation.openAPIV3Schema`, not below `spec.versions[0]`.
 
 mod approval;
+mod choice;
 mod defaults;
 mod names;
 mod structural;
 mod version;
 mod version_schema;
 
+pub use version::{storage_version, versions};
+
 use serde_json::{Value, json};
 
-use crate::status::{FieldError, FieldProblem, Path};
+use crate::status::{FieldError, Path};
+use choice::choice;
 
 /// What a definition leaves out: singular and list names, the conversion strategy, the port of a webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
@@ -37,17 +41,6 @@ pub fn set_defaults(definition: &mut Value) {
     if let Some(storage) = storage_version(definition) {
         note_stored(definition, &storage);
     }
-}
-
-/// The version that objects are stored in.
-pub fn storage_version(definition: &Value) -> Option<String> {
-    let storage = versions(definition).iter().find(|version| version["storage"] == true)?;
-    storage["name"].as_str().map(str::to_owned)
-}
-
-/// All versions, served or not.
-pub fn versions(definition: &Value) -> &[Value] {
-    definition["spec"]["versions"].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// All that is wrong with a definition, after its defaults were set. Checks of metadata that every kind has are not repeated here.
@@ -119,20 +112,6 @@ fn note_stored(definition: &mut Value, version: &str) {
         Some(stored) => stored.push(version.into()),
         None => *stored = json!([version]),
     }
-}
-
-fn choice(value: &Value, path: &Path, accepted: &[&str]) -> Option<FieldError> {
-    match value.as_str().unwrap_or_default() {
-        "" => Some(FieldError::required(path.clone(), "")),
-        given if accepted.contains(&given) => None,
-        given => Some(not_supported(path.clone(), given, accepted)),
-    }
-}
-
-fn not_supported(path: Path, given: &str, accepted: &[&str]) -> FieldError {
-    let quoted: Vec<String> = accepted.iter().map(|name| format!("{name:?}")).collect();
-    let detail = format!("supported values: {}", quoted.join(", "));
-    FieldError::new(FieldProblem::NotSupported, path, Some(given.into()), detail)
 }
 
 fn check_conversion(spec: &Value, path: &Path) -> Vec<FieldError> {

@@ -1,6 +1,7 @@
 //! What is served, as clients ask for it before anything else: `/api`, `/apis`, the resources of a group and version, all of it in one
 //! answer (aggregated discovery), and `/version`.
 
+mod answered;
 mod order;
 mod tree;
 
@@ -9,64 +10,13 @@ use std::sync::Arc;
 use berth_apimachinery::GIT_VERSION;
 use serde_json::{Value, json};
 
+pub use answered::{VIRTUAL, Virtual};
+
 use crate::kinds::Kind;
 use tree::{Group, Resource, Version, groups};
 
 /// The media type of aggregated discovery: a client that names it in `Accept` gets all groups in one answer.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-/// A resource that is answered but never stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Virtual {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub kind: &'static str,
-}
-
-const fn review(group: &'static str, plural: &'static str, singular: &'static str, kind: &'static str) -> Virtual {
-    let version = "v1";
-    Virtual {
-        group,
-        version,
-        plural,
-        singular,
-        kind,
-    }
-}
-
-/// Questions about the caller: cluster-scoped, `create` is their only verb.
-#[rustfmt::skip]
-pub const VIRTUAL: &[Virtual] = &[
-    review("authentication.k8s.io", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview"),
-    review("authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview"),
-    review("authorization.k8s.io", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview"),
-    review("authorization.k8s.io", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview"),
-];
-
-const ALL: &[&str] = &[
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-/// Namespaces are deleted one by one.
-const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-const CREATE: &[&str] = &["create"];
-
-/// The verbs of a kind's main resource.
-pub fn verbs(kind: &Kind) -> &'static [&'static str] {
-    if kind.has_delete_collection() {
-        ALL
-    } else {
-        NO_COLLECTION
-    }
-}
 
 /// `/`: where to look further.
 pub fn paths(kinds: &[Arc<Kind>]) -> Value {
@@ -243,8 +193,8 @@ mod tests {
 
     #[test]
     fn namespaces_cannot_be_deleted_all_at_once() {
-        assert!(!verbs(&samples::kind("namespaces")).contains(&"deletecollection"));
-        assert!(verbs(&samples::kind("pods")).contains(&"deletecollection"));
+        assert!(!samples::kind("namespaces").verbs().contains(&"deletecollection"));
+        assert!(samples::kind("pods").verbs().contains(&"deletecollection"));
     }
 
     #[test]

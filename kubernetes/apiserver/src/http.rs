@@ -3,14 +3,15 @@
 mod answer;
 pub(crate) use answer::failure;
 mod body;
+mod call;
 mod list;
 mod params;
 mod path;
 mod review;
+mod step;
 mod watch;
 mod write;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -18,41 +19,17 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use berth_apimachinery::status::{Result, Status};
-use bytes::Bytes;
 use http::Method;
-use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::kinds::Kind;
 use crate::openapi::v2::Encoding;
-use crate::resources::Resources;
 use crate::{discovery, openapi};
 
 use answer::{Form, json};
+use call::Call;
+pub use call::Front;
 use params::Params;
 use path::Target;
-
-/// What the handlers share.
-#[derive(Debug)]
-pub struct Front {
-    pub resources: Arc<Resources>,
-    /// Watches end when this is cancelled: the server stops.
-    pub stop: CancellationToken,
-    step: Arc<watch::Step>,
-    /// OpenAPI documents by path, for the kinds as of a version of the registry.
-    documents: Mutex<HashMap<String, (u64, Bytes)>>,
-}
-
-impl Front {
-    pub fn new(resources: Arc<Resources>, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self {
-            resources,
-            stop,
-            step: Arc::new(watch::Step::new()),
-            documents: Mutex::default(),
-        })
-    }
-}
 
 /// Every path is answered by one handler: which resources exist is data, not routes.
 pub fn router(front: Arc<Front>) -> Router {
@@ -126,7 +103,7 @@ fn address(request: &Request) -> &str {
 }
 
 fn document(front: &Front, rest: &[&str]) -> Result<Response> {
-    let bytes = kept(front, &rest.join("/"), |kinds| {
+    let bytes = front.document(&rest.join("/"), |kinds| {
         let document = match rest {
             [] => Some(openapi::index(kinds)),
             ["api", version] => openapi::document("", version, kinds),
@@ -144,31 +121,8 @@ fn whole_document(front: &Front, request: &Request) -> Result<Response> {
     let encoding = encoding.ok_or_else(|| Status::not_acceptable(answer::JSON))?;
     let content_type = encoding.content_type();
     let make = |kinds: &[Arc<Kind>]| Some(openapi::v2::encoded(kinds, encoding));
-    let bytes = kept(front, content_type, make)?;
+    let bytes = front.document(content_type, make)?;
     Ok(answer::typed(200, bytes, content_type))
-}
-
-/// OpenAPI documents are made on first use and kept until the kinds change.
-fn kept(front: &Front, name: &str, make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>) -> Result<Bytes> {
-    let (at, kinds) = front.resources.registry.versioned();
-    if let Some((made_at, bytes)) = front.documents.lock().get(name)
-        && *made_at == at
-    {
-        return Ok(bytes.clone());
-    }
-    let bytes = make(&kinds).ok_or_else(Status::no_such_path)?;
-    front.documents.lock().insert(name.to_owned(), (at, bytes.clone()));
-    Ok(bytes)
-}
-
-/// One request for one resource, taken apart.
-pub(crate) struct Call {
-    pub kind: Arc<Kind>,
-    pub target: Target,
-    pub params: Params,
-    pub form: Form,
-    pub method: Method,
-    pub headers: http::HeaderMap,
 }
 
 async fn resource(front: &Arc<Front>, segments: &[&str], request: Request) -> Result<Response> {

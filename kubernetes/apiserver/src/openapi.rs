@@ -4,10 +4,10 @@
 //!
 //! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
 
-mod answered;
 mod merge;
 mod paths;
 mod schemas;
+mod typed;
 pub mod v2;
 
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery::{VIRTUAL, Virtual};
 use crate::kinds::{Kind, Subresource};
+use paths::place;
 use schemas::Schemas;
 
 /// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can keep the document for as long as the
@@ -55,15 +56,6 @@ pub fn index(kinds: &[Arc<Kind>]) -> Value {
         })
         .collect();
     json!({"paths": paths})
-}
-
-/// `api/v1` or `apis/<group>/<version>`.
-fn place(group: &str, version: &str) -> String {
-    if group.is_empty() {
-        format!("api/{version}")
-    } else {
-        format!("apis/{group}/{version}")
-    }
 }
 
 /// `/openapi/v3/api/<version>` or `/openapi/v3/apis/<group>/<version>`; nothing where no such version is served.

@@ -6,62 +6,25 @@
 mod commit;
 mod disk;
 mod history;
+mod record;
+mod state;
+mod write;
 
-pub use commit::{Change, Draft, Guard, Refused, Write};
 pub use disk::OpenError;
 pub use history::{Event, EventKind, line};
+pub use record::{Key, Place, Record, TooOld};
+pub use write::{Change, Draft, Guard, Refused, Write};
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, watch};
 
+use commit::Shared;
 use disk::Disk;
-use history::History;
-
-/// Namespace (empty for cluster-scoped) and name, in list order.
-pub type Place = (Arc<str>, Arc<str>);
-
-/// Where an object is. `table` is `<plural>.<group>`, the same for every version of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    pub table: Arc<str>,
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-}
-
-impl Key {
-    pub fn new(table: &str, namespace: &str, name: &str) -> Self {
-        Self {
-            table: table.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
-    fn place(&self) -> Place {
-        (self.namespace.clone(), self.name.clone())
-    }
-}
-
-/// An object as it stands: its resourceVersion and its JSON, which carries that version too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    pub version: u64,
-    pub body: Bytes,
-}
-
-/// The history no longer reaches back to the version that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("resourceVersion {asked} is older than what is kept ({oldest})")]
-pub struct TooOld {
-    pub asked: u64,
-    pub oldest: u64,
-}
+use state::{State, table_of};
 
 /// Part of a table, in order of place.
 #[derive(Debug)]
@@ -89,30 +52,6 @@ pub struct Since {
     pub version: u64,
 }
 
-#[derive(Debug, Default)]
-struct Table {
-    objects: BTreeMap<Place, Record>,
-    history: History,
-    changed: watch::Sender<u64>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    version: u64,
-    tables: HashMap<Arc<str>, Table>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    state: RwLock<State>,
-    queue: Mutex<commit::Queue>,
-    disk: Option<Disk>,
-    taps: Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>,
-    /// Versions up to here have no history: what was there when the store was opened.
-    opened_at: u64,
-    keep: usize,
-}
-
 #[derive(Clone, Debug)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -122,6 +61,9 @@ pub struct Store {
 pub const KEEP_EVENTS: usize = 10_000;
 
 impl Store {
+    /// The table of namespaces.
+    pub const NAMESPACES: &str = record::NAMESPACES;
+
     pub fn in_memory(keep: usize) -> Self {
         // Version 0 means "any" on the wire, so the first state has version 1.
         let state = State {
@@ -149,17 +91,19 @@ impl Store {
     }
 
     fn new(state: State, disk: Option<Disk>, keep: usize) -> Self {
-        let opened_at = state.version;
         Self {
-            shared: Arc::new(Shared {
-                state: RwLock::new(state),
-                queue: Mutex::default(),
-                disk,
-                taps: Mutex::default(),
-                opened_at,
-                keep,
-            }),
+            shared: Arc::new(Shared::new(state, disk, keep)),
         }
+    }
+
+    pub async fn commit(&self, write: Write) -> Result<Record, Refused> {
+        Shared::commit(&self.shared, write).await
+    }
+
+    /// Waits until no commit is under way. When the last handle is dropped after this, the file is
+    /// closed.
+    pub async fn settle(&self) {
+        self.shared.settle().await;
     }
 
     /// The version of the last commit.
@@ -265,15 +209,6 @@ impl Store {
         self.shared.taps.lock().push(sender);
         receiver
     }
-}
-
-/// A table's history begins when the store was opened, not when the table is first asked for: nothing can have happened in between.
-fn table_of<'a>(state: &'a mut State, name: &Arc<str>, opened_at: u64) -> &'a mut Table {
-    state.tables.entry(name.clone()).or_insert_with(|| {
-        let mut table = Table::default();
-        table.history.start_at(opened_at);
-        table
-    })
 }
 
 /// Two ordered runs without a common key, as one.

@@ -4,6 +4,7 @@
 //! `status.podIPs`; until then the pod says that it waits for one. A deleted pod ends once its sandbox is detached, whatever its grace period. Pods
 //! of a Node that was deleted end too. What is left of pods that went while nobody watched is detached at the start.
 
+mod attachment;
 mod collect;
 mod decide;
 mod index;
@@ -12,9 +13,7 @@ mod status;
 mod worker;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use berth_kit::backoff::Exponential;
 use berth_kit::clock::Clock;
 use berth_kit::events::Recorder;
 use berth_kit::queue::Queue;
@@ -25,18 +24,12 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::CONCURRENCY;
-use super::feed::{Change, Key};
-use super::nodes::Fleet;
+use crate::feed::{Change, Key};
+use crate::nodes::Fleet;
+use crate::writes::CONCURRENCY;
 use index::Index;
-pub use network::{PodNetwork, Refused, Sandbox};
+pub use network::{BACKOFF, PodNetwork, Refused, Sandbox};
 use worker::Worker;
-
-/// A pod without an address is tried at least this often: it can have one as soon as another pod gives one back.
-pub const BACKOFF: Exponential = Exponential {
-    base: Duration::from_millis(20),
-    max: Duration::from_secs(10),
-};
 
 /// The watches that feed the decisions, and the workers that carry them out.
 pub struct Kubelet {

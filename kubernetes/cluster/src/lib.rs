@@ -10,6 +10,7 @@ mod kubelet;
 mod nodes;
 mod scheduler;
 mod workloads;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,15 +32,8 @@ pub use feed::{Change, Feed, Key};
 pub use kubelet::{PodNetwork, Refused, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};
 
-/// How many writes a loop has under way at a time.
-const CONCURRENCY: usize = 32;
 /// What is left of events when the cluster stops gets this long to be written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
-
-/// The object is not there any more, or not in the state the write was meant for: what the watch brings decides anew.
-fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404 || status.code == 409)
-}
 
 #[derive(Debug)]
 pub struct Options {

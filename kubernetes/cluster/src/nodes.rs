@@ -21,7 +21,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::CONCURRENCY;
+use crate::writes::CONCURRENCY;
 pub use fleet::{Fleet, TooManyNodes};
 use state::Health;
 

@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::feed::{Change, Key};
-use super::{CONCURRENCY, is_gone};
+use crate::feed::{Change, Key};
+use crate::writes::{CONCURRENCY, is_gone};
 use index::{Decision, Index};
 
 /// How many pods are decided on before their bindings are written together.

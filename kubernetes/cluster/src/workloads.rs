@@ -5,6 +5,8 @@
 
 mod deployment;
 mod index;
+mod member;
+mod owner;
 mod progress;
 mod replica_set;
 mod rollout;
@@ -27,8 +29,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::feed::{Change, Key};
-use super::is_gone;
+use crate::feed::{Change, Key};
+use crate::writes::is_gone;
 use index::{Index, Task};
 
 /// The watches of the three kinds, in.

@@ -4,9 +4,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{version_schema, versions};
+use super::version_schema;
 use crate::names;
 use crate::status::{FieldError, FieldProblem, Path};
+
+/// The version that objects are stored in.
+pub fn storage_version(definition: &Value) -> Option<String> {
+    let storage = versions(definition).iter().find(|version| version["storage"] == true)?;
+    storage["name"].as_str().map(str::to_owned)
+}
+
+/// All versions, served or not.
+pub fn versions(definition: &Value) -> &[Value] {
+    definition["spec"]["versions"].as_array().map_or(&[], Vec::as_slice)
+}
 
 pub(super) fn check_all(definition: &Value, spec: &Path) -> Vec<FieldError> {
     let versions = versions(definition);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults, not_supported, structural};
+use super::choice::not_supported;
+use super::{defaults, structural};
 use crate::schema::Schema;
 use crate::status::{FieldError, Path};
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::{does_not_apply, go, member_shape};
 use crate::shape::{ListPatch, Shape};
 use crate::status::{Result, Status};
+use order::{PATCH, no_merge_key};
 
-const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
@@ -256,13 +256,6 @@ fn merge_item(original: &mut Vec<Value>, item: &Value, key: &str, shape: &Shape)
         _ => original.push(item.clone()),
     }
     Ok(())
-}
-
-fn no_merge_key(item: &Value, key: &str) -> Status {
-    Status::unclassified(format!(
-        "map: {} does not contain declared merge key: {key}",
-        go::printed(item)
-    ))
 }
 
 fn bad_directive(directive: &Value, fields: &Fields) -> Status {

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::error::{DecodeError, Problem};
 use super::wire::{Reader, Wire};
-use super::{DecodeError, Problem};
 use crate::shape::Scalar;
 
 /// The JSON of a scalar. `Null` for a time or raw JSON that was never set.

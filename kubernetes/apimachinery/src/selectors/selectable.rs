@@ -35,6 +35,12 @@ impl SelectableField {
         }
     }
 
+    /// What a missing value counts as.
+    pub const fn or(mut self, missing: &'static str) -> Self {
+        self.missing = missing;
+        self
+    }
+
     /// A field of a custom resource, by its path: `.spec.use`.
     pub fn of_path(path: &str) -> Self {
         let name = path.trim_start_matches('.').to_owned();

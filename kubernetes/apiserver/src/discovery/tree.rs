@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CREATE, VIRTUAL, Virtual, order, verbs};
+use super::answered::{VIRTUAL, Virtual};
+use super::order;
 use crate::kinds::{Gvk, Kind, Subresource};
 
 pub struct Group<'a> {
@@ -76,7 +77,7 @@ impl<'a> Resource<'a> {
             plural: &kind.plural,
             singular: &kind.singular,
             namespaced: kind.namespaced,
-            verbs: verbs(kind),
+            verbs: kind.verbs(),
             short_names: &kind.short_names,
             categories: &kind.categories,
             subresources: kind.subresources(),
@@ -89,7 +90,7 @@ impl<'a> Resource<'a> {
             plural: kind.plural,
             singular: kind.singular,
             namespaced: false,
-            verbs: CREATE,
+            verbs: &["create"],
             short_names: &[],
             categories: &[],
             subresources: Vec::new(),

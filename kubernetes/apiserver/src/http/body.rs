@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 
-use super::Call;
+use super::call::Call;
 use crate::decode::{self, Decoded, Sent};
 
 /// As kube-apiserver.

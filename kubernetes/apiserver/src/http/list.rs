@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as value};
 
 use super::answer::{self, Form};
+use super::call::{Call, Front};
 use super::params::{Params, options_invalid};
-use super::{Call, Front};
 use crate::kinds::{Conversion, Kind};
 use crate::resources::{self, Resources};
 use crate::store::{Place, Range, Record, TooOld};

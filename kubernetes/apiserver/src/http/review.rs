@@ -6,8 +6,9 @@ use berth_apimachinery::status::{Result, Status};
 use http::request::Parts;
 use serde_json::{Value, json as value};
 
+use super::call::Front;
 use super::path::Target;
-use super::{Front, answer, body};
+use super::{answer, body};
 
 /// What is asked, and the kind in which it is asked and answered.
 #[derive(Clone, Copy)]

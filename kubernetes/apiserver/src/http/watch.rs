@@ -1,10 +1,6 @@
 //! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one costs nothing, and one that falls out of
 //! the history is told so with 410 and lists anew.
 
-mod step;
-
-pub use step::Step;
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +16,9 @@ use serde_json::{Value, json as value};
 use tokio::time::Instant;
 
 use super::answer::{self, Form};
-use super::{Call, Front, list};
+use super::call::{Call, Front};
+use super::list;
+use super::step::{self, Step};
 use crate::kinds::{Conversion, Kind};
 use crate::resources::Resources;
 use crate::store::{Event, EventKind, Range, Record, TooOld};

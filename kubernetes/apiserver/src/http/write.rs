@@ -9,7 +9,8 @@ use http::header;
 use serde_json::{Value, json as value};
 
 use super::answer::{self, Form};
-use super::{Call, Front, body, list};
+use super::call::{Call, Front};
+use super::{body, list};
 use crate::decode::{self, Decoded, Sent, name_of};
 use crate::kinds::Answer;
 use crate::resources::{DeleteOptions, Deleted, NewScale, Patch, Updated, Writer};

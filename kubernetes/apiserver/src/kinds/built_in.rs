@@ -1,14 +1,10 @@
 //! What a file about a built-in kind says.
 
-use std::sync::Arc;
-
 use berth_apimachinery::selectors::SelectableField;
-use berth_apimachinery::shape::{self, Shape};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::conversion::{Conversion, StoredFields};
-use super::{Kind, ScalePaths, Source, Subresource};
+use super::conversion::StoredFields;
 use crate::columns::{self, Column};
 use crate::rules::Errors;
 use crate::rules::metadata::NameRule;
@@ -64,6 +60,17 @@ pub struct BuiltIn {
     /// What field selectors can ask for, if anything beside name and namespace.
     pub selectable: Option<&'static [SelectableField]>,
     pub deletion: Deletion,
+}
+
+/// A group, version and kind.
+pub type Gvk<'a> = (&'a str, &'a str, &'a str);
+
+/// A subresource: its name, what it takes and answers, and the verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subresource<'a> {
+    pub name: &'static str,
+    pub response: Gvk<'a>,
+    pub verbs: &'static [&'static str],
 }
 
 /// How an object came to be as it is.
@@ -157,31 +164,4 @@ impl BuiltIn {
         selectable: None,
         deletion: Deletion::PLAIN,
     };
-
-    pub fn served(&'static self) -> Kind {
-        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let scale = ScalePaths {
-            spec_replicas: ".spec.replicas".to_owned(),
-            status_replicas: ".status.replicas".to_owned(),
-            label_selector: Some(".spec.selector".to_owned()),
-        };
-        let shape = shape::builtin(self.group, "v1", self.kind);
-        Kind {
-            group: self.group.to_owned(),
-            version: "v1".to_owned(),
-            kind: self.kind.to_owned(),
-            plural: self.plural.to_owned(),
-            singular: self.kind.to_lowercase(),
-            short_names: owned(self.short_names),
-            categories: owned(self.categories),
-            namespaced: self.namespaced,
-            status: self.status,
-            scale: self.scale.then_some(scale),
-            generation: self.generation,
-            names: self.names,
-            shape: shape.unwrap_or_else(|| Arc::new(Shape::Any)),
-            conversion: self.stored.map_or(Conversion::None, Conversion::Fields),
-            source: Source::BuiltIn(self),
-        }
-    }
 }

@@ -7,21 +7,9 @@ use berth_apimachinery::schema::{Problems, Schema};
 use berth_apimachinery::shape::{Shape, custom};
 use serde_json::Value;
 
-use super::{Conversion, Kind, ScalePaths, Source};
+use super::conversion::Conversion;
+use super::kind::{Custom, Kind, ScalePaths, Source};
 use crate::rules::metadata::NameRule;
-
-/// The parts of a CustomResourceDefinition that act on its resources, for one version.
-#[derive(Clone, Debug)]
-pub struct Custom {
-    /// `openAPIV3Schema` of this version, as it stands in the definition.
-    pub openapi: Value,
-    /// The same, compiled with its CEL rules.
-    pub schema: Schema,
-    /// `additionalPrinterColumns` as they stand in the definition.
-    pub columns: Vec<Value>,
-    /// Fields that field selectors may name, from `selectableFields`: `.spec.use`.
-    pub selectable: Vec<String>,
-}
 
 /// One kind for each served version, in the definition's order. `metadata` is the shape of ObjectMeta.
 pub fn kinds(definition: &Value, metadata: &Arc<Shape>) -> Result<Vec<Kind>, Problems> {

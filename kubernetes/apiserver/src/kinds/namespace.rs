@@ -4,8 +4,7 @@ use berth_apimachinery::selectors::SelectableField;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
-use super::Subresource;
-use super::built_in::{BuiltIn, Deletion, schema_of};
+use super::built_in::{BuiltIn, Deletion, Subresource, schema_of};
 use crate::columns::{AGE, Column, NAME};
 use crate::rules::metadata::NameRule;
 

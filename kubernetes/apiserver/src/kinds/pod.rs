@@ -7,8 +7,7 @@ use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::Subresource;
-use super::built_in::{Answer, BuiltIn, Change, Deletion, schema_of};
+use super::built_in::{Answer, BuiltIn, Change, Deletion, Subresource, schema_of};
 use crate::rules::defaults::fill;
 use crate::rules::{Errors, list, metadata, pod_template};
 

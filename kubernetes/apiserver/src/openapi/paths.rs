@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::schemas::{Schemas, gvk};
-use crate::discovery::{Virtual, verbs};
+use crate::discovery::Virtual;
 use crate::kinds::{Gvk, Kind, Subresource};
 
 /// Verb, HTTP method, and what OpenAPI calls it.
@@ -73,7 +73,7 @@ pub fn add(
         strategic: !kind.is_custom(),
     };
     let of_all = ["list", "create", "deletecollection"];
-    let (of_all, of_one): (Vec<&str>, Vec<&str>) = verbs(kind).iter().partition(|verb| of_all.contains(verb));
+    let (of_all, of_one): (Vec<&str>, Vec<&str>) = kind.verbs().iter().partition(|verb| of_all.contains(verb));
     if kind.namespaced {
         main.put(paths, everywhere, &["list"]);
     }
@@ -97,8 +97,17 @@ pub fn add_answered(paths: &mut Map<String, Value>, kind: &Virtual, schema: &Val
     resource.put(paths, format!("{}/{}", base(own), kind.plural), &["create"]);
 }
 
+/// `api/v1` or `apis/<group>/<version>`.
+pub fn place(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
 fn base((group, version, _): Gvk<'_>) -> String {
-    format!("/{}", super::place(group, version))
+    format!("/{}", place(group, version))
 }
 
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::{answered, merge};
+use super::{merge, typed};
 use crate::kinds::{Gvk, Kind, MakeSchema};
 
 const PREFIX: &str = "#/components/schemas/";
@@ -48,7 +48,7 @@ impl Schemas {
 
     /// Adds what is answered but never stored.
     pub fn add_answered(&mut self, own: Gvk<'_>) -> Value {
-        self.add_made(own, answered::find(own), None)
+        self.add_made(own, typed::find(own), None)
     }
 
     fn add_made(&mut self, own: Gvk<'_>, make: Option<MakeSchema>, shape: Option<&Arc<Shape>>) -> Value {
@@ -74,7 +74,7 @@ impl Schemas {
         let mut schema = schema.clone();
         schema["x-kubernetes-group-version-kind"] = json!([gvk(own)]);
         let given = schema.get_mut("properties").map(Value::take).unwrap_or_default();
-        schema["properties"] = answered::object_fields(&mut self.generator);
+        schema["properties"] = typed::object_fields(&mut self.generator);
         if let (Value::Object(given), Value::Object(all)) = (given, &mut schema["properties"]) {
             // What a definition says of `metadata` is said on top of ObjectMeta, and only of its name.
             all.extend(
@@ -89,7 +89,7 @@ impl Schemas {
     }
 
     pub fn delete_options(&mut self) -> Value {
-        answered::DELETE_OPTIONS(&mut self.generator).to_value()
+        typed::DELETE_OPTIONS(&mut self.generator).to_value()
     }
 
     pub fn patch() -> Value {
@@ -98,14 +98,14 @@ impl Schemas {
 
     pub fn finish(mut self) -> Map<String, Value> {
         let mut schemas = self.generator.take_definitions(false);
-        schemas.values_mut().for_each(answered::adapt);
-        for name in answered::NAME_IS_OPTIONAL {
+        schemas.values_mut().for_each(typed::adapt);
+        for name in typed::NAME_IS_OPTIONAL {
             schemas
                 .get_mut(*name)
                 .into_iter()
                 .for_each(|schema| do_not_require(schema, "name"));
         }
-        for name in answered::ANYTHING {
+        for name in typed::ANYTHING {
             let schema = schemas.get_mut(*name).and_then(Value::as_object_mut);
             schema.into_iter().for_each(|fields| drop(fields.remove("type")));
         }

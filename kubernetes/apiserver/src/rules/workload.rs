@@ -35,6 +35,28 @@ pub fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
             detail,
         ));
     }
+    check_selector(spec, &path, errors);
+    let template = path.child("template");
+    pod_template::check(&spec["template"]["spec"], &template.child("spec"), errors);
+    let policy = &spec["template"]["spec"]["restartPolicy"];
+    if policy.is_string() && policy != "Always" {
+        let field = template.child("spec").child("restartPolicy");
+        let detail = "supported values: \"Always\"";
+        errors.push(FieldError::new(
+            FieldProblem::NotSupported,
+            field,
+            Some(policy.clone()),
+            detail,
+        ));
+    }
+    if old.is_some_and(|old| spec["selector"] != old["spec"]["selector"]) {
+        let (field, value) = (path.child("selector"), spec["selector"].clone());
+        errors.push(FieldError::invalid(field, value, "field is immutable"));
+    }
+}
+
+/// A selector has to pick what the template makes.
+pub fn check_selector(spec: &Value, path: &Path, errors: &mut Errors) {
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
     let empty = |name: &str| match &selector[name] {
@@ -55,24 +77,8 @@ pub fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     } else if !selects(selector, labels) {
         errors.push(mismatch());
     }
-    let template = path.child("template");
-    metadata::check_labels(labels, &template.child("metadata").child("labels"), errors);
-    pod_template::check(&spec["template"]["spec"], &template.child("spec"), errors);
-    let policy = &spec["template"]["spec"]["restartPolicy"];
-    if policy.is_string() && policy != "Always" {
-        let field = template.child("spec").child("restartPolicy");
-        let detail = "supported values: \"Always\"";
-        errors.push(FieldError::new(
-            FieldProblem::NotSupported,
-            field,
-            Some(policy.clone()),
-            detail,
-        ));
-    }
-    if old.is_some_and(|old| *selector != old["spec"]["selector"]) {
-        let field = path.child("selector");
-        errors.push(FieldError::invalid(field, selector.clone(), "field is immutable"));
-    }
+    let field = path.child("template").child("metadata").child("labels");
+    metadata::check_labels(labels, &field, errors);
 }
 
 fn selects(selector: &Value, labels: &Value) -> bool {

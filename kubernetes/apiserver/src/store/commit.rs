@@ -5,101 +5,18 @@
 //! change that a crash could take back. Requests that wait while one fsync runs share the next one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
-use tokio::sync::oneshot;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{Event, EventKind, Key, Place, Record, Shared, State, Store, table_of};
-use crate::store::disk::Disk;
-use crate::store::history::{body_of, line_of_parts};
-
-/// JSON with a hole where its resourceVersion goes: the version is known only at the commit.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    before: Bytes,
-    after: Bytes,
-}
-
-impl Draft {
-    pub fn new(object: &mut Value) -> Self {
-        // Random, so that nobody's data can look like it.
-        static MARKER: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().to_string());
-        object["metadata"]["resourceVersion"] = Value::String(MARKER.clone());
-        // Not `to_string`: that goes through the formatter, piece by piece.
-        let body = serde_json::to_string(object).unwrap_or_default();
-        let at = body.find(&*MARKER).unwrap_or(body.len());
-        let body = Bytes::from(body);
-        Self {
-            before: body.slice(..at),
-            after: body.slice((at + MARKER.len()).min(body.len())..),
-        }
-    }
-
-    /// Bytes of the object, but for the version.
-    pub fn size(&self) -> usize {
-        self.before.len() + self.after.len()
-    }
-
-    /// The body as it would be under this version: what a dry run answers with.
-    pub fn filled(&self, version: &str) -> Bytes {
-        let mut body = Vec::with_capacity(self.size() + version.len());
-        body.extend_from_slice(&self.before);
-        body.extend_from_slice(version.as_bytes());
-        body.extend_from_slice(&self.after);
-        body.into()
-    }
-
-    /// The line of a watch with that body in it.
-    fn line(&self, kind: EventKind, version: u64) -> Bytes {
-        let version = version.to_string();
-        line_of_parts(kind.name(), &[&self.before, version.as_bytes(), &self.after])
-    }
-}
-
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Only if nothing is there.
-    Create(Draft),
-    /// Only if what is there has this version.
-    Update(u64, Draft),
-    /// The same; the draft is the last state, which watchers are shown.
-    Delete(u64, Draft),
-}
-
-/// What must hold elsewhere in the store at the moment of the commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Guard {
-    /// The namespace exists: no object is made in one that has just gone.
-    NamespaceExists(Arc<str>),
-    /// Nothing is left in the namespace: it can go.
-    NamespaceEmpty(Arc<str>),
-}
-
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub key: Key,
-    pub change: Change,
-    pub guard: Option<Guard>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    #[error("already there")]
-    Exists,
-    #[error("not there")]
-    Missing,
-    #[error("changed in the meantime")]
-    Stale,
-    #[error("namespace not there")]
-    NoNamespace,
-    #[error("namespace not empty")]
-    NotEmpty,
-    #[error("the store could not be written: {0}")]
-    Failed(String),
-}
+use super::disk::Disk;
+use super::history::{Event, EventKind, body_of};
+use super::record::{Key, NAMESPACES, Place, Record};
+use super::state::{State, table_of};
+use super::write::{Change, Guard, Refused, Write};
 
 type Answer = oneshot::Sender<Result<Record, Refused>>;
 
@@ -120,50 +37,65 @@ struct Accepted {
     kind: EventKind,
 }
 
-impl Store {
-    /// The namespaces' table, which guards look at.
-    pub const NAMESPACES: &str = "namespaces";
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) state: RwLock<State>,
+    queue: Mutex<Queue>,
+    disk: Option<Disk>,
+    pub(super) taps: Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>,
+    /// Versions up to here have no history: what was there when the store was opened.
+    pub(super) opened_at: u64,
+    keep: usize,
+}
 
-    pub async fn commit(&self, write: Write) -> Result<Record, Refused> {
-        if self.shared.disk.is_none() {
-            let mut state = self.shared.state.write();
+impl Shared {
+    pub(super) fn new(state: State, disk: Option<Disk>, keep: usize) -> Self {
+        let opened_at = state.version;
+        Self {
+            state: RwLock::new(state),
+            queue: Mutex::default(),
+            disk,
+            taps: Mutex::default(),
+            opened_at,
+            keep,
+        }
+    }
+
+    pub(super) async fn commit(self: &Arc<Self>, write: Write) -> Result<Record, Refused> {
+        if self.disk.is_none() {
+            let mut state = self.state.write();
             let accepted = check(&state, &HashMap::new(), state.version + 1, &write)?;
             let record = accepted.record.clone();
-            self.shared.show(&mut state, vec![accepted]);
+            self.show(&mut state, vec![accepted]);
             return Ok(record);
         }
         let (answer, answered) = oneshot::channel();
         let lead = {
-            let mut queue = self.shared.queue.lock();
+            let mut queue = self.queue.lock();
             queue.waiting.push((write, answer));
             !std::mem::replace(&mut queue.running, true)
         };
         if lead {
-            let shared = self.shared.clone();
+            let shared = self.clone();
             // Not awaited: the committer must go on if this request is dropped, others wait for it.
             let committer = tokio::task::spawn_blocking(move || shared.drain());
-            self.shared.queue.lock().committer = Some(committer);
+            self.queue.lock().committer = Some(committer);
         }
         answered
             .await
             .unwrap_or_else(|_| Err(Refused::Failed("the committer ended".to_owned())))
     }
-}
 
-impl Store {
-    /// Waits until no commit is under way. When the last handle is dropped after this, the file is closed.
-    pub async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         loop {
-            let committer = self.shared.queue.lock().committer.take();
+            let committer = self.queue.lock().committer.take();
             match committer {
                 Some(committer) => drop(committer.await),
                 None => return,
             }
         }
     }
-}
 
-impl Shared {
     fn drain(&self) {
         loop {
             let batch = {
@@ -256,7 +188,7 @@ fn check(state: &State, overlay: &HashMap<Key, Option<u64>>, version: u64, write
     };
     match &write.guard {
         Some(Guard::NamespaceExists(namespace)) => {
-            there(&Key::new(Store::NAMESPACES, "", namespace)).ok_or(Refused::NoNamespace)?;
+            there(&Key::new(NAMESPACES, "", namespace)).ok_or(Refused::NoNamespace)?;
         }
         Some(Guard::NamespaceEmpty(namespace)) if !is_empty(state, overlay, namespace) => {
             return Err(Refused::NotEmpty);

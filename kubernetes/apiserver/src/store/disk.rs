@@ -8,7 +8,7 @@ use berth_kit::private_file;
 use bytes::Bytes;
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::{Key, Record};
+use super::record::{Key, Record};
 
 /// `table\0namespace\0name` → version (8 bytes, big endian) and JSON.
 const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");

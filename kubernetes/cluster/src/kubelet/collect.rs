@@ -4,9 +4,8 @@ use berth_kit::queue::Queue;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use super::BACKOFF;
 use super::index::Index;
-use super::network::PodNetwork;
+use super::network::{BACKOFF, PodNetwork};
 use crate::feed::Key;
 
 /// Detaches what nobody on the node needs any more: pods may have gone while nobody watched. The node's pods wait for that once, so that what is free can be

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::index::Attachment;
+use super::attachment::{Attachment, bound_to};
 use super::status::{self, Addresses};
 use crate::nodes::Fleet;
 
@@ -44,12 +44,6 @@ pub fn decide(pod: &Pod, fleet: Fleet, node_exists: bool, attachment: &Attachmen
         return Some(Action::Report(Box::new(after)));
     }
     matches!(attachment, Attachment::Unknown { .. } | Attachment::Detached).then_some(Action::Attach)
-}
-
-/// The virtual node that the pod is on.
-pub fn bound_to(pod: &Pod) -> Option<&str> {
-    let node = pod.spec.as_ref()?.node_name.as_deref()?;
-    Fleet::owns(node).then_some(node)
 }
 
 #[cfg(test)]

@@ -9,31 +9,12 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
-use super::decide::bound_to;
+use super::attachment::{Attachment, bound_to};
 use super::network::{Sandbox, sandbox_id};
 use crate::feed::{Change, Key};
 
 /// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait must not stand behind them.
 const ATTACHING: usize = 8;
-
-/// What a pod has of the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attachment {
-    /// It needs none: it lives on its host's network, or there is no network here and somebody else writes addresses.
-    Unneeded,
-    /// Perhaps it has something: an earlier process may have attached it, or this one has tried and knows no outcome.
-    Unknown {
-        tried: bool,
-    },
-    Attached(Vec<IpAddr>),
-    Detached,
-}
-
-impl Attachment {
-    pub fn may_hold(&self) -> bool {
-        matches!(self, Self::Unknown { .. } | Self::Attached(_))
-    }
-}
 
 #[derive(Debug)]
 struct Known {

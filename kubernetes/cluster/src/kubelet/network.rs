@@ -4,7 +4,15 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use berth_kit::backoff::Exponential;
 use futures::future::BoxFuture;
+
+/// A pod without an address is tried at least this often: it can have one as soon as another pod
+/// gives one back.
+pub const BACKOFF: Exponential = Exponential {
+    base: Duration::from_millis(20),
+    max: Duration::from_secs(10),
+};
 
 /// Attaches sandboxes of pods to a network, and detaches them.
 ///

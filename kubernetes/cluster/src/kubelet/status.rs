@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::index::Attachment;
+use super::attachment::Attachment;
 
 /// The addresses of a pod and its host, as far as they are known.
 #[derive(Debug)]

@@ -13,12 +13,13 @@ use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use tracing::{debug, warn};
 
-use super::decide::{Action, bound_to, decide};
+use super::attachment::bound_to;
+use super::decide::{Action, decide};
 use super::index::{Index, Turn};
 use super::network::{PodNetwork, Refused, Sandbox};
 use crate::feed::Key;
-use crate::is_gone;
 use crate::nodes::Fleet;
+use crate::writes::is_gone;
 
 /// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later tries come after their back-off anyway, and don't wait: many pods
 /// without an address must not hold up those that can have one.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use kube::core::{Selector, SelectorExt};
 use kube::{Resource, ResourceExt};
 
-use super::replica_set::{Found, Member};
+use super::member::{Found, Member};
+use super::owner::{Pick, controller};
 use crate::feed::Key;
 
 /// What to look at again after a change.
@@ -185,27 +184,6 @@ impl Index {
             }
         });
         concerned.map(|(key, _)| Task::ReplicaSet(key.clone())).collect()
-    }
-}
-
-/// The uid of the object that controls this one.
-pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
-    let mut owners = metadata.owner_references.iter().flatten();
-    let owner = owners.find(|owner| owner.controller == Some(true))?;
-    Some(&owner.uid)
-}
-
-/// What an object selects. A selector that can't be read picks nothing, nor does an empty one: the API refuses both.
-pub struct Pick(Option<Selector>);
-
-impl Pick {
-    pub fn of(selector: Option<&LabelSelector>) -> Self {
-        let selector = selector.and_then(|selector| Selector::try_from(selector.clone()).ok());
-        Self(selector.filter(|selector| !selector.selects_all()))
-    }
-
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 }
 

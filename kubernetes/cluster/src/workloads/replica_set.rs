@@ -2,69 +2,14 @@
 
 mod apply;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 
-use super::index::{Pick, controller};
+use super::member::{Found, Member};
+use super::owner::Pick;
 use crate::feed::Key;
-
-/// A pod as its ReplicaSet sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
-    pub uid: String,
-    /// The uid of its controller; empty when it has none.
-    pub owner: String,
-    pub labels: BTreeMap<String, String>,
-    pub placed: bool,
-    pub running: bool,
-    /// Succeeded or failed: it serves no more.
-    pub finished: bool,
-    pub deleting: bool,
-    pub ready_since: Option<Timestamp>,
-    pub deletion_cost: i32,
-    pub created: i64,
-}
-
-impl Member {
-    pub fn of(pod: &Pod) -> Self {
-        let status = pod.status.as_ref();
-        let phase = status.and_then(|s| s.phase.as_deref());
-        let mut conditions = status.iter().flat_map(|s| s.conditions.iter().flatten());
-        let ready = conditions.find(|c| c.type_ == "Ready" && c.status == "True");
-        let cost = pod.annotations().get("controller.kubernetes.io/pod-deletion-cost");
-        Self {
-            uid: pod.uid().unwrap_or_default(),
-            owner: controller(&pod.metadata).unwrap_or_default().to_owned(),
-            labels: pod.labels().clone(),
-            placed: pod.spec.as_ref().is_some_and(|s| s.node_name.is_some()),
-            running: phase == Some("Running"),
-            finished: matches!(phase, Some("Succeeded" | "Failed")),
-            deleting: pod.metadata.deletion_timestamp.is_some(),
-            ready_since: ready.map(|c| {
-                let since = c.last_transition_time.as_ref();
-                since.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
-            }),
-            deletion_cost: cost.and_then(|cost| cost.parse().ok()).unwrap_or(0),
-            created: pod.creation_timestamp().map_or(0, |t| t.0.as_second()),
-        }
-    }
-
-    /// Whether its set would count it the same: where it runs matters only when one is to go.
-    pub fn counts_as(&self, other: &Self) -> bool {
-        let key = |member: &Self| (member.finished, member.deleting, member.ready_since);
-        self.uid == other.uid && self.owner == other.owner && self.labels == other.labels && key(self) == key(other)
-    }
-
-    fn active(&self) -> bool {
-        !self.finished && !self.deleting
-    }
-}
 
 /// What to do for a ReplicaSet.
 #[derive(Debug, Default, PartialEq)]
@@ -78,9 +23,6 @@ pub struct Plan {
     /// A ready pod becomes available by time alone: look again after this.
     pub recheck: Option<Duration>,
 }
-
-/// A pod and what it is called.
-pub type Found<'a> = (&'a Key, &'a Member);
 
 /// `failure` is what went wrong when pods were last made.
 pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Option<&str>, now: &Time) -> Plan {
@@ -193,6 +135,9 @@ fn conditions(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;

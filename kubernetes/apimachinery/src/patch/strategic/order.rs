@@ -4,8 +4,11 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{go, no_merge_key};
+use crate::patch::go;
 use crate::status::{Result, Status};
+
+/// The directive that says what becomes of an item or a map.
+pub(super) const PATCH: &str = "$patch";
 
 /// What tells an item from others: the whole of a scalar, the merge key of an object.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
@@ -59,7 +62,7 @@ pub(super) fn check(patch: &[Value], wanted: &[Value], key: Option<&str>) -> Res
     let mut rest = wanted.iter();
     let in_order = patch
         .iter()
-        .filter(|item| item.get(super::PATCH).is_none())
+        .filter(|item| item.get(PATCH).is_none())
         .all(|item| rest.any(|other| identity(other, key) == identity(item, key)));
     if in_order {
         return Ok(());
@@ -69,4 +72,11 @@ pub(super) fn check(patch: &[Value], wanted: &[Value], key: Option<&str>) -> Res
         go::printed(&Value::Array(patch.to_vec())),
         go::printed(&Value::Array(wanted.to_vec()))
     )))
+}
+
+pub(super) fn no_merge_key(item: &Value, key: &str) -> Status {
+    Status::unclassified(format!(
+        "map: {} does not contain declared merge key: {key}",
+        go::printed(item)
+    ))
 }

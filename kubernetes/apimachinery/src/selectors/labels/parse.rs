@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Operator, Requirement, check_key};
+use super::requirement::{Operator, Requirement, check_key};
 use crate::status::Path;
 
 pub fn requirements(text: &str) -> Result<Vec<Requirement>, String> {

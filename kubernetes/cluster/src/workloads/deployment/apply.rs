@@ -11,7 +11,7 @@ use kube::runtime::events::EventType;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
-use super::super::index::controller;
+use super::super::owner::controller;
 use super::super::template::{self, REVISION};
 use super::super::{Workloads, merge};
 use super::{Scale, plan, split};

@@ -27,6 +27,32 @@ fn create_namespace_makes_one_and_refuses_a_second() {
 }
 
 #[test]
+fn create_job_makes_one_that_selects_its_pods_by_its_uid() {
+    each(|kubectl| {
+        let suspended = kubectl.ok("create job once --image=x --dry-run=client --output=yaml");
+        let suspended = suspended.replace("spec:\n  template:", "spec:\n  suspend: true\n  template:");
+        assert_eq!(
+            kubectl.fed(&suspended, "create --filename=-"),
+            "job.batch/once created\n"
+        );
+        let job = kubectl.json("get job once");
+        let uid = &job["metadata"]["uid"];
+        let selector = json!({"batch.kubernetes.io/controller-uid": uid});
+        assert_eq!(job["spec"]["selector"]["matchLabels"], selector);
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "once");
+        assert_eq!(job["spec"]["backoffLimit"], 6);
+        let listed = kubectl.ok("get jobs");
+        assert!(listed.contains("COMPLETIONS") && listed.contains("0/1"), "{listed}");
+        let always = r#"{"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}"#;
+        let refused = kubectl.fails(["patch", "job", "once", "--patch", always]);
+        assert!(
+            refused.contains("spec.template.spec.restartPolicy: Required value"),
+            "{refused}"
+        );
+    });
+}
+
+#[test]
 fn create_deployment_makes_one_with_image_and_replicas() {
     each(|kubectl| {
         let said = kubectl.ok("create deployment web --image=x --replicas=3 --dry-run=server");

@@ -14,7 +14,7 @@ use samples::{Sample, samples};
 
 /// Kinds that others bring: definitions of other tests, and what a real server has besides.
 fn is_expected(group: &str) -> bool {
-    let core = ["", "apps"].contains(&group);
+    let core = ["", "apps", "batch"].contains(&group);
     core || group.ends_with(".k8s.io") || ["acn.azure.com", "berth.dev"].contains(&group)
 }
 

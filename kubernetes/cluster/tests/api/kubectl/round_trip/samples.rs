@@ -33,6 +33,8 @@ pub fn samples(namespace: &str, name: &str) -> Vec<Sample> {
     // Nobody schedules it, so that nothing has to end before it can go.
     let mut unscheduled = pod.clone();
     unscheduled["schedulerName"] = "nobody".into();
+    let mut once = template.clone();
+    once["spec"]["restartPolicy"] = "Never".into();
     let selector = json!({"matchLabels": {"app": name}});
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "nobody"});
@@ -72,6 +74,12 @@ pub fn samples(namespace: &str, name: &str) -> Vec<Sample> {
                 "regarding": about, "reason": "Tested", "action": "Test", "note": "n", "type": "Normal",
                 "eventTime": time, "reportingController": "berth.dev/test", "reportingInstance": "test",
             }),
+        ),
+        inside(
+            "batch/v1",
+            "Job",
+            "jobs",
+            json!({"spec": {"suspend": true, "manualSelector": true, "selector": selector, "template": once}}),
         ),
         inside(
             "apps/v1",
