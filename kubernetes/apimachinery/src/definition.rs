@@ -3,20 +3,16 @@
 //! Paths follow kube-apiserver, which keeps what all versions have in common at the top: a problem in the schema of the only version is
 //! at `spec.validation.openAPIV3Schema`, not below `spec.versions[0]`.
 
-mod approval;
-mod choice;
 mod defaults;
 mod names;
-mod structural;
+mod structure;
 mod version;
-mod version_schema;
 
 pub use version::{storage_version, versions};
 
 use serde_json::{Value, json};
 
-use crate::status::{FieldError, Path};
-use choice::choice;
+use crate::status::{FieldError, FieldProblem, Path};
 
 /// What a definition leaves out: singular and list names, the conversion strategy, the port of a webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
@@ -57,7 +53,6 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
         errors.extend(check_change(definition, old, &path));
     }
     errors.extend(check_stored(definition));
-    errors.extend(approval::check(definition, old));
     if spec["preserveUnknownFields"] == true {
         errors.push(FieldError::invalid(
             path.child("preserveUnknownFields"),
@@ -112,6 +107,18 @@ fn note_stored(definition: &mut Value, version: &str) {
         Some(stored) => stored.push(version.into()),
         None => *stored = json!([version]),
     }
+}
+
+fn choice(value: &Value, path: &Path, accepted: &[&str]) -> Option<FieldError> {
+    let given = match value.as_str().unwrap_or_default() {
+        "" => return Some(FieldError::required(path.clone(), "")),
+        given if accepted.contains(&given) => return None,
+        given => given,
+    };
+    let quoted: Vec<String> = accepted.iter().map(|name| format!("{name:?}")).collect();
+    let detail = format!("supported values: {}", quoted.join(", "));
+    let problem = FieldProblem::NotSupported;
+    Some(FieldError::new(problem, path.clone(), Some(given.into()), detail))
 }
 
 fn check_conversion(spec: &Value, path: &Path) -> Vec<FieldError> {

@@ -3,8 +3,8 @@
 //! `kube-cel` brings the functions. The walk is ours, because it has to follow kube-apiserver in which old value belongs to which new
 //! one, in what an update may leave as it was, in number types, and in how field names are escaped.
 
-mod check;
 mod evaluate;
+mod parse;
 mod value;
 
 use serde_json::{Map, Value};
@@ -16,19 +16,12 @@ use crate::status::{FieldError, FieldProblem, Path};
 use crate::trail::Trail;
 use evaluate::Variables;
 
-/// What the place of a node in the schema means for its rules.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scope<'p> {
-    /// The node is a whole resource: rules see `metadata.name` though no schema declares it.
-    pub(super) resource: bool,
-    /// The list above whose items have no identity: no old value can be told for what is in it.
-    pub(super) uncorrelated: Option<&'p Path>,
-}
-
+/// `uncorrelated`: the list above whose items have no identity, so that no old value can be told for
+/// what is in it.
 pub(super) fn compile(
     schema: &Map<String, Value>,
     node: &Subschema,
-    scope: Scope<'_>,
+    uncorrelated: Option<&Path>,
     path: &Path,
     errors: &mut Vec<FieldError>,
 ) -> Vec<Rule> {
@@ -37,129 +30,65 @@ pub(super) fn compile(
     rules
         .filter_map(|(index, rule)| {
             let path = path.child("x-kubernetes-validations").index(index);
-            compile_rule(rule, node, scope, &path)
-                .map_err(|error| errors.extend(error))
+            compile_rule(rule, node, uncorrelated, &path)
+                .map_err(|error| errors.push(error))
                 .ok()
         })
         .collect()
 }
 
-fn compile_rule(rule: &Value, node: &Subschema, scope: Scope<'_>, path: &Path) -> Result<Rule, Vec<FieldError>> {
+fn compile_rule(rule: &Value, node: &Subschema, uncorrelated: Option<&Path>, path: &Path) -> Result<Rule, FieldError> {
     let text = |name: &str| rule[name].as_str().unwrap_or_default();
     let (source, message) = (text("rule").trim(), text("message").trim());
-    let mut errors = Vec::new();
     if source.is_empty() {
-        errors.push(FieldError::required(path.child("rule"), "rule is not specified"));
-    } else if message.is_empty() && !text("message").is_empty() {
-        let detail = "must be non-empty if specified";
-        errors.push(FieldError::invalid(
-            path.child("message"),
-            text("message").into(),
-            detail,
-        ));
-    } else if message.contains(['\n', '\r']) {
-        let detail = "must not contain line breaks";
-        errors.push(FieldError::invalid(
-            path.child("message"),
-            text("message").into(),
-            detail,
-        ));
-    } else if source.contains(['\n', '\r']) && message.is_empty() {
-        let detail = "message must be specified if rule contains line breaks";
-        errors.push(FieldError::required(path.child("message"), detail));
+        return Err(FieldError::required(path.child("rule"), "rule is not specified"));
     }
-    let problem = reason(rule, path, &mut errors);
+    let invalid = |name: &str, detail: String| FieldError::invalid(path.child(name), rule[name].clone(), detail);
     let field = match text("fieldPath") {
         "" => None,
         given => {
-            let found = field_path(node, given);
-            if found.is_none() {
-                let detail = "must be a valid path";
-                errors.push(FieldError::invalid(path.child("fieldPath"), given.into(), detail));
-            }
-            found
+            let field = field_path(node, given);
+            Some(field.ok_or_else(|| invalid("fieldPath", "must be a valid path".to_owned()))?)
         }
     };
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let optional_old = rule["optionalOldSelf"] == true;
-    let checked = check::Rule {
-        node,
-        resource: scope.resource,
-        optional_old,
-    };
-    let expression = checked
-        .predicate(text("rule"))
-        .map_err(|detail| vec![FieldError::invalid(path.child("rule"), as_stored(rule), detail)])?;
+    let expression = parse::parse(source).map_err(|why| invalid("rule", format!("compilation failed: {why}")))?;
     let message_expression = match text("messageExpression") {
         "" => None,
-        source => Some(checked.message(source).map_err(|detail| {
-            vec![FieldError::invalid(
-                path.child("messageExpression"),
-                as_stored(rule),
-                detail,
-            )]
+        source => Some(parse::parse(source).map_err(|why| {
+            let detail = format!("messageExpression compilation failed: {why}");
+            invalid("messageExpression", detail)
         })?),
     };
     let uses_old = expression.references().has_variable("oldSelf");
-    match scope.uncorrelated {
-        Some(list) if uses_old => {
-            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-            return Err(vec![FieldError::invalid(
-                path.child("rule"),
-                text("rule").into(),
-                detail,
-            )]);
-        }
-        _ if !uses_old && !rule["optionalOldSelf"].is_null() => {
-            let detail = "may not be set if oldSelf is not used in rule";
-            let given = rule["optionalOldSelf"].clone();
-            return Err(vec![FieldError::invalid(path.child("optionalOldSelf"), given, detail)]);
-        }
-        _ => {}
+    if let Some(list) = uncorrelated.filter(|_| uses_old) {
+        let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+        return Err(invalid("rule", detail));
     }
     Ok(Rule {
         name: if message.is_empty() { source } else { message }.to_owned(),
         message: (!message.is_empty()).then(|| message.to_owned()),
         message_expression,
         expression,
-        problem,
+        problem: reason(rule, path)?,
         field,
         uses_old,
-        optional_old,
+        optional_old: rule["optionalOldSelf"] == true,
     })
 }
 
-/// The rule as kube-apiserver shows it: all fields, with the names of its internal type.
-fn as_stored(rule: &Value) -> Value {
-    let text = |name: &str| rule[name].as_str().unwrap_or_default();
-    serde_json::json!({
-        "Rule": text("rule"),
-        "Message": text("message"),
-        "MessageExpression": text("messageExpression"),
-        "Reason": rule["reason"],
-        "FieldPath": text("fieldPath"),
-        "OptionalOldSelf": rule["optionalOldSelf"],
-    })
-}
-
-fn reason(rule: &Value, path: &Path, errors: &mut Vec<FieldError>) -> FieldProblem {
+fn reason(rule: &Value, path: &Path) -> Result<FieldProblem, FieldError> {
     match rule["reason"].as_str() {
-        None | Some("FieldValueInvalid") => FieldProblem::Invalid,
-        Some("FieldValueForbidden") => FieldProblem::Forbidden,
-        Some("FieldValueRequired") => FieldProblem::Required,
-        Some("FieldValueDuplicate") => FieldProblem::Duplicate,
-        Some(_) => {
-            errors.push(FieldError::new(
-                FieldProblem::NotSupported,
-                path.child("reason"),
-                Some(rule["reason"].clone()),
-                "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \
-                 \"FieldValueInvalid\", \"FieldValueRequired\"",
-            ));
-            FieldProblem::Invalid
-        }
+        None | Some("FieldValueInvalid") => Ok(FieldProblem::Invalid),
+        Some("FieldValueForbidden") => Ok(FieldProblem::Forbidden),
+        Some("FieldValueRequired") => Ok(FieldProblem::Required),
+        Some("FieldValueDuplicate") => Ok(FieldProblem::Duplicate),
+        Some(_) => Err(FieldError::new(
+            FieldProblem::NotSupported,
+            path.child("reason"),
+            Some(rule["reason"].clone()),
+            "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \
+             \"FieldValueInvalid\", \"FieldValueRequired\"",
+        )),
     }
 }
 

@@ -4,7 +4,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::cel::{self, Scope};
+use super::cel;
 use super::format::Format;
 use super::subschema::{Below, Limits, Subschema};
 use super::types::{ListType, Type, flag, texts};
@@ -12,24 +12,16 @@ use crate::status::{FieldError, Path};
 
 pub(super) fn compile_root(schema: &Value, path: &Path) -> Result<Subschema, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let scope = Scope {
-        resource: true,
-        uncorrelated: None,
-    };
-    let node = compile(schema, path, scope, &mut errors);
+    let node = compile(schema, path, None, &mut errors);
     if errors.is_empty() { Ok(node) } else { Err(errors) }
 }
 
-fn compile(schema: &Value, path: &Path, scope: Scope<'_>, errors: &mut Vec<FieldError>) -> Subschema {
+fn compile(schema: &Value, path: &Path, uncorrelated: Option<&Path>, errors: &mut Vec<FieldError>) -> Subschema {
     let Some(schema) = schema.as_object() else {
         return Subschema::default();
     };
     let mut child = |schema: &Value, path: &Path, uncorrelated: Option<&Path>| {
-        let scope = Scope {
-            resource: schema["x-kubernetes-embedded-resource"] == true,
-            uncorrelated,
-        };
-        Box::new(compile(schema, path, scope, errors))
+        Box::new(compile(schema, path, uncorrelated, errors))
     };
     let mut node = Subschema {
         kind: Type::of(schema),
@@ -47,7 +39,7 @@ fn compile(schema: &Value, path: &Path, scope: Scope<'_>, errors: &mut Vec<Field
         .into_iter()
         .flatten()
     {
-        let property = child(property, &path.child("properties").key(name), scope.uncorrelated);
+        let property = child(property, &path.child("properties").key(name), uncorrelated);
         node.properties.insert(name.clone(), *property);
     }
     match schema.get("additionalProperties") {
@@ -56,18 +48,18 @@ fn compile(schema: &Value, path: &Path, scope: Scope<'_>, errors: &mut Vec<Field
             node.closed = !allowed;
         }
         Some(values) => {
-            let values = child(values, &path.child("additionalProperties"), scope.uncorrelated);
+            let values = child(values, &path.child("additionalProperties"), uncorrelated);
             node.additional = Some(Some(values));
         }
         None => {}
     }
     let anonymous = !matches!(node.list, ListType::Map(_));
-    let uncorrelated = scope.uncorrelated.or(anonymous.then_some(path));
+    let within = uncorrelated.or(anonymous.then_some(path));
     node.items = schema
         .get("items")
-        .map(|items| child(items, &path.child("items"), uncorrelated));
+        .map(|items| child(items, &path.child("items"), within));
     node.limits = limits(schema, node.kind, path, errors);
-    node.rules = cel::compile(schema, &node, scope, path, errors);
+    node.rules = cel::compile(schema, &node, uncorrelated, path, errors);
     node.below = below(&node);
     node
 }
@@ -92,20 +84,16 @@ fn below(node: &Subschema) -> Below {
 }
 
 fn limits(schema: &Map<String, Value>, kind: Type, path: &Path, errors: &mut Vec<FieldError>) -> Limits {
-    let scope = Scope {
-        resource: false,
-        uncorrelated: None,
-    };
     let mut branches = |name: &str| -> Vec<Subschema> {
         let list = schema.get(name).and_then(Value::as_array).into_iter().flatten();
         list.enumerate()
-            .map(|(index, branch)| compile(branch, &path.child(name).index(index), scope, errors))
+            .map(|(index, branch)| compile(branch, &path.child(name).index(index), None, errors))
             .collect()
     };
     let (all_of, any_of, one_of) = (branches("allOf"), branches("anyOf"), branches("oneOf"));
     let not = schema
         .get("not")
-        .map(|branch| Box::new(compile(branch, &path.child("not"), scope, errors)));
+        .map(|branch| Box::new(compile(branch, &path.child("not"), None, errors)));
     let text = |name: &str| schema.get(name).and_then(Value::as_str);
     let count = |name: &str| schema.get(name).and_then(Value::as_u64);
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);

@@ -68,7 +68,7 @@ fn object(node: &Subschema, resource: bool, fields: &Map<String, Value>) -> Boxe
 
 /// Of metadata, rules may see the name alone.
 fn metadata(value: &Value) -> Boxed {
-    let seen = super::check::METADATA
+    let seen = ["name", "generateName"]
         .iter()
         .filter_map(|name| Some((CelMapKey::from(*name), raw(value.get(name)?))));
     Box::new(CelMap::from(seen.collect::<HashMap<_, _>>()))
@@ -139,7 +139,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// A field's name as an identifier of CEL. Names that can't be one are out of reach of rules.
-pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
+fn escape(name: &str) -> Option<Cow<'_, str>> {
     if RESERVED.contains(&name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
