@@ -3,7 +3,7 @@
 //
 //	go run .          > ../../kubernetes/apimachinery/src/shape/field_table.txt
 //	go run . -vectors > ../../kubernetes/apimachinery/tests/vectors/protobuf.json
-//	go run . -openapi > ../../kubernetes/apiserver/tests/vectors/openapi_v2.json
+//	go run . -openapi > ../../kubernetes/apimachinery/tests/vectors/openapi_v2.json
 package main
 
 import (

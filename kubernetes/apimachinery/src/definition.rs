@@ -12,7 +12,7 @@ pub use version::{storage_version, versions};
 
 use serde_json::{Value, json};
 
-use crate::status::{FieldError, FieldProblem, Path};
+use crate::status::{FieldError, Path};
 
 /// What a definition leaves out: singular and list names, the conversion strategy, the port of a webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
@@ -115,10 +115,7 @@ fn choice(value: &Value, path: &Path, accepted: &[&str]) -> Option<FieldError> {
         given if accepted.contains(&given) => return None,
         given => given,
     };
-    let quoted: Vec<String> = accepted.iter().map(|name| format!("{name:?}")).collect();
-    let detail = format!("supported values: {}", quoted.join(", "));
-    let problem = FieldProblem::NotSupported;
-    Some(FieldError::new(problem, path.clone(), Some(given.into()), detail))
+    Some(FieldError::not_supported(path.clone(), &given.into(), accepted))
 }
 
 fn check_conversion(spec: &Value, path: &Path) -> Vec<FieldError> {
@@ -170,7 +167,7 @@ fn check_change(definition: &Value, old: &Value, path: &Path) -> Vec<FieldError>
             .split('/')
             .skip(1)
             .fold(path.clone(), |path, step| path.child(step));
-        (Some(&now) != at(old).as_ref()).then(|| FieldError::invalid(field, now, "field is immutable"))
+        (Some(&now) != at(old).as_ref()).then(|| FieldError::immutable(field, &now))
     };
     fixed.iter().filter_map(changed).collect()
 }

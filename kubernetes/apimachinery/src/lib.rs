@@ -7,14 +7,16 @@
 
 pub mod definition;
 mod duration;
+pub mod json_path;
 pub mod names;
+pub mod openapi_v2;
 pub mod patch;
 pub mod protobuf;
+mod release;
 pub mod schema;
 pub mod selectors;
 pub mod shape;
 pub mod status;
 mod trail;
 
-/// The release of Kubernetes whose API this is.
-pub const GIT_VERSION: &str = "v1.36.4+berth";
+pub use release::GIT_VERSION;

@@ -10,7 +10,7 @@ pub mod pod_template;
 pub mod rbac;
 pub mod workload;
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use serde_json::Value;
 
 pub type Errors = Vec<FieldError>;
@@ -28,16 +28,6 @@ pub fn one_of(object: &Value, name: &str, allowed: &[&str], path: &Path, errors:
     if value.is_null() || value.as_str().is_some_and(|given| allowed.contains(&given)) {
         return;
     }
-    let shown: Vec<String> = allowed
-        .iter()
-        .filter(|v| !v.is_empty())
-        .map(|v| format!("{v:?}"))
-        .collect();
-    let detail = format!("supported values: {}", shown.join(", "));
-    errors.push(FieldError::new(
-        FieldProblem::NotSupported,
-        path.child(name),
-        Some(value.clone()),
-        detail,
-    ));
+    let supported: Vec<&str> = allowed.iter().copied().filter(|word| !word.is_empty()).collect();
+    errors.push(FieldError::not_supported(path.child(name), value, &supported));
 }

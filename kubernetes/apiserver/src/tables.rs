@@ -1,14 +1,12 @@
 //! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells, the client only lines them up.
 
-mod json_path;
-
+use berth_apimachinery::json_path::JsonPath;
 use berth_apimachinery::status::{Result, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::columns::{self, Column};
 use crate::kinds::Kind;
-use json_path::JsonPath;
 
 /// How much of the object goes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -82,12 +82,15 @@ fn reason(rule: &Value, path: &Path) -> Result<FieldProblem, FieldError> {
         Some("FieldValueForbidden") => Ok(FieldProblem::Forbidden),
         Some("FieldValueRequired") => Ok(FieldProblem::Required),
         Some("FieldValueDuplicate") => Ok(FieldProblem::Duplicate),
-        Some(_) => Err(FieldError::new(
-            FieldProblem::NotSupported,
+        Some(_) => Err(FieldError::not_supported(
             path.child("reason"),
-            Some(rule["reason"].clone()),
-            "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \
-             \"FieldValueInvalid\", \"FieldValueRequired\"",
+            &rule["reason"],
+            &[
+                "FieldValueDuplicate",
+                "FieldValueForbidden",
+                "FieldValueInvalid",
+                "FieldValueRequired",
+            ],
         )),
     }
 }

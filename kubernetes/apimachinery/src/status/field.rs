@@ -94,6 +94,25 @@ impl FieldError {
         Self::new(FieldProblem::Invalid, field, Some(value), detail)
     }
 
+    /// `supported`: what the field could hold instead.
+    pub fn not_supported(field: Path, value: &Value, supported: &[&str]) -> Self {
+        let shown: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
+        let detail = format!("supported values: {}", shown.join(", "));
+        Self::new(FieldProblem::NotSupported, field, Some(value.clone()), detail)
+    }
+
+    pub fn immutable(field: Path, value: &Value) -> Self {
+        Self::invalid(field, value.clone(), "field is immutable")
+    }
+
+    pub fn duplicate(field: Path, value: Value, detail: impl Into<String>) -> Self {
+        Self::new(FieldProblem::Duplicate, field, Some(value), detail)
+    }
+
+    pub fn too_long(field: Path, detail: impl Into<String>) -> Self {
+        Self::new(FieldProblem::TooLong, field, None, detail)
+    }
+
     pub fn required(field: Path, detail: impl Into<String>) -> Self {
         Self::new(FieldProblem::Required, field, None, detail)
     }

@@ -224,14 +224,9 @@ fn exact_version(resources: &Resources, params: &Params) -> Result<Option<u64>> 
             return Err(options_invalid(FieldError::forbidden(field, detail)));
         }
         (Some(other), _) => {
-            let problem = berth_apimachinery::status::FieldProblem::NotSupported;
-            let detail = r#"supported values: "Exact", "NotOlderThan", """#;
-            return Err(options_invalid(FieldError::new(
-                problem,
-                field,
-                Some(other.into()),
-                detail,
-            )));
+            let supported = ["Exact", "NotOlderThan", ""];
+            let error = FieldError::not_supported(field, &other.into(), &supported);
+            return Err(options_invalid(error));
         }
     };
     if let Some(asked) = asked {

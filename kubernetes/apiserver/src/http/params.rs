@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use axum::extract::Query;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use http::Uri;
 
 use crate::decode::FieldValidation;
@@ -39,14 +39,14 @@ impl Params {
             Some("Warn") => FieldValidation::Warn,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let supported = r#"supported values: "Ignore", "Strict", "Warn""#;
-                return Err(unsupported("fieldValidation", other, supported));
+                let supported = ["Ignore", "Strict", "Warn"];
+                return Err(unsupported("fieldValidation", other, &supported));
             }
         };
         let dry_run = match get("dryRun").as_deref() {
             None => false,
             Some("All") => true,
-            Some(other) => return Err(unsupported("dryRun", other, r#"supported values: "All""#)),
+            Some(other) => return Err(unsupported("dryRun", other, &["All"])),
         };
         Ok(Self {
             watch: flag("watch").unwrap_or(false),
@@ -97,14 +97,8 @@ fn number<T: TryFrom<i64>>(text: Option<String>, name: &str) -> Result<Option<T>
     Ok(T::try_from(number).ok())
 }
 
-fn unsupported(field: &str, given: &str, supported: &str) -> Status {
-    let error = FieldError::new(
-        FieldProblem::NotSupported,
-        Path::new(field),
-        Some(given.into()),
-        supported,
-    );
-    options_invalid(error)
+fn unsupported(field: &str, given: &str, supported: &[&str]) -> Status {
+    options_invalid(FieldError::not_supported(Path::new(field), &given.into(), supported))
 }
 
 pub fn options_invalid(error: FieldError) -> Status {

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use berth_apimachinery::patch::PatchKind;
 use berth_apimachinery::shape::{self, strict};
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use http::header;
 use serde_json::{Value, json as value};
 
@@ -267,12 +267,7 @@ fn checked_manager(name: &str) -> Result<String> {
     let field = Path::new("fieldManager");
     if name.len() > 128 {
         let detail = "may not be more than 128 bytes";
-        return Err(patch_options(FieldError::new(
-            FieldProblem::TooLong,
-            field,
-            None,
-            detail,
-        )));
+        return Err(patch_options(FieldError::too_long(field, detail)));
     }
     if name.chars().any(char::is_control) {
         let detail = "has a character that can not be printed";

@@ -1,6 +1,6 @@
 //! Deployments.
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
@@ -77,10 +77,8 @@ fn check_strategy(strategy: &Value, path: &Path, errors: &mut Errors) {
             }
         }
         Some(_) => {
-            let detail = r#"supported values: "Recreate", "RollingUpdate""#;
-            let value = Some(strategy.clone());
-            let problem = FieldProblem::NotSupported;
-            errors.push(FieldError::new(problem, path.clone(), value, detail));
+            let supported = ["Recreate", "RollingUpdate"];
+            errors.push(FieldError::not_supported(path.clone(), strategy, &supported));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs, as objects: nothing makes their pods.
 
 use berth_apimachinery::selectors::SelectableField;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
@@ -147,11 +147,7 @@ fn check_restart_policy(policy: &Value, template: Path, errors: &mut Errors) {
             errors.push(FieldError::required(field, detail));
         }
         None | Some("OnFailure" | "Never") => {}
-        Some(_) => {
-            let detail = r#"supported values: "OnFailure", "Never""#;
-            let problem = FieldProblem::NotSupported;
-            errors.push(FieldError::new(problem, field, Some(policy.clone()), detail));
-        }
+        Some(_) => errors.push(FieldError::not_supported(field, policy, &["OnFailure", "Never"])),
     }
 }
 
@@ -165,7 +161,7 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
         let value = if name == "template" { &template } else { &new[name] };
         if *value != old[name] {
             let field = Path::new("spec").child(name);
-            errors.push(FieldError::invalid(field, new[name].clone(), "field is immutable"));
+            errors.push(FieldError::immutable(field, &new[name]));
         }
     }
 }

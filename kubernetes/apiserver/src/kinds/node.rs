@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use berth_apimachinery::names;
 use berth_apimachinery::selectors::SelectableField;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
@@ -111,12 +111,8 @@ fn check_spec(node: &Value, errors: &mut Errors) {
         one_of(taint, "effect", &effects, &path, errors);
         let same = |(_, other): &(usize, &Value)| other["key"] == taint["key"] && other["effect"] == taint["effect"];
         if list(&node["spec"]["taints"]).take(index).any(|other| same(&other)) {
-            errors.push(FieldError::new(
-                FieldProblem::Duplicate,
-                path,
-                Some(taint.clone()),
-                "taints must be unique by key and effect pair",
-            ));
+            let detail = "taints must be unique by key and effect pair";
+            errors.push(FieldError::duplicate(path, taint.clone(), detail));
         }
     }
 }

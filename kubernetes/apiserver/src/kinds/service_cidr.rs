@@ -67,14 +67,10 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     match (count(old), count(new)) {
         (before, now) if before == now || (before, now) == (1, 2) => {
             for (index, _) in list(old).filter(|(index, cidr)| new[*index] != **cidr) {
-                errors.push(FieldError::invalid(
-                    path.index(index),
-                    new[index].clone(),
-                    "field is immutable",
-                ));
+                errors.push(FieldError::immutable(path.index(index), &new[index]));
             }
         }
-        _ => errors.push(FieldError::invalid(path, new.clone(), "field is immutable")),
+        _ => errors.push(FieldError::immutable(path, new)),
     }
 }
 

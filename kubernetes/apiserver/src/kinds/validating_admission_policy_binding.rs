@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_apimachinery::names;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use serde_json::{Value, json};
 
@@ -85,23 +85,11 @@ fn check_actions(actions: &Value, path: &Path, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     for (index, action) in list(actions) {
         let name = action.as_str().unwrap_or_default();
-        let problem = if !["Audit", "Deny", "Warn"].contains(&name) {
-            Some((
-                FieldProblem::NotSupported,
-                r#"supported values: "Audit", "Deny", "Warn""#,
-            ))
+        let supported = ["Audit", "Deny", "Warn"];
+        if !supported.contains(&name) {
+            errors.push(FieldError::not_supported(path.index(index), action, &supported));
         } else if !seen.insert(name) {
-            Some((FieldProblem::Duplicate, ""))
-        } else {
-            None
-        };
-        if let Some((problem, detail)) = problem {
-            errors.push(FieldError::new(
-                problem,
-                path.index(index),
-                Some(action.clone()),
-                detail,
-            ));
+            errors.push(FieldError::duplicate(path.index(index), action.clone(), ""));
         }
     }
     if seen.contains("Deny") && seen.contains("Warn") {

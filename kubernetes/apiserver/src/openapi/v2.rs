@@ -2,14 +2,11 @@
 //! the documents of v3. kubectl holds the items of a `kind: List` against it before it sends any of
 //! them.
 
-mod protobuf;
-mod schema;
-
 use std::sync::Arc;
 
-use berth_apimachinery::GIT_VERSION;
+use berth_apimachinery::openapi_v2;
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::discovery::{VIRTUAL, Virtual};
 use crate::kinds::Kind;
@@ -50,7 +47,7 @@ pub fn encoded(kinds: &[Arc<Kind>], encoding: Encoding) -> Bytes {
     let document = document(kinds);
     match encoding {
         Encoding::Json => document.to_string().into(),
-        Encoding::Protobuf => protobuf::encode(&document).into(),
+        Encoding::Protobuf => openapi_v2::encode(&document).into(),
     }
 }
 
@@ -58,84 +55,13 @@ fn document(kinds: &[Arc<Kind>]) -> Value {
     let kinds: Vec<&Kind> = kinds.iter().map(AsRef::as_ref).collect();
     let answered: Vec<&Virtual> = VIRTUAL.iter().collect();
     let (paths, schemas) = super::operations(&kinds, &answered);
-    let paths: Map<String, Value> = paths.into_iter().map(|(name, item)| (name, path(item))).collect();
-    let definitions: Map<String, Value> = schemas
-        .into_iter()
-        .map(|(name, schema)| (name, schema::convert(schema)))
-        .collect();
-    json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": GIT_VERSION},
-        "paths": paths,
-        "definitions": definitions,
-    })
-}
-
-fn path(mut item: Value) -> Value {
-    for (name, value) in item.as_object_mut().into_iter().flatten() {
-        if name == "parameters" {
-            value.as_array_mut().into_iter().flatten().for_each(parameter);
-        } else {
-            operation(value);
-        }
-    }
-    item
-}
-
-/// The type of a parameter stands beside its name, not in a schema.
-fn parameter(parameter: &mut Value) {
-    let Some(fields) = parameter.as_object_mut() else {
-        return;
-    };
-    if let Some(Value::Object(schema)) = fields.remove("schema") {
-        fields.extend(schema);
-    }
-}
-
-/// A body is a parameter, and the media types stand beside the operation.
-fn operation(operation: &mut Value) {
-    let Some(fields) = operation.as_object_mut() else {
-        return;
-    };
-    let mut parameters = match fields.remove("parameters") {
-        Some(Value::Array(parameters)) => parameters,
-        _ => Vec::new(),
-    };
-    parameters.iter_mut().for_each(parameter);
-    let mut consumes = vec![json!("*/*")];
-    if let Some(body) = fields.remove("requestBody") {
-        let content = body["content"].as_object();
-        let schema = content.and_then(|content| content.values().next());
-        let schema = schema.map(|media| schema::convert(media["schema"].clone()));
-        parameters.push(json!({
-            "name": "body", "in": "body", "required": body["required"] == true, "schema": schema,
-        }));
-        consumes = content
-            .into_iter()
-            .flat_map(|content| content.keys())
-            .map(|name| json!(name))
-            .collect();
-    }
-    fields.insert("parameters".to_owned(), parameters.into());
-    fields.insert("consumes".to_owned(), consumes.into());
-    fields.insert("produces".to_owned(), json!([JSON]));
-    for answer in fields
-        .get_mut("responses")
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flatten()
-    {
-        let Some(fields) = answer.1.as_object_mut() else {
-            continue;
-        };
-        if let Some(mut content) = fields.remove("content") {
-            fields.insert("schema".to_owned(), schema::convert(content[JSON]["schema"].take()));
-        }
-    }
+    openapi_v2::document(paths, schemas)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::samples;
 

@@ -1,6 +1,6 @@
 //! Delete: at once, or as a mark that finalizers, a grace period or dependents hold back.
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path, Result, Status, Subject};
+use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -68,14 +68,8 @@ impl DeleteOptions {
         let dry_run: Vec<&Value> = body["dryRun"].as_array().into_iter().flatten().collect();
         if dry_run.iter().any(|given| **given != "All") {
             let field = Path::new("dryRun");
-            let supported = r#"supported values: "All""#;
-            let problem = FieldProblem::NotSupported;
-            return Err(refused(FieldError::new(
-                problem,
-                field,
-                Some(body["dryRun"].clone()),
-                supported,
-            )));
+            let error = FieldError::not_supported(field, &body["dryRun"], &["All"]);
+            return Err(refused(error));
         }
         Ok(Self {
             propagation,
@@ -88,14 +82,9 @@ impl DeleteOptions {
 }
 
 fn unknown_policy(given: &str) -> Status {
-    let detail = r#"supported values: "Foreground", "Background", "Orphan", "nil""#;
+    let supported = ["Foreground", "Background", "Orphan", "nil"];
     let field = Path::new("propagationPolicy");
-    refused(FieldError::new(
-        FieldProblem::NotSupported,
-        field,
-        Some(given.into()),
-        detail,
-    ))
+    refused(FieldError::not_supported(field, &given.into(), &supported))
 }
 
 fn refused(error: FieldError) -> Status {

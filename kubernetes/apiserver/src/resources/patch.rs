@@ -57,7 +57,7 @@ impl Resources {
             let uid = &new["metadata"]["uid"];
             if uid.is_string() && *uid != live["metadata"]["uid"] {
                 let field = Path::new("metadata.uid");
-                let error = FieldError::invalid(field, uid.clone(), "field is immutable");
+                let error = FieldError::immutable(field, uid);
                 return Err(Status::invalid(kind.subject(), name, &[error]));
             }
             // A version in the patch is a condition; one that the patch left alone equals the

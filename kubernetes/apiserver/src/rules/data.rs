@@ -1,6 +1,6 @@
 //! What ConfigMaps and Secrets hold.
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use serde_json::Value;
 
 use super::Errors;
@@ -40,7 +40,7 @@ pub fn check(object: &Value, errors: &mut Errors) {
     }
     if size > LARGEST_DATA {
         let detail = format!("may not be more than {LARGEST_DATA} bytes");
-        errors.push(FieldError::new(FieldProblem::TooLong, Path::new("[]"), None, detail));
+        errors.push(FieldError::too_long(Path::new("[]"), detail));
     }
 }
 
@@ -48,11 +48,7 @@ pub fn check(object: &Value, errors: &mut Errors) {
 pub fn check_change(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };
     if !old["type"].is_null() && new["type"] != old["type"] {
-        errors.push(FieldError::invalid(
-            Path::new("type"),
-            new["type"].clone(),
-            "field is immutable",
-        ));
+        errors.push(FieldError::immutable(Path::new("type"), &new["type"]));
     }
     if old["immutable"] != true {
         return;

@@ -1,6 +1,6 @@
 //! Which requests an admission policy or its binding is about.
 
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};
 
 use super::defaults::fill;
@@ -48,14 +48,8 @@ fn check_rule(rule: &Value, path: &Path, errors: &mut Errors) {
     }
     for (index, operation) in list(&rule["operations"]) {
         if !OPERATIONS.contains(&operation.as_str().unwrap_or_default()) {
-            let detail = r#"supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE""#;
             let field = path.child("operations").index(index);
-            errors.push(FieldError::new(
-                FieldProblem::NotSupported,
-                field,
-                Some(operation.clone()),
-                detail,
-            ));
+            errors.push(FieldError::not_supported(field, operation, OPERATIONS));
         }
     }
     one_of(rule, "scope", &["*", "Cluster", "Namespaced"], path, errors);

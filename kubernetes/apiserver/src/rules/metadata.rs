@@ -1,7 +1,7 @@
 //! Metadata of every kind.
 
 use berth_apimachinery::names;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use serde_json::Value;
 
 use super::{Errors, list, text};
@@ -113,7 +113,7 @@ fn check_annotations(annotations: &Value, path: &Path, errors: &mut Errors) {
     }
     if size > LARGEST_ANNOTATIONS {
         let detail = format!("may not be more than {LARGEST_ANNOTATIONS} bytes");
-        errors.push(FieldError::new(FieldProblem::TooLong, path.clone(), None, detail));
+        errors.push(FieldError::too_long(path.clone(), detail));
     }
 }
 

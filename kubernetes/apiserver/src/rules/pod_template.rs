@@ -181,7 +181,7 @@ fn check_name<'a>(name: &'a str, path: &Path, taken: &mut BTreeSet<&'a str>, err
     } else if let Some(problem) = names::label(name) {
         errors.push(FieldError::invalid(field, name.into(), problem));
     } else if !taken.insert(name) {
-        errors.push(FieldError::new(FieldProblem::Duplicate, field, Some(name.into()), ""));
+        errors.push(FieldError::duplicate(field, name.into(), ""));
     }
 }
 

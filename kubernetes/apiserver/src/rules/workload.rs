@@ -1,7 +1,7 @@
 //! Kinds that make pods from a template: a selector, a template, a count.
 
 use berth_apimachinery::selectors::Labels;
-use berth_apimachinery::status::{FieldError, FieldProblem, Path};
+use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
@@ -41,17 +41,10 @@ pub fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let policy = &spec["template"]["spec"]["restartPolicy"];
     if policy.is_string() && policy != "Always" {
         let field = template.child("spec").child("restartPolicy");
-        let detail = "supported values: \"Always\"";
-        errors.push(FieldError::new(
-            FieldProblem::NotSupported,
-            field,
-            Some(policy.clone()),
-            detail,
-        ));
+        errors.push(FieldError::not_supported(field, policy, &["Always"]));
     }
     if old.is_some_and(|old| spec["selector"] != old["spec"]["selector"]) {
-        let (field, value) = (path.child("selector"), spec["selector"].clone());
-        errors.push(FieldError::invalid(field, value, "field is immutable"));
+        errors.push(FieldError::immutable(path.child("selector"), &spec["selector"]));
     }
 }
 

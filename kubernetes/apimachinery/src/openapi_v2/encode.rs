@@ -249,7 +249,7 @@ mod tests {
     /// The vector is made by gnostic itself: see `xtask/fields/openapi.go`.
     #[test]
     fn a_document_is_encoded_as_gnostic_does_it() {
-        let vector = include_str!("../../../tests/vectors/openapi_v2.json");
+        let vector = include_str!("../../tests/vectors/openapi_v2.json");
         let vector: Value = serde_json::from_str(vector).unwrap();
         let expected = BASE64_STANDARD.decode(vector["protobuf"].as_str().unwrap()).unwrap();
         assert_eq!(encode(&vector["document"]), expected);
