@@ -209,6 +209,3 @@ fn check_stored(definition: &Value) -> Vec<FieldError> {
     }
     errors
 }
-
-#[cfg(test)]
-mod tests;

@@ -102,6 +102,3 @@ fn blocks_rules(error: &FieldError) -> bool {
             | FieldProblem::TypeInvalid
     )
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,13 @@
 //! The shape of a kind: which fields it has, of which type, and how lists and maps of it merge.
 //!
-//! One description for built-in kinds (from the field table) and for custom resources (from their structural schema). Strict decoding,
-//! protobuf bodies, strategic merge patch and server-side apply all read it. It does not validate values: see `schema` for custom
-//! resources and `validate` for built-in kinds.
+//! One description for built-in kinds (from the field table) and for custom resources (from their
+//! schema). Strict decoding, protobuf bodies, strategic merge patch and server-side apply all read
+//! it. It does not check values: `schema` does for custom resources, and the API server for its
+//! built-in kinds.
 
 pub mod custom;
 mod field_table;
+pub mod openapi;
 pub mod strict;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,6 @@
 //! answer (aggregated discovery), and `/version`.
 
 mod answered;
-mod order;
 mod tree;
 
 use std::sync::Arc;

@@ -5,7 +5,6 @@
 //! webhooks, no aggregation. Where it answers, it answers as kube-apiserver does; the same suite
 //! runs against both.
 
-mod columns;
 mod decode;
 mod discovery;
 mod garbage;

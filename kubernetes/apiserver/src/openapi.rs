@@ -4,7 +4,6 @@
 //!
 //! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
 
-mod merge;
 mod paths;
 mod schemas;
 mod typed;

@@ -5,7 +5,6 @@
 pub mod data;
 pub mod defaults;
 pub mod match_resources;
-pub mod metadata;
 pub mod pod_template;
 pub mod rbac;
 pub mod workload;

@@ -5,8 +5,8 @@ use berth_apimachinery::status::{Result, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::columns::{self, Column};
 use crate::kinds::Kind;
+use berth_apimachinery::columns::{self, Column};
 
 /// How much of the object goes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

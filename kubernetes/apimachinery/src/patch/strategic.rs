@@ -265,6 +265,3 @@ fn bad_directive(directive: &Value, fields: &Fields) -> Status {
         go::printed(&Value::Object(fields.clone()))
     ))
 }
-
-#[cfg(test)]
-mod tests;

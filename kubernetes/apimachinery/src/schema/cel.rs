@@ -257,6 +257,3 @@ fn failure(rule: &Rule, node: &Subschema, value: &Value, variables: &mut Variabl
         problem => FieldError::new(problem, field, shown, message),
     }
 }
-
-#[cfg(test)]
-mod tests;

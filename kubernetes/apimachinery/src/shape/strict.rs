@@ -152,6 +152,3 @@ fn fill_null(value: &mut Value, shape: &Shape) {
         Shape::Scalar(_) | Shape::Any => return,
     };
 }
-
-#[cfg(test)]
-mod tests;

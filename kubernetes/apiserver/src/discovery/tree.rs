@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use berth_apimachinery::version_order;
 use serde_json::{Value, json};
 
 use super::answered::{VIRTUAL, Virtual};
-use super::order;
 use crate::kinds::{Gvk, Kind, Subresource};
 
 pub struct Group<'a> {
@@ -43,7 +43,7 @@ pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group<'_>> {
         version.resources.push(resource);
     }
     for group in &mut groups {
-        group.versions.sort_by(|a, b| order::compare(a.name, b.name));
+        group.versions.sort_by(|a, b| version_order::compare(a.name, b.name));
         for version in &mut group.versions {
             version.resources.sort_by_key(|resource| resource.plural);
         }

@@ -1,13 +1,13 @@
 //! What a file about a built-in kind says.
 
+use berth_apimachinery::columns::{self, Column};
+use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::selectors::SelectableField;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::conversion::StoredFields;
-use crate::columns::{self, Column};
 use crate::rules::Errors;
-use crate::rules::metadata::NameRule;
 
 /// A built-in kind. Its fields are in the field table of `apimachinery`; the rest is here, and a
 /// kind says only in what it differs from `PLAIN`. All are served as version v1.

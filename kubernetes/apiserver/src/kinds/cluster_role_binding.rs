@@ -1,11 +1,11 @@
 //! ClusterRoleBindings: RoleBindings of all namespaces, whose ServiceAccounts name theirs.
 
+use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::Value;
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::rules::metadata::NameRule;
 use crate::rules::{Errors, list, rbac, text};
 
 pub static KIND: BuiltIn = BuiltIn {

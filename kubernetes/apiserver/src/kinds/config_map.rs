@@ -1,10 +1,10 @@
 //! ConfigMaps.
 
+use berth_apimachinery::columns::{AGE, Column, NAME, entries};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::columns::{AGE, Column, NAME, entries};
 use crate::rules::data;
 
 pub static KIND: BuiltIn = BuiltIn {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use berth_apimachinery::definition;
+use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::schema::{Problems, Schema};
 use berth_apimachinery::shape::{Shape, custom};
 use serde_json::Value;
 
 use super::conversion::Conversion;
 use super::kind::{Custom, Kind, ScalePaths, Source};
-use crate::rules::metadata::NameRule;
 
 /// One kind for each served version, in the definition's order. `metadata` is the shape of ObjectMeta.
 pub fn kinds(definition: &Value, metadata: &Arc<Shape>) -> Result<Vec<Kind>, Problems> {

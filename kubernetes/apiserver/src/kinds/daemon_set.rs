@@ -1,10 +1,10 @@
 //! DaemonSets, as objects: nothing makes their pods.
 
+use berth_apimachinery::columns::{AGE, Column, NAME, labels};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::json;
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::columns::{AGE, Column, NAME, labels};
 use crate::rules::defaults::fill;
 use crate::rules::workload::{self, CONTAINERS, IMAGES, SELECTOR};
 

@@ -1,14 +1,15 @@
 //! Deployments.
 
+use berth_apimachinery::columns::{AGE, Column, NAME, number};
+use berth_apimachinery::metadata;
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{AGE, Column, NAME, number};
+use crate::rules::Errors;
 use crate::rules::defaults::fill;
 use crate::rules::workload::{self, CONTAINERS, IMAGES, SELECTOR};
-use crate::rules::{Errors, metadata};
 
 pub static KIND: BuiltIn = BuiltIn {
     group: "apps",

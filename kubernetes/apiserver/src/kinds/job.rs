@@ -1,5 +1,6 @@
 //! Jobs, as objects: nothing makes their pods.
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME, number};
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
@@ -7,7 +8,6 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{self, AGE, Column, NAME, number};
 use crate::rules::defaults::fill;
 use crate::rules::workload::{self, CONTAINERS, IMAGES, SELECTOR};
 use crate::rules::{Errors, one_of, pod_template};
@@ -230,7 +230,7 @@ fn duration(job: &Value, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::cells;
+    use berth_apimachinery::columns::cells;
 
     fn job() -> Value {
         let container = json!({"name": "c", "image": "x"});

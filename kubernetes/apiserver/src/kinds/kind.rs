@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use berth_apimachinery::columns::Column;
+use berth_apimachinery::metadata::{self, NameRule};
 use berth_apimachinery::schema::Schema;
 use berth_apimachinery::selectors::{Selectable, SelectableField};
 use berth_apimachinery::shape::{self, Shape};
@@ -10,8 +12,6 @@ use serde_json::Value;
 
 use super::built_in::{BuiltIn, Change, Deletion, Gvk, MakeSchema, Subresource};
 use super::conversion::Conversion;
-use crate::columns::Column;
-use crate::rules::metadata::{self, NameRule};
 
 /// One served resource at one version: all that the generic handlers need to know of it.
 #[derive(Clone, Debug)]

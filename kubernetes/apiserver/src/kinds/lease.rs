@@ -1,11 +1,11 @@
 //! Leases: how nodes and leaders say that they are alive.
 
+use berth_apimachinery::columns::{AGE, Column, NAME};
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value;
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{AGE, Column, NAME};
 use crate::rules::Errors;
 
 pub static KIND: BuiltIn = BuiltIn {

@@ -1,12 +1,12 @@
 //! Namespaces. What is in one goes first, see `housekeeping`; until then its finalizer holds it.
 
+use berth_apimachinery::columns::{AGE, Column, NAME};
+use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::selectors::SelectableField;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Deletion, Subresource, schema_of};
-use crate::columns::{AGE, Column, NAME};
-use crate::rules::metadata::NameRule;
 
 pub static KIND: BuiltIn = BuiltIn {
     kind: "Namespace",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME, or};
 use berth_apimachinery::names;
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
@@ -11,7 +12,6 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::columns::{self, AGE, Column, NAME, or};
 use crate::rules::{Errors, list, one_of, text};
 
 pub static KIND: BuiltIn = BuiltIn {
@@ -213,7 +213,7 @@ fn roles(node: &Value, _: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::cells;
+    use berth_apimachinery::columns::cells;
 
     const NOW: &str = "2026-01-02T00:00:00Z";
 

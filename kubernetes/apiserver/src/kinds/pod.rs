@@ -2,6 +2,7 @@
 
 mod row;
 
+use berth_apimachinery::metadata;
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::built_in::{Answer, BuiltIn, Change, Deletion, Subresource, schema_of};
 use crate::rules::defaults::fill;
-use crate::rules::{Errors, list, metadata, pod_template};
+use crate::rules::{Errors, list, pod_template};
 
 pub static KIND: BuiltIn = BuiltIn {
     kind: "Pod",

@@ -1,10 +1,10 @@
 //! ReplicaSets.
 
+use berth_apimachinery::columns::{AGE, Column, NAME};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::columns::{AGE, Column, NAME};
 use crate::rules::defaults::fill;
 use crate::rules::workload::{self, CONTAINERS, IMAGES, SELECTOR};
 

@@ -1,9 +1,9 @@
 //! Roles, as objects: the one user of this server may do everything.
 
+use berth_apimachinery::metadata::NameRule;
 use k8s_openapi::api::rbac::v1::Role;
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::rules::metadata::NameRule;
 use crate::rules::rbac;
 
 pub static KIND: BuiltIn = BuiltIn {

@@ -1,9 +1,9 @@
 //! RoleBindings.
 
+use berth_apimachinery::metadata::NameRule;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::rules::metadata::NameRule;
 use crate::rules::rbac;
 
 pub static KIND: BuiltIn = BuiltIn {

@@ -2,13 +2,13 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use berth_apimachinery::columns::{AGE, Column, NAME, entries};
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{AGE, Column, NAME, entries};
 use crate::rules::defaults::fill;
 use crate::rules::{Errors, data};
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME, labels, number, or};
+use berth_apimachinery::metadata;
+use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::names;
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
@@ -10,10 +13,8 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use super::built_in::{Answer, BuiltIn, Deletion, schema_of};
-use crate::columns::{self, AGE, Column, NAME, labels, number, or};
 use crate::rules::defaults::{each, fill};
-use crate::rules::metadata::NameRule;
-use crate::rules::{Errors, list, metadata, one_of, text};
+use crate::rules::{Errors, list, one_of, text};
 
 pub static KIND: BuiltIn = BuiltIn {
     kind: "Service",
@@ -188,7 +189,7 @@ fn external_ip(service: &Value, _: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::cells;
+    use berth_apimachinery::columns::cells;
 
     const NOW: &str = "2026-01-02T00:00:00Z";
 

@@ -1,9 +1,9 @@
 //! ServiceAccounts. Each namespace has one named `default`: see `housekeeping`.
 
+use berth_apimachinery::columns::{AGE, NAME};
 use k8s_openapi::api::core::v1::ServiceAccount;
 
 use super::built_in::{Answer, BuiltIn, Deletion, schema_of};
-use crate::columns::{AGE, NAME};
 
 pub static KIND: BuiltIn = BuiltIn {
     kind: "ServiceAccount",

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use berth_apimachinery::columns::{AGE, Column, NAME, list as items};
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, schema_of};
-use crate::columns::{AGE, Column, NAME, list as items};
 use crate::rules::{Errors, list};
 
 pub static KIND: BuiltIn = BuiltIn {

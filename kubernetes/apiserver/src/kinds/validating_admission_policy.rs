@@ -1,12 +1,12 @@
 //! ValidatingAdmissionPolicies, as objects: nothing here evaluates them. Their shape is checked,
 //! their expressions are not compiled.
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME};
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{self, AGE, Column, NAME};
 use crate::rules::defaults::fill;
 use crate::rules::match_resources::{self, is_empty, need};
 use crate::rules::{Errors, list, one_of};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME, or};
 use berth_apimachinery::names;
 use berth_apimachinery::status::{FieldError, Path};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, Change, schema_of};
-use crate::columns::{self, AGE, Column, NAME, or};
 use crate::rules::match_resources::{self, need};
 use crate::rules::{Errors, list, one_of, text};
 

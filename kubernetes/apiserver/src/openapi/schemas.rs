@@ -7,7 +7,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::{merge, typed};
+use super::typed;
 use crate::kinds::{Gvk, Kind, MakeSchema};
 
 const PREFIX: &str = "#/components/schemas/";
@@ -115,12 +115,12 @@ impl Schemas {
                 do_not_require(schema, "metadata");
             }
             if let Some(shape) = shape {
-                merge::mark(&mut schemas, &name, &shape);
+                shape::openapi::mark(&mut schemas, &name, &shape);
             }
         }
         // Custom resources share it, and have no shape of their own to mark it by.
         if let Some(shape) = shape::builtin("meta.k8s.io", "v1", "ObjectMeta") {
-            merge::mark(&mut schemas, OBJECT_META, &shape);
+            shape::openapi::mark(&mut schemas, OBJECT_META, &shape);
         }
         schemas.append(&mut self.custom);
         schemas.insert(

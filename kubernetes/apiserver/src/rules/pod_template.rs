@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use berth_apimachinery::metadata;
 use berth_apimachinery::names;
 use berth_apimachinery::shape::strict;
 use berth_apimachinery::status::{FieldError, FieldProblem, Path};
 use serde_json::{Map, Value, json};
 
 use super::defaults::{each, fill, fill_if_there};
-use super::{Errors, list, metadata, one_of, text};
+use super::{Errors, list, one_of, text};
 
 /// Made once: every pod that is written passes here.
 static POD: LazyLock<Value> = LazyLock::new(|| {

@@ -1,11 +1,11 @@
 //! Roles and their bindings, of a namespace or of the cluster.
 
+use berth_apimachinery::columns::{self, AGE, Column, NAME};
 use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};
 
 use super::defaults::{each, fill, fill_if_there};
 use super::{Errors, list, one_of, text};
-use crate::columns::{self, AGE, Column, NAME};
 
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -1,5 +1,7 @@
 //! Kinds that make pods from a template: a selector, a template, a count.
 
+use berth_apimachinery::columns::{self, Column, or};
+use berth_apimachinery::metadata;
 use berth_apimachinery::selectors::Labels;
 use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
@@ -8,8 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::defaults::fill;
-use super::{Errors, metadata, pod_template};
-use crate::columns::{self, Column, or};
+use super::{Errors, pod_template};
 
 pub fn default_rolling(strategy: &mut Value, parameters: &Value) {
     fill(strategy, &json!({"type": "RollingUpdate"}));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::columns::{AGE, Column, NAME, list, number, or, since_text, text};
+use berth_apimachinery::columns::{AGE, Column, NAME, list, number, or, since_text, text};
 
 pub const COLUMNS: &[Column] = &[
     NAME,
@@ -175,7 +175,7 @@ fn ended(terminated: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::cells;
+    use berth_apimachinery::columns::cells;
 
     const NOW: &str = "2026-01-02T00:00:00Z";
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schema::{Problems, Schema};
+use berth_apimachinery::schema::{Problems, Schema};
 
 fn compile(mut spec: Value, rules: Value) -> Result<Schema, Problems> {
     spec["x-kubernetes-validations"] = rules;

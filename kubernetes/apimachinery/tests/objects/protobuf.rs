@@ -1,7 +1,5 @@
 //! Bodies that the real Go types marshal, and real kubectl sends, decode to the JSON that Go writes for the same object.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::sync::Arc;
 
 use berth_apimachinery::protobuf::decode;
@@ -27,10 +25,10 @@ impl Vector {
 }
 
 /// Made by `cd xtask/fields && go run . -vectors`.
-const MARSHALLED: &str = include_str!("vectors/protobuf.json");
+const MARSHALLED: &str = include_str!("../vectors/protobuf.json");
 
 /// Seen between kubectl and kube-apiserver; 1.32.4 and 1.36.4 send the same bytes.
-const KUBECTL: &str = include_str!("vectors/kubectl.json");
+const KUBECTL: &str = include_str!("../vectors/kubectl.json");
 
 fn parse(vectors: &str) -> Vec<Vector> {
     serde_json::from_str(vectors).unwrap()

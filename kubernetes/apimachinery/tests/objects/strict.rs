@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{metadata, normalize, parse_json};
-use crate::shape::{Field, Object, Shape, builtin};
+use berth_apimachinery::shape::strict::{metadata, normalize, parse_json};
+use berth_apimachinery::shape::{Field, Object, Shape, builtin};
 
 fn decode(kind: &str, mut object: Value) -> Result<(Value, Vec<String>), String> {
     let group = if kind == "Deployment" { "apps" } else { "" };

@@ -1,7 +1,8 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
-use crate::shape::builtin;
+use berth_apimachinery::patch::strategic;
+use berth_apimachinery::shape::{Shape, builtin};
+use berth_apimachinery::status::Result;
 
 fn deployment() -> std::sync::Arc<Shape> {
     builtin("apps", "v1", "Deployment").unwrap()

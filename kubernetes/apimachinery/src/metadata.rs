@@ -1,10 +1,11 @@
-//! Metadata of every kind.
+//! Rules that the metadata of every kind keeps.
 
-use berth_apimachinery::names;
-use berth_apimachinery::status::{FieldError, Path};
 use serde_json::Value;
 
-use super::{Errors, list, text};
+use crate::names;
+use crate::status::{FieldError, Path};
+
+type Errors = Vec<FieldError>;
 
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 
@@ -133,4 +134,12 @@ fn check_owners(metadata: &Value, path: &Path, errors: &mut Errors) {
         let detail = "Only one reference can have Controller set to true";
         errors.push(FieldError::invalid(path.clone(), value, detail));
     }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    value.as_array().into_iter().flatten().enumerate()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Schema;
+use berth_apimachinery::schema::Schema;
 
 /// A resource whose spec has these fields.
 fn with_fields(properties: Value) -> Schema {
