@@ -1,7 +1,8 @@
 //! CustomResourceDefinitions: whether one may be stored.
 //!
-//! Paths follow kube-apiserver, which keeps what all versions have in common at the top: a problem in the schema of the only version is
-//! at `spec.validation.openAPIV3Schema`, not below `spec.versions[0]`.
+//! Paths follow kube-apiserver, which keeps what all versions have in common at the top: a problem
+//! in the schema of the only version is at `spec.validation.openAPIV3Schema`, not below
+//! `spec.versions[0]`.
 
 mod defaults;
 mod names;
@@ -14,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::status::{FieldError, Path};
 
-/// What a definition leaves out: singular and list names, the conversion strategy, the port of a webhook, and its stored version.
+/// What a definition leaves out: singular and list names, the conversion strategy, the port of a
+/// webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&definition["spec"]["names"]["kind"]);
@@ -39,7 +41,8 @@ pub fn set_defaults(definition: &mut Value) {
     }
 }
 
-/// All that is wrong with a definition, after its defaults were set. Checks of metadata that every kind has are not repeated here.
+/// All that is wrong with a definition, after its defaults were set. Checks of metadata that every
+/// kind has are not repeated here.
 pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &definition["spec"];
     let path = Path::new("spec");
@@ -63,7 +66,8 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-/// Writes the status of a definition whose names nobody else has. Times of conditions that hold already stay.
+/// Writes the status of a definition whose names nobody else has. Times of conditions that hold
+/// already stay.
 pub fn established(definition: &mut Value, now: &str) {
     definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
     if let Some(storage) = storage_version(definition) {

@@ -1,4 +1,5 @@
-//! The part of JSONPath that print columns use: `.a.b`, `['a']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`, `\.` in a name.
+//! The part of JSONPath that print columns use: `.a.b`, `['a']`, `[0]`, `[-1]`, `[*]`,
+//! `[?(@.type=="Ready")]`, `\.` in a name.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! What names, label keys and label values may look like. Each check gives what is wrong, as advice.
+//! What names, label keys and label values may look like. Each check gives what is wrong, as
+//! advice.
 
 fn is_alphanumeric(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()

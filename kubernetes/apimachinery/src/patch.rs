@@ -1,7 +1,9 @@
-//! The four ways to change an object in place. Each is a pure function from the object as it is to the object as it should be.
+//! The four ways to change an object in place. Each is a pure function from the object as it is to
+//! the object as it should be.
 //!
-//! What comes out is not yet checked: decoding, defaults, validation and what belongs to the server (uid, generation, status on the main
-//! resource) are the caller's. Who owns which field afterwards is decided here: by `apply` itself, by `track_update` for all other writes.
+//! What comes out is not yet checked: decoding, defaults, validation and what belongs to the server
+//! (uid, generation, status on the main resource) are the caller's. Who owns which field afterwards
+//! is decided here: by `apply` itself, by `track_update` for all other writes.
 
 mod apply;
 mod field_set;

@@ -1,7 +1,9 @@
-//! Request bodies in `application/vnd.kubernetes.protobuf`, which kubectl's typed commands send, into JSON.
+//! Request bodies in `application/vnd.kubernetes.protobuf`, which kubectl's typed commands send,
+//! into JSON.
 //!
-//! The JSON is what a Go client would have sent, less the empty objects and nulls that Go writes for structs nobody filled in. Nothing is
-//! encoded here: clients that send protobuf take JSON back.
+//! The JSON is what a Go client would have sent, less the empty objects and nulls that Go writes
+//! for structs nobody filled in. Nothing is encoded here: clients that send protobuf take JSON
+//! back.
 
 mod error;
 mod scalar;
@@ -21,7 +23,8 @@ use wire::{Reader, Wire};
 /// Stands before every body, so that it is not mistaken for another protobuf message.
 const PREFIX: &[u8] = b"k8s\0";
 
-/// The JSON of a body. `shape_of` is asked with the body's own apiVersion and kind, which are empty where a client leaves them out.
+/// The JSON of a body. `shape_of` is asked with the body's own apiVersion and kind, which are empty
+/// where a client leaves them out.
 pub fn decode(body: &[u8], shape_of: impl Fn(&str, &str) -> Option<Arc<Shape>>) -> Result<Value, DecodeError> {
     let envelope = Envelope::read(body.strip_prefix(PREFIX).ok_or(Problem::Prefix)?)?;
     if !envelope.content_encoding.is_empty() {
@@ -89,7 +92,8 @@ impl<'a> Envelope<'a> {
 
 type Fields = BTreeMap<String, Field>;
 
-/// Reads a message into an object. `inlined` are the numbers on the way to it where JSON has no object of its own for it.
+/// Reads a message into an object. `inlined` are the numbers on the way to it where JSON has no
+/// object of its own for it.
 ///
 /// It calls itself no deeper than the shape is nested, whatever the bytes say.
 fn read_message(

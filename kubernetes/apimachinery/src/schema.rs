@@ -1,7 +1,8 @@
 //! Custom resources against their structural schema: pruning, defaults, validation, CEL rules.
 //!
-//! A schema is compiled once, when its definition is stored: regular expressions and CEL rules are parsed, and each node knows whether
-//! anything below it needs a visit. A write then walks the tree; paths are only spelled out for problems.
+//! A schema is compiled once, when its definition is stored: regular expressions and CEL rules are
+//! parsed, and each node knows whether anything below it needs a visit. A write then walks the
+//! tree; paths are only spelled out for problems.
 
 mod cel;
 mod compile;
@@ -41,7 +42,8 @@ impl std::fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Schema {
-    /// Fails where a pattern or a CEL rule does not compile; `definition::check` says the same with the definition's paths.
+    /// Fails where a pattern or a CEL rule does not compile; `definition::check` says the same with
+    /// the definition's paths.
     pub fn new(schema: &Value) -> Result<Self, Problems> {
         let path = Path::new("openAPIV3Schema");
         let root = compile::compile_root(schema, &path).map_err(Problems)?;
@@ -58,18 +60,20 @@ impl Schema {
         prune::prune(&self.0, value, self.0.embedded);
     }
 
-    /// Removes what the schema does not know, and nulls that mean nothing. Returns the paths of unknown fields in order; `metadata` is left
-    /// to `shape::strict`.
+    /// Removes what the schema does not know, and nulls that mean nothing. Returns the paths of
+    /// unknown fields in order; `metadata` is left to `shape::strict`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(&self.0, object, true)
     }
 
-    /// Fills in defaults at every depth that exists. A null where null is not allowed counts as missing.
+    /// Fills in defaults at every depth that exists. A null where null is not allowed counts as
+    /// missing.
     pub fn default(&self, object: &mut Value) {
         default::fill(&self.0, object);
     }
 
-    /// All that is wrong with `new`. With `old`, what an update leaves as it was is not held against it.
+    /// All that is wrong with `new`. With `old`, what an update leaves as it was is not held
+    /// against it.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate::validate(&self.0, new, old);
         errors.extend(embedded::check(&self.0, new));
@@ -91,7 +95,8 @@ impl Schema {
     }
 }
 
-/// A rule may rely on types, presence, enums and sizes. Where one of these fails, rules are not run.
+/// A rule may rely on types, presence, enums and sizes. Where one of these fails, rules are not
+/// run.
 fn blocks_rules(error: &FieldError) -> bool {
     matches!(
         error.problem,

@@ -1,7 +1,7 @@
 //! Which objects a request asks for: label selectors and field selectors.
 //!
-//! Objects are stored as JSON text, and a list looks at thousands of them: a `Matcher` reads just the values that its terms ask
-//! for, borrowed from that text, and stops reading once it has them.
+//! Objects are stored as JSON text, and a list looks at thousands of them: a `Matcher` reads just
+//! the values that its terms ask for, borrowed from that text, and stops reading once it has them.
 
 mod fields;
 mod labels;
@@ -81,7 +81,8 @@ impl Matcher {
         self.single_node.as_deref()
     }
 
-    /// Whether the object in this JSON text is asked for. Text that is no JSON object has no labels and no fields.
+    /// Whether the object in this JSON text is asked for. Text that is no JSON object has no labels
+    /// and no fields.
     pub fn matches(&self, json: &[u8]) -> bool {
         if self.is_everything() {
             return true;

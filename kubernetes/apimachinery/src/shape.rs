@@ -20,7 +20,8 @@ pub use field_table::builtin;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// Any JSON: unknown fields are kept, and the whole merges as untyped data (objects by key, lists atomically).
+    /// Any JSON: unknown fields are kept, and the whole merges as untyped data (objects by key,
+    /// lists atomically).
     Any,
     Scalar(Scalar),
     Object(Object),
@@ -64,13 +65,16 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     pub shape: Arc<Shape>,
-    /// Protobuf field numbers from the enclosing message: more than one where JSON inlines a nested message. Empty for custom resources.
+    /// Protobuf field numbers from the enclosing message: more than one where JSON inlines a nested
+    /// message. Empty for custom resources.
     pub tag: Vec<u32>,
-    /// A pointer in Go: a zero value that is given counts as given. For the others, zero and absent are one.
+    /// A pointer in Go: a zero value that is given counts as given. For the others, zero and absent
+    /// are one.
     pub pointer: bool,
     /// A scalar that Go writes even when it is zero (no `omitempty`).
     pub always: bool,
-    /// Strategic merge patch: `$retainKeys` acts on this field (a union, such as a deployment's strategy).
+    /// Strategic merge patch: `$retainKeys` acts on this field (a union, such as a deployment's
+    /// strategy).
     pub retain_keys: bool,
     /// What a missing value counts as where it is part of a list key (`protocol: TCP`).
     pub default: Option<Value>,

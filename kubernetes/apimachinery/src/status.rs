@@ -20,7 +20,8 @@ pub struct Status {
 
 pub type Result<T, E = Status> = std::result::Result<T, E>;
 
-/// Which resource a failure is about, as it appears in `details` and in messages: `deployments.apps`.
+/// Which resource a failure is about, as it appears in `details` and in messages:
+/// `deployments.apps`.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub group: &'a str,
@@ -73,7 +74,8 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// What kube-apiserver has no word for: an error of a layer below that reaches the client as it is.
+    /// What kube-apiserver has no word for: an error of a layer below that reaches the client as it
+    /// is.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -129,7 +131,8 @@ impl Status {
         )
     }
 
-    /// Server-side apply met fields that others own. Each cause: manager's words and the field's path; `listed` has them all for people.
+    /// Server-side apply met fields that others own. Each cause: manager's words and the field's
+    /// path; `listed` has them all for people.
     pub fn apply_conflict(causes: Vec<(String, String)>, listed: &str) -> Self {
         let message = match causes.as_slice() {
             [(message, field)] => format!("Apply failed with 1 conflict: {message}: {field}"),

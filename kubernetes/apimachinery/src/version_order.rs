@@ -2,7 +2,8 @@
 
 use std::cmp::{Ordering, Reverse};
 
-/// Preferred first: v2, v1, v1beta1, v1alpha2, v1alpha1, then names of any other form by the alphabet.
+/// Preferred first: v2, v1, v1beta1, v1alpha2, v1alpha1, then names of any other form by the
+/// alphabet.
 pub fn compare(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),

@@ -1,5 +1,5 @@
-//! What is served, as clients ask for it before anything else: `/api`, `/apis`, the resources of a group and version, all of it in one
-//! answer (aggregated discovery), and `/version`.
+//! What is served, as clients ask for it before anything else: `/api`, `/apis`, the resources of a
+//! group and version, all of it in one answer (aggregated discovery), and `/version`.
 
 mod answered;
 mod tree;
@@ -14,7 +14,8 @@ pub use answered::{VIRTUAL, Virtual};
 use crate::kinds::Kind;
 use tree::{Group, Resource, Version, groups};
 
-/// The media type of aggregated discovery: a client that names it in `Accept` gets all groups in one answer.
+/// The media type of aggregated discovery: a client that names it in `Accept` gets all groups in
+/// one answer.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/`: where to look further.

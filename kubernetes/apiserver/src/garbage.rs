@@ -1,7 +1,8 @@
-//! Owner references: who has lost all its owners goes; who is deleted in the foreground waits for its dependents; orphans lose the reference.
+//! Owner references: who has lost all its owners goes; who is deleted in the foreground waits for
+//! its dependents; orphans lose the reference.
 //!
-//! One loop over the store's events. It keeps who refers to whom, and looks at the store again before each decision, so that an event
-//! that comes late or twice does no harm.
+//! One loop over the store's events. It keeps who refers to whom, and looks at the store again
+//! before each decision, so that an event that comes late or twice does no harm.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a control plane does beside its API: a ServiceAccount in each namespace, namespaces and definitions that take their content along
-//! when they go, events that don't stay for ever.
+//! What a control plane does beside its API: a ServiceAccount in each namespace, namespaces and
+//! definitions that take their content along when they go, events that don't stay for ever.
 
 mod remains;
 

@@ -47,7 +47,8 @@ async fn handle(State(front): State<Arc<Front>>, request: Request) -> Response {
     }
 }
 
-/// Below the built-in groups a path that names nothing is answered with a Status, elsewhere there is not even that.
+/// Below the built-in groups a path that names nothing is answered with a Status, elsewhere there
+/// is not even that.
 fn is_known(front: &Front, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     match (segments.next(), segments.next()) {

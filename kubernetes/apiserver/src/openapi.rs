@@ -1,8 +1,9 @@
-//! OpenAPI v3: an index, and one document for each group and version. `kubectl explain` reads descriptions from it, `kubectl apply` the
-//! merge keys and which query parameters a kind's PATCH takes. OpenAPI v2 is the same in one
-//! document, see `v2`.
+//! OpenAPI v3: an index, and one document for each group and version. `kubectl explain` reads
+//! descriptions from it, `kubectl apply` the merge keys and which query parameters a kind's PATCH
+//! takes. OpenAPI v2 is the same in one document, see `v2`.
 //!
-//! Documents hold what is served and no more: the schemas that its kinds reach, the operations with their parameters and bodies.
+//! Documents hold what is served and no more: the schemas that its kinds reach, the operations with
+//! their parameters and bodies.
 
 mod paths;
 mod schemas;
@@ -21,8 +22,8 @@ use crate::kinds::{Kind, Subresource};
 use paths::place;
 use schemas::Schemas;
 
-/// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can keep the document for as long as the
-/// address stays.
+/// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can
+/// keep the document for as long as the address stays.
 pub fn index(kinds: &[Arc<Kind>]) -> Value {
     let mut hashes: BTreeMap<String, DefaultHasher> = BTreeMap::new();
     let start = || {
@@ -57,7 +58,8 @@ pub fn index(kinds: &[Arc<Kind>]) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/<version>` or `/openapi/v3/apis/<group>/<version>`; nothing where no such version is served.
+/// `/openapi/v3/api/<version>` or `/openapi/v3/apis/<group>/<version>`; nothing where no such
+/// version is served.
 pub fn document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Option<Value> {
     let kinds: Vec<&Kind> = kinds
         .iter()

@@ -1,5 +1,6 @@
-//! Which kinds are served now. Custom ones follow the definitions in the store: whoever asks after a definition's write was answered sees
-//! its kinds, because the registry is compared with the table's version on every look-up.
+//! Which kinds are served now. Custom ones follow the definitions in the store: whoever asks after
+//! a definition's write was answered sees its kinds, because the registry is compared with the
+//! table's version on every look-up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ pub struct Registry {
     built_in: Vec<Arc<Kind>>,
     metadata: Arc<Shape>,
     current: RwLock<(u64, Arc<Vec<Arc<Kind>>>)>,
-    /// By definition, as of its UID and generation: a schema is compiled when it changes, not whenever any definition does.
+    /// By definition, as of its UID and generation: a schema is compiled when it changes, not
+    /// whenever any definition does.
     compiled: Mutex<Compiled>,
 }
 

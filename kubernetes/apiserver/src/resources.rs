@@ -1,7 +1,9 @@
-//! What can be done to objects, independent of how it is asked: create, update, patch, delete, with the rules that hold for every kind.
+//! What can be done to objects, independent of how it is asked: create, update, patch, delete, with
+//! the rules that hold for every kind.
 //!
-//! Every write is a read of the live object, a pure computation of the next one, and a commit that holds only if the live one is still
-//! the same. A commit that lost the race is computed again, unless the caller had named the version it meant.
+//! Every write is a read of the live object, a pure computation of the next one, and a commit that
+//! holds only if the live one is still the same. A commit that lost the race is computed again,
+//! unless the caller had named the version it meant.
 
 mod create;
 mod delete;
@@ -131,7 +133,8 @@ impl Resources {
     }
 }
 
-/// The body that a dry run answers with: nothing was stored, so the version is the live one's, or none.
+/// The body that a dry run answers with: nothing was stored, so the version is the live one's, or
+/// none.
 fn imagined(draft: &Draft, version: Option<u64>) -> Record {
     let body = match version {
         Some(version) => draft.filled(&version.to_string()),

@@ -1,4 +1,5 @@
-//! The server: opened once, then used in process as a `kube::Client` or over TLS, both with the same router.
+//! The server: opened once, then used in process as a `kube::Client` or over TLS, both with the
+//! same router.
 
 mod connections;
 mod tls;
@@ -140,7 +141,8 @@ impl Server {
         &self.credentials
     }
 
-    /// Ends watches, connections and loops, and closes the store. Every answered write is already durable.
+    /// Ends watches, connections and loops, and closes the store. Every answered write is already
+    /// durable.
     pub async fn stop(self) {
         self.stop.cancel();
         for task in self.loops {

@@ -1,7 +1,9 @@
-//! What is stored, in which order it changed, and who is told. One writer order for the whole store: every commit takes the next
-//! resourceVersion, and a commit is seen by readers and watchers only once it is durable.
+//! What is stored, in which order it changed, and who is told. One writer order for the whole
+//! store: every commit takes the next resourceVersion, and a commit is seen by readers and watchers
+//! only once it is durable.
 //!
-//! Objects are kept as the JSON that goes over the wire: a list copies no fields, and ten thousand pods cost their own bytes.
+//! Objects are kept as the JSON that goes over the wire: a list copies no fields, and ten thousand
+//! pods cost their own bytes.
 
 mod commit;
 mod disk;
@@ -57,7 +59,8 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
-/// Events kept per table unless told otherwise: ten seconds of a storm, hours of an ordinary cluster.
+/// Events kept per table unless told otherwise: ten seconds of a storm, hours of an ordinary
+/// cluster.
 pub const KEEP_EVENTS: usize = 10_000;
 
 impl Store {

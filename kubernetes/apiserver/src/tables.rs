@@ -1,4 +1,5 @@
-//! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells, the client only lines them up.
+//! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells,
+//! the client only lines them up.
 
 use berth_apimachinery::json_path::JsonPath;
 use berth_apimachinery::status::{Result, Status};

@@ -46,12 +46,14 @@ pub enum Change<K> {
     Synced,
 }
 
-/// How many changes a reader may lag behind before the watch waits for it: a storm must slow the watch, not fill the memory.
+/// How many changes a reader may lag behind before the watch waits for it: a storm must slow the
+/// watch, not fill the memory.
 const LAG: usize = 1024;
 
 /// Watches a kind once and sends what changes to every subscriber, in order.
 ///
-/// A watch that has to start over sends everything again; what it no longer sends becomes a `Delete` here, so that subscribers know no resets.
+/// A watch that has to start over sends everything again; what it no longer sends becomes a
+/// `Delete` here, so that subscribers know no resets.
 #[derive(Debug)]
 pub struct Feed<K> {
     api: Api<K>,

@@ -1,8 +1,11 @@
-//! The kubelet of every virtual node: attaches the pods that are bound to it to the network, and reports on them.
+//! The kubelet of every virtual node: attaches the pods that are bound to it to the network, and
+//! reports on them.
 //!
-//! Nothing runs on a virtual node, so a pod is Running as soon as it has an address: of the network that was handed in, or, where there is none, by whoever writes it into
-//! `status.podIPs`; until then the pod says that it waits for one. A deleted pod ends once its sandbox is detached, whatever its grace period. Pods
-//! of a Node that was deleted end too. What is left of pods that went while nobody watched is detached at the start.
+//! Nothing runs on a virtual node, so a pod is Running as soon as it has an address: of the network
+//! that was handed in, or, where there is none, by whoever writes it into `status.podIPs`; until
+//! then the pod says that it waits for one. A deleted pod ends once its sandbox is detached,
+//! whatever its grace period. Pods of a Node that was deleted end too. What is left of pods that
+//! went while nobody watched is detached at the start.
 
 mod attachment;
 mod collect;

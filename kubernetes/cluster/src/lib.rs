@@ -1,9 +1,9 @@
-//! What makes objects of the API into a cluster for `berth up`: virtual nodes, a scheduler, Deployments and ReplicaSets, and a kubelet for
-//! every virtual node.
+//! What makes objects of the API into a cluster for `berth up`: virtual nodes, a scheduler,
+//! Deployments and ReplicaSets, and a kubelet for every virtual node.
 //!
-//! All of it speaks to the API through a `kube::Client` and nothing else. Nothing is ever executed: a pod is Running once it has what it needs. The
-//! network that gives it its addresses is handed in.
-//! Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
+//! All of it speaks to the API through a `kube::Client` and nothing else. Nothing is ever executed:
+//! a pod is Running once it has what it needs. The network that gives it its addresses is handed
+//! in. Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
 
 mod feed;
 mod kubelet;

@@ -1,7 +1,8 @@
 //! The virtual nodes: Node objects with addresses, capacity and conditions, kept alive by Leases.
 //!
-//! As with a kubelet, a node registers when it starts and takes over the object that is there. A Node that the user deletes stays away until
-//! the next start. One beyond the asked number stays as an object, not ready and tainted, until it is asked for again or deleted.
+//! As with a kubelet, a node registers when it starts and takes over the object that is there. A
+//! Node that the user deletes stays away until the next start. One beyond the asked number stays as
+//! an object, not ready and tainted, until it is asked for again or deleted.
 
 mod fleet;
 mod state;
@@ -28,7 +29,8 @@ use state::Health;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: i32 = 40;
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Beats between two reports of an unchanged status: five minutes, as a kubelet has it. Between them the Lease says that the node lives.
+/// Beats between two reports of an unchanged status: five minutes, as a kubelet has it. Between
+/// them the Lease says that the node lives.
 const BEATS_PER_REPORT: u32 = 30;
 
 /// Makes or takes over every node of the fleet, and marks those that are not run any more.

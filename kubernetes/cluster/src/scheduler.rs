@@ -1,7 +1,9 @@
-//! Finds a node for every pod that has none: resources, taints, node selectors and required node affinity.
+//! Finds a node for every pod that has none: resources, taints, node selectors and required node
+//! affinity.
 //!
-//! Enough to place pods on one machine. It is no kube-scheduler: no preemption, no affinity between pods, no topology spread, no volumes,
-//! no host ports. Pods that name another scheduler are left to it.
+//! Enough to place pods on one machine. It is no kube-scheduler: no preemption, no affinity between
+//! pods, no topology spread, no volumes, no host ports. Pods that name another scheduler are left
+//! to it.
 
 mod affinity;
 mod index;
@@ -75,8 +77,8 @@ impl Scheduler {
         }
     }
 
-    /// Decides on the pods at the head of the queue and carries it out. What changes meanwhile waits in the channels, so no answer can
-    /// be overtaken by the watch event that it causes.
+    /// Decides on the pods at the head of the queue and carries it out. What changes meanwhile
+    /// waits in the channels, so no answer can be overtaken by the watch event that it causes.
     async fn round(&self, index: &mut Index) {
         let decisions: Vec<_> = std::iter::from_fn(|| index.decide()).take(ROUND).collect();
         let mut outcomes = stream::iter(decisions)

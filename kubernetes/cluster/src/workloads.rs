@@ -1,7 +1,9 @@
-//! Deployments and ReplicaSets: a Deployment's pods come and go through its ReplicaSets, as kube-controller-manager does it.
+//! Deployments and ReplicaSets: a Deployment's pods come and go through its ReplicaSets, as
+//! kube-controller-manager does it.
 //!
-//! One loop for both, because a Deployment acts on what its ReplicaSets have come to. Rolling updates and recreation, scaling, history,
-//! pausing, adoption. Not here: deleting what a deleted object owned, which is the API's garbage collection.
+//! One loop for both, because a Deployment acts on what its ReplicaSets have come to. Rolling
+//! updates and recreation, scaling, history, pausing, adoption. Not here: deleting what a deleted
+//! object owned, which is the API's garbage collection.
 
 mod deployment;
 mod index;
@@ -99,7 +101,8 @@ impl Workloads {
                 },
                 // Before everything is known, pods that are there would be made again.
                 Some(task) = queue.take(), if unsynced == 0 => {
-                    // What changes meanwhile waits in the channels, so no answer is overtaken by the watch event that it causes.
+                    // What changes meanwhile waits in the channels, so no answer is overtaken by
+                    // the watch event that it causes.
                     let done = token.run_until_cancelled(self.perform(&task)).await;
                     match done {
                         Some(Ok(())) => task.succeeded(),

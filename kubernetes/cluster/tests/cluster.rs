@@ -1,4 +1,5 @@
-//! The virtual cluster on the in-process API: what a user sees of nodes, scheduling, Deployments and pods.
+//! The virtual cluster on the in-process API: what a user sees of nodes, scheduling, Deployments
+//! and pods.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

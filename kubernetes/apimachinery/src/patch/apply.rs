@@ -14,11 +14,13 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The manager that takes over from client-side apply.
 const KUBECTL: &str = "kubectl";
 
-/// Merges `applied` into `live`, and removes what `manager` applied before and no longer does, unless others own it too.
+/// Merges `applied` into `live`, and removes what `manager` applied before and no longer does,
+/// unless others own it too.
 ///
-/// What differs from `live` and is owned by others is a conflict, unless `force` takes it from them. What is equal is shared. Equal to
-/// `live` in all: nothing is to be written. The caller has seen to it that `applied` is of this kind and version, and has taken out of it
-/// what this door does not open (status on the main resource).
+/// What differs from `live` and is owned by others is a conflict, unless `force` takes it from
+/// them. What is equal is shared. Equal to `live` in all: nothing is to be written. The caller has
+/// seen to it that `applied` is of this kind and version, and has taken out of it what this door
+/// does not open (status on the main resource).
 #[expect(
     clippy::too_many_arguments,
     reason = "each is a plain part of the request, and there is one caller"
@@ -115,7 +117,8 @@ fn named(object: &Value) -> String {
     format!("{namespace}/{name}; {slash}{version}, Kind={}", text(&object["kind"]))
 }
 
-/// What of `merged` is there because of `last` only: not applied again, and not owned by anybody else.
+/// What of `merged` is there because of `last` only: not applied again, and not owned by anybody
+/// else.
 fn superfluous(merged: &Value, last: &FieldSet, applied: &FieldSet, others: &ManagedFields, shape: &Shape) -> FieldSet {
     let last = last.clone().with_parents(shape);
     let mut remaining = merged.clone();
@@ -174,7 +177,8 @@ fn refusal(conflicts: &[(&Manager, FieldSet)]) -> Status {
     Status::apply_conflict(causes, &lines.join("\n"))
 }
 
-/// What client-side apply set and nobody has changed since: kubectl may take it over without a conflict.
+/// What client-side apply set and nobody has changed since: kubectl may take it over without a
+/// conflict.
 fn from_last_applied(live: &Value, shape: &Shape, api_version: &str) -> FieldSet {
     let text = live["metadata"]["annotations"][LAST_APPLIED]
         .as_str()
@@ -192,7 +196,8 @@ fn from_last_applied(live: &Value, shape: &Shape, api_version: &str) -> FieldSet
     fields
 }
 
-/// Somebody may go back to client-side apply: its annotation, where there is one, says what was applied last.
+/// Somebody may go back to client-side apply: its annotation, where there is one, says what was
+/// applied last.
 fn renew_last_applied(object: &mut Value, applied: &Value) {
     let annotation = object
         .get_mut("metadata")

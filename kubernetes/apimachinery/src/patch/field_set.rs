@@ -8,13 +8,16 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// Marks, inside a node, that the node's own path is in the set. A node without children is in the set without it.
+/// Marks, inside a node, that the node's own path is in the set. A node without children is in the
+/// set without it.
 const SELF: &str = ".";
 
-/// A set of paths, held as it goes over the wire: a tree of `f:name`, `k:{"key":"value"}`, `v:value` and `i:index`. What is stored with
-/// every object is edited in place, so a write costs what it changes and not what it leaves alone.
+/// A set of paths, held as it goes over the wire: a tree of `f:name`, `k:{"key":"value"}`,
+/// `v:value` and `i:index`. What is stored with every object is edited in place, so a write costs
+/// what it changes and not what it leaves alone.
 ///
-/// Every node is an object; `.` stands only in nodes that have children; keys and values are printed as `serde_json` prints them.
+/// Every node is an object; `.` stands only in nodes that have children; keys and values are
+/// printed as `serde_json` prints them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldSet(Map<String, Value>);
 
@@ -49,7 +52,8 @@ impl FieldSet {
         intersect(&mut self.0, &other.0);
     }
 
-    /// Every path as it is shown to people, `.spec.containers[name="a"].image`: of each node first its members, then what is below.
+    /// Every path as it is shown to people, `.spec.containers[name="a"].image`: of each node first
+    /// its members, then what is below.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         list_paths(&self.0, "", &mut paths);
@@ -133,7 +137,8 @@ fn contains_self(node: &Map<String, Value>) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// Puts the mark back after an operation on the children. False: nothing of the node is left in the set.
+/// Puts the mark back after an operation on the children. False: nothing of the node is left in the
+/// set.
 fn finish(node: &mut Map<String, Value>, is_member: bool) -> bool {
     if is_member && !node.is_empty() {
         node.insert(SELF.to_owned(), Value::Object(Map::new()));

@@ -1,5 +1,6 @@
-//! JSON patch (RFC 6902), with the liberties that kube-apiserver's library takes: `replace` of a missing key adds it, an index may count
-//! from the end, and null and absent are one to `test` (`kube::runtime::finalizer` relies on that).
+//! JSON patch (RFC 6902), with the liberties that kube-apiserver's library takes: `replace` of a
+//! missing key adds it, an index may count from the end, and null and absent are one to `test`
+//! (`kube::runtime::finalizer` relies on that).
 
 use serde_json::{Map, Value};
 

@@ -211,8 +211,9 @@ pub(super) fn take(object: &mut Value) -> Value {
         .unwrap_or_default()
 }
 
-/// Keeps the books for a create (`old` is `None`), an update or a patch other than apply. `new` is the object as it will be stored, and
-/// carries the managedFields that the client sent, if it sent any. When nothing has changed, what is live stays as it is, times included.
+/// Keeps the books for a create (`old` is `None`), an update or a patch other than apply. `new` is
+/// the object as it will be stored, and carries the managedFields that the client sent, if it sent
+/// any. When nothing has changed, what is live stays as it is, times included.
 pub fn track_update(
     old: Option<&Value>,
     new: &mut Value,
@@ -233,7 +234,8 @@ pub fn track_update(
         Some(sent) if subresource.is_empty() && !sent.0.is_empty() => sent,
         _ => old.map(ManagedFields::of).unwrap_or_default(),
     };
-    // An object whose owners nobody has kept, or that was asked to forget them, has none until it is applied.
+    // An object whose owners nobody has kept, or that was asked to forget them, has none until it
+    // is applied.
     if !managed.0.is_empty() || old.is_none() {
         let mut change = Change::between(old, new, shape);
         change.removed.strip();
@@ -243,7 +245,8 @@ pub fn track_update(
     managed.store(new);
 }
 
-/// Takes the times of `old` for `new` where only times differ: a write that changes nothing else is none.
+/// Takes the times of `old` for `new` where only times differ: a write that changes nothing else is
+/// none.
 pub fn restore_times(old: &Value, new: &mut Value) {
     let list = |object: &Value| object["metadata"]["managedFields"].clone();
     let without_times = |mut list: Value| {

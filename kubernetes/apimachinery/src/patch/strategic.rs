@@ -1,5 +1,6 @@
-//! Strategic merge patch: a merge patch that knows, from the shape of the kind, which lists merge and by which key, and that takes
-//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
+//! Strategic merge patch: a merge patch that knows, from the shape of the kind, which lists merge
+//! and by which key, and that takes directives (`$patch`, `$retainKeys`, `$setElementOrder/…`,
+//! `$deleteFromPrimitiveList/…`).
 
 mod order;
 

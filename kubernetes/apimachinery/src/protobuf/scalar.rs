@@ -1,4 +1,5 @@
-//! Values that JSON shows as one: plain numbers and strings, and the messages that Kubernetes writes as a string or number.
+//! Values that JSON shows as one: plain numbers and strings, and the messages that Kubernetes
+//! writes as a string or number.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,5 @@
-//! The wire format: a message is a row of numbered values. Reads only; knows nothing of what the values mean.
+//! The wire format: a message is a row of numbered values. Reads only; knows nothing of what the
+//! values mean.
 
 /// One value as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! `x-kubernetes-validations`: compiled with the schema, run on every write.
 //!
-//! `kube-cel` brings the functions. The walk is ours, because it has to follow kube-apiserver in which old value belongs to which new
-//! one, in what an update may leave as it was, in number types, and in how field names are escaped.
+//! `kube-cel` brings the functions. The walk is ours, because it has to follow kube-apiserver in
+//! which old value belongs to which new one, in what an update may leave as it was, in number
+//! types, and in how field names are escaped.
 
 mod evaluate;
 mod parse;
@@ -16,8 +17,8 @@ use crate::status::{FieldError, FieldProblem, Path};
 use crate::trail::Trail;
 use evaluate::Variables;
 
-/// `uncorrelated`: the list above whose items have no identity, so that no old value can be told for
-/// what is in it.
+/// `uncorrelated`: the list above whose items have no identity, so that no old value can be told
+/// for what is in it.
 pub(super) fn compile(
     schema: &Map<String, Value>,
     node: &Subschema,
@@ -132,8 +133,8 @@ pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Ve
     errors
 }
 
-/// What tells whether an update left this part as it was: the part and its old value or, where no old value can be told, the nearest
-/// part around it that has one.
+/// What tells whether an update left this part as it was: the part and its old value or, where no
+/// old value can be told, the nearest part around it that has one.
 #[derive(Clone, Copy)]
 struct Change<'v> {
     same: Option<(&'v Value, &'v Value)>,

@@ -39,7 +39,8 @@ pub(super) fn fill(node: &Subschema, value: &mut Value) {
     }
 }
 
-/// A member of a list or map is there because it was given: only a null that can't stay is replaced.
+/// A member of a list or map is there because it was given: only a null that can't stay is
+/// replaced.
 fn fill_member(node: &Subschema, value: &mut Value) {
     if value.is_null()
         && !node.nullable

@@ -1,5 +1,5 @@
-//! The string formats that definitions use. An unknown format is no format; number formats are ranges,
-//! see `number`.
+//! The string formats that definitions use. An unknown format is no format; number formats are
+//! ranges, see `number`.
 
 use std::net::{IpAddr, Ipv6Addr};
 

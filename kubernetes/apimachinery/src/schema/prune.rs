@@ -17,7 +17,8 @@ pub(super) fn prune(root: &Subschema, value: &mut Value, resource: bool) -> Vec<
     unknown
 }
 
-/// `node` is `None` below `additionalProperties: true`, where scalars stay and the fields of objects do not.
+/// `node` is `None` below `additionalProperties: true`, where scalars stay and the fields of
+/// objects do not.
 fn walk(value: &mut Value, node: Option<&Subschema>, resource: bool, at: &Trail<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.retain(|name, child| {
@@ -39,7 +40,8 @@ fn walk(value: &mut Value, node: Option<&Subschema>, resource: bool, at: &Trail<
                 }
             };
             if child.is_null() {
-                // Null means "not given" where the schema has no null; a default takes its place later.
+                // Null means "not given" where the schema has no null; a default takes its place
+                // later.
                 return schema.is_none_or(|schema| schema.nullable || schema.default.is_some());
             }
             walk(child, schema, schema.is_some_and(|s| s.embedded), &here, unknown);

@@ -20,7 +20,8 @@ pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Ve
     once
 }
 
-/// How far a value got in a schema: of several that all fail, the one that got furthest explains best.
+/// How far a value got in a schema: of several that all fail, the one that got furthest explains
+/// best.
 type Progress = usize;
 
 /// Ratcheting: a part that an update leaves unchanged may stay as wrong as it was.

@@ -1,4 +1,5 @@
-//! Label selectors: `a=b,c in (d,e),!f` in a query, `matchLabels` and `matchExpressions` in an object.
+//! Label selectors: `a=b,c in (d,e),!f` in a query, `matchLabels` and `matchExpressions` in an
+//! object.
 
 mod parse;
 mod requirement;
@@ -33,7 +34,8 @@ impl Labels {
         })
     }
 
-    /// A selector that is part of an object, such as a deployment's. An empty one selects everything.
+    /// A selector that is part of an object, such as a deployment's. An empty one selects
+    /// everything.
     pub fn of(selector: &LabelSelector) -> Result<Self, String> {
         let mut requirements = Vec::new();
         for (key, value) in selector.match_labels.iter().flatten() {

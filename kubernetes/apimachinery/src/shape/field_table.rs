@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use super::{Field, List, ListKind, ListPatch, Map, Object, Scalar, Shape};
 
-/// The shape of a built-in kind, or of `ObjectMeta` (`meta.k8s.io/v1`), which custom resources share.
+/// The shape of a built-in kind, or of `ObjectMeta` (`meta.k8s.io/v1`), which custom resources
+/// share.
 pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
     // A damaged table would make every kind unknown; the tests hold it whole.
     static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("field_table.txt")).unwrap_or_default());
@@ -33,7 +34,8 @@ impl Table {
 
 type Types = HashMap<&'static str, Arc<Shape>>;
 
-/// Reads the table in one pass: a type stands below all that it is made of. The error is the line that can't be read.
+/// Reads the table in one pass: a type stands below all that it is made of. The error is the line
+/// that can't be read.
 fn parse(text: &'static str) -> Result<Table, &'static str> {
     let mut table = Table::default();
     let mut types = Types::new();
@@ -188,7 +190,8 @@ mod tests {
         rest.map_or(field, |rest| self::field(inner, rest))
     }
 
-    /// Every list key is a field of the items, every field has a name; gives the number of fields seen.
+    /// Every list key is a field of the items, every field has a name; gives the number of fields
+    /// seen.
     fn walk(shape: &Shape) -> usize {
         match shape {
             Shape::Any | Shape::Scalar(_) => 0,

@@ -1,4 +1,5 @@
-//! How lists and maps merge, written into the schemas: `kubectl apply` computes its patches from these words.
+//! How lists and maps merge, written into the schemas: `kubectl apply` computes its patches from
+//! these words.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,9 @@
-//! Decoding as kube-apiserver's Go types do it: unknown fields are dropped and named, wrong types are refused, nulls and zero values
-//! that mean "not given" disappear, and values take their one written form.
+//! Decoding as kube-apiserver's Go types do it: unknown fields are dropped and named, wrong types
+//! are refused, nulls and zero values that mean "not given" disappear, and values take their one
+//! written form.
 //!
-//! This is for built-in kinds, and for the metadata of every kind. The rest of a custom resource follows its schema: see `schema`.
+//! This is for built-in kinds, and for the metadata of every kind. The rest of a custom resource
+//! follows its schema: see `schema`.
 
 mod go;
 mod json;
@@ -120,7 +122,8 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether Go would not write the field: its zero value, and no pointer that tells zero from absent.
+/// Whether Go would not write the field: its zero value, and no pointer that tells zero from
+/// absent.
 fn is_absent(value: &Value, field: &Field) -> bool {
     if field.pointer || field.always {
         return false;

@@ -1,4 +1,5 @@
-//! Bodies that the real Go types marshal, and real kubectl sends, decode to the JSON that Go writes for the same object.
+//! Bodies that the real Go types marshal, and real kubectl sends, decode to the JSON that Go writes
+//! for the same object.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ fn shape_of(api_version: &str, kind: &str) -> Option<Arc<Shape>> {
     builtin(group, version, kind)
 }
 
-/// Go writes structs that nobody filled in as `{}`, and times and lists as `null`: they count as absent.
+/// Go writes structs that nobody filled in as `{}`, and times and lists as `null`: they count as
+/// absent.
 fn without_noise(value: Value, shape: &Shape) -> Value {
     match (value, shape) {
         (Value::Object(json), Shape::Object(object)) => json

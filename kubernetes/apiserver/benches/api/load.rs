@@ -1,5 +1,5 @@
-//! Creates, updates and lists, as fast as the server answers. Bodies are made before the clock starts, and answers are read but not parsed:
-//! the client costs as little as a client can.
+//! Creates, updates and lists, as fast as the server answers. Bodies are made before the clock
+//! starts, and answers are read but not parsed: the client costs as little as a client can.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench api`: the embedded API under load, and kube-apiserver with etcd beside it, in one run.
+//! `cargo xtask bench api`: the embedded API under load, and kube-apiserver with etcd beside it, in
+//! one run.
 
 #![allow(
     clippy::unwrap_used,
@@ -146,7 +147,8 @@ async fn writes(figures: &mut Figures, kind: Kind) {
     figures.rate(&format!("{label}: updates/s, 32 clients"), rate);
 }
 
-/// Not on kube-apiserver: on two cores it does not do that many writes a second, and ends the watches of those who wait.
+/// Not on kube-apiserver: on two cores it does not do that many writes a second, and ends the
+/// watches of those who wait.
 async fn watch_delivery(figures: &mut Figures) {
     let remote = Remote::start(Kind::Embedded, "watch").await;
     remote.load.creates(CLIENTS, 1_000).await;

@@ -1,5 +1,6 @@
-//! Servers in processes of their own, reached by TLS: the embedded one on redb, and kube-apiserver with etcd. Both write to disk before
-//! they answer, and both do the same work for the same clients.
+//! Servers in processes of their own, reached by TLS: the embedded one on redb, and kube-apiserver
+//! with etcd. Both write to disk before they answer, and both do the same work for the same
+//! clients.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,8 @@ impl Remote {
         Self { running, config, load }
     }
 
-    /// Of the embedded server all that is resident; of the other two, which share their program, their proportional part.
+    /// Of the embedded server all that is resident; of the other two, which share their program,
+    /// their proportional part.
     pub fn memory(&self) -> u64 {
         match &self.running {
             Running::Embedded(child, _) => Process::find(child.id().unwrap()).unwrap().resident().unwrap(),

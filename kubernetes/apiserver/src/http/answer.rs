@@ -102,7 +102,8 @@ impl Form {
                 None => return Ok(Self::Whole),
             }
         }
-        // A client of protobuf alone can't be served: it gets the same answer as for any unknown type.
+        // A client of protobuf alone can't be served: it gets the same answer as for any unknown
+        // type.
         Err(Status::not_acceptable(ACCEPTED))
     }
 }

@@ -184,7 +184,8 @@ pub fn find(resources: &Resources, call: &Call) -> Result<Found> {
 
 /// A list that can hold one object only is a look-up.
 fn find_one(resources: &Resources, call: &Call, matcher: &Matcher, name: &str) -> Found {
-    // Read before the object: what changes in between comes again in a watch from this version, and is never missed.
+    // Read before the object: what changes in between comes again in a watch from this version, and
+    // is never missed.
     let version = resources.store.version();
     let record = resources.get(&call.kind, call.target.namespace(), name).ok();
     Found {

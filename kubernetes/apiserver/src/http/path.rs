@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// `/apis/<group>/<version>[/namespaces/<namespace>]/<resource>[/<name>[/<subresource>]]`, taken apart. Empty where the path has nothing.
+/// `/apis/<group>/<version>[/namespaces/<namespace>]/<resource>[/<name>[/<subresource>]]`, taken
+/// apart. Empty where the path has nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub group: String,

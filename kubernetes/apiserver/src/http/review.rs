@@ -1,4 +1,5 @@
-//! Kinds that are questions, not objects: who am I, may I. There is one user here, and it may do everything.
+//! Kinds that are questions, not objects: who am I, may I. There is one user here, and it may do
+//! everything.
 
 use axum::body::Body;
 use axum::response::Response;

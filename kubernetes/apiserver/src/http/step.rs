@@ -1,6 +1,8 @@
-//! Watchers in step. In a storm of writes each of a hundred watchers would wake up, and send a packet, for every one of them. So a watcher that
-//! has just sent rests until the next step of a common clock: what happened meanwhile goes out together, and since all rest until the same
-//! moment they send the same events, put together once. A quiet watch is not in step with anybody: it answers at once.
+//! Watchers in step. In a storm of writes each of a hundred watchers would wake up, and send a
+//! packet, for every one of them. So a watcher that has just sent rests until the next step of a
+//! common clock: what happened meanwhile goes out together, and since all rest until the same
+//! moment they send the same events, put together once. A quiet watch is not in step with anybody:
+//! it answers at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +20,8 @@ const LENGTH: Duration = Duration::from_millis(4);
 /// Pieces that are kept: a few namespaces, a few kinds, the stragglers of the step before.
 const KEPT: usize = 16;
 
-/// First and last version, and the namespace if only one is watched. Versions are never used twice, in any table.
+/// First and last version, and the namespace if only one is watched. Versions are never used twice,
+/// in any table.
 type Run = (u64, u64, Option<Box<str>>);
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one costs nothing, and one that falls out of
-//! the history is told so with 410 and lists anew.
+//! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one
+//! costs nothing, and one that falls out of the history is told so with 410 and lists anew.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,9 +25,11 @@ use crate::store::{Event, EventKind, Range, Record, TooOld};
 use crate::tables::Table;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the end, so that whoever goes on afterwards begins close by.
+/// The last bookmark comes this long before the end, so that whoever goes on afterwards begins
+/// close by.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread out again.
+/// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread
+/// out again.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 /// Events taken from the history at a time.
 const BATCH: usize = 256;
@@ -146,7 +148,8 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
                     return None;
                 }
                 stream.bookmark_at = next_bookmark(stream.end);
-                // Other kinds have moved on meanwhile. A watch that is too old by now is told so in the next turn.
+                // Other kinds have moved on meanwhile. A watch that is too old by now is told so in
+                // the next turn.
                 if let Ok(piece) = stream.watcher.advance() {
                     stream.ready.extend((!piece.is_empty()).then_some(piece));
                     stream.ready.push_back(stream.watcher.bookmark(false));
@@ -239,14 +242,16 @@ impl Watcher {
         piece.freeze()
     }
 
-    /// Without reading the object: of a thousand nodes that watch their own pods and their own objects, each event is for one.
+    /// Without reading the object: of a thousand nodes that watch their own pods and their own
+    /// objects, each event is for one.
     fn may_see(&self, event: &Event) -> bool {
         let pinned = |name: &str| name == &*event.key.name;
         let on = |node: &str| event.nodes(node_of).iter().flatten().any(|bound| **bound == *node);
         self.matcher.single_name().is_none_or(pinned) && self.matcher.single_node().is_none_or(on)
     }
 
-    /// The event as a selector sees it: an object can come into sight, or leave it, without being created or deleted.
+    /// The event as a selector sees it: an object can come into sight, or leave it, without being
+    /// created or deleted.
     fn seen(&self, event: &Event) -> Option<(EventKind, Record)> {
         let before = event.previous.as_ref();
         let was = before.is_some_and(|record| self.matcher.matches(&record.body));

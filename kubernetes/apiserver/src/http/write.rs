@@ -244,7 +244,8 @@ async fn delete_options(call: &Call, body: Body) -> Result<DeleteOptions> {
     DeleteOptions::parse(&given, |name| call.params.get(name))
 }
 
-/// The field manager is the one that was named, else the client's program, as kube-apiserver takes it.
+/// The field manager is the one that was named, else the client's program, as kube-apiserver takes
+/// it.
 fn writer(call: &Call) -> Result<Writer> {
     let agent = call
         .headers

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::conversion::Conversion;
 use super::kind::{Custom, Kind, ScalePaths, Source};
 
-/// One kind for each served version, in the definition's order. `metadata` is the shape of ObjectMeta.
+/// One kind for each served version, in the definition's order. `metadata` is the shape of
+/// ObjectMeta.
 pub fn kinds(definition: &Value, metadata: &Arc<Shape>) -> Result<Vec<Kind>, Problems> {
     definition::versions(definition)
         .iter()

@@ -88,7 +88,8 @@ const NEWER_SELECTABLE: &[SelectableField] = &[
     SelectableField::new("type"),
 ];
 
-/// An event is about an object of its own namespace. The newer group wants more of an event than the older.
+/// An event is about an object of its own namespace. The newer group wants more of an event than
+/// the older.
 fn check_new(object: &Value, newer: bool, errors: &mut Errors) {
     let about = if newer { "regarding" } else { "involvedObject" };
     let namespace = text(&object["metadata"], "namespace");

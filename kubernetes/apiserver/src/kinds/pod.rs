@@ -155,7 +155,8 @@ fn check(object: &Value, change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by binding.
+/// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by
+/// binding.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     for field in ["containers", "initContainers"] {
         let count = |pod: &Value| list(&pod["spec"][field]).count();

@@ -1,4 +1,5 @@
-//! `components.schemas`: the schemas of the kinds that a document shows, and all that these refer to.
+//! `components.schemas`: the schemas of the kinds that a document shows, and all that these refer
+//! to.
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ impl Schemas {
         let given = schema.get_mut("properties").map(Value::take).unwrap_or_default();
         schema["properties"] = typed::object_fields(&mut self.generator);
         if let (Value::Object(given), Value::Object(all)) = (given, &mut schema["properties"]) {
-            // What a definition says of `metadata` is said on top of ObjectMeta, and only of its name.
+            // What a definition says of `metadata` is said on top of ObjectMeta, and only of its
+            // name.
             all.extend(
                 given
                     .into_iter()

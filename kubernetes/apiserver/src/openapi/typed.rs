@@ -59,7 +59,8 @@ pub fn object_fields(generator: &mut SchemaGenerator) -> Value {
     fields
 }
 
-/// From JSON Schema to OpenAPI v3: a reference stands alone, so one with a description beside it goes into `allOf`.
+/// From JSON Schema to OpenAPI v3: a reference stands alone, so one with a description beside it
+/// goes into `allOf`.
 pub fn adapt(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         // `true`: anything.

@@ -37,7 +37,8 @@ impl Resources {
         self.insert(kind, namespace, object, writer).await
     }
 
-    /// An object as it is when it is new: nothing that only the server may say is left of what the client sent.
+    /// An object as it is when it is new: nothing that only the server may say is left of what the
+    /// client sent.
     fn prepared(&self, kind: &Kind, namespace: &str, mut object: Value) -> Result<Value> {
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
@@ -73,7 +74,8 @@ impl Resources {
         Ok(object)
     }
 
-    /// Defaults, then every check. `writer` is given what it wrote, and the defaults; not what the server adds after that.
+    /// Defaults, then every check. `writer` is given what it wrote, and the defaults; not what the
+    /// server adds after that.
     fn accept_new(&self, kind: &Kind, object: &mut Value, writer: Option<&Writer>) -> Result<()> {
         kind.default(object);
         if let Some(writer) = writer {

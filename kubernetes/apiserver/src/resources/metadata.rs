@@ -1,4 +1,5 @@
-//! What of `metadata` is the server's, and what happens to it from one state of an object to the next.
+//! What of `metadata` is the server's, and what happens to it from one state of an object to the
+//! next.
 
 use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};

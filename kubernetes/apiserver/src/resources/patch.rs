@@ -138,7 +138,8 @@ impl Resources {
     }
 }
 
-/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in through `/status`, and drop them later.
+/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in
+/// through `/status`, and drop them later.
 fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
     let Some(fields) = applied.as_object_mut().filter(|_| kind.status) else {
         return;

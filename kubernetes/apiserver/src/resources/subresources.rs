@@ -30,7 +30,8 @@ impl Resources {
             Err(Status::conflict(subject, name, why))
         };
         let now = self.now();
-        // Both the node and the condition are written at once, past the rule that a pod's spec does not change.
+        // Both the node and the condition are written at once, past the rule that a pod's spec does
+        // not change.
         let writer = Writer {
             subresource: "binding".to_owned(),
             ..writer.clone()

@@ -74,8 +74,8 @@ impl Resources {
         change.await
     }
 
-    /// Reads, computes, commits; again while others are faster, `attempts` times at most. Whoever loses knows that another has won: all
-    /// together never stand still.
+    /// Reads, computes, commits; again while others are faster, `attempts` times at most. Whoever
+    /// loses knows that another has won: all together never stand still.
     pub(super) async fn change(
         &self,
         kind: &Kind,
@@ -137,14 +137,16 @@ impl Resources {
         if writer.dry_run {
             return Ok(imagined(&draft, Some(version)));
         }
-        // Who takes the last hold off is shown what that made; watchers see the object as it last stood.
+        // Who takes the last hold off is shown what that made; watchers see the object as it last
+        // stood.
         let shown = goes.then(|| draft.clone());
         let change = if goes {
             Change::Delete(version, self.draft(kind, live)?)
         } else {
             Change::Update(version, draft)
         };
-        // A namespace goes only when nothing is in it: checked in the commit, so that no create can slip in before.
+        // A namespace goes only when nothing is in it: checked in the commit, so that no create can
+        // slip in before.
         let guard = (goes && kind.deletion().needs_empty_namespace).then(|| Guard::NamespaceEmpty(key.name.clone()));
         let write = Write {
             key: key.clone(),
@@ -220,7 +222,8 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
         "binding" => return,
         _ => return keep(new, "status"),
     }
-    // Controllers set annotations and the like of built-in kinds along with the status; nobody else's metadata goes this way.
+    // Controllers set annotations and the like of built-in kinds along with the status; nobody
+    // else's metadata goes this way.
     let open = kind.opens_metadata();
     let managed = new["metadata"].get("managedFields").cloned();
     let mut fields: Vec<String> = new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();

@@ -1,8 +1,10 @@
-//! How a change gets in: checked against what is there, given the next version, made durable, then shown.
+//! How a change gets in: checked against what is there, given the next version, made durable, then
+//! shown.
 //!
-//! Why this is safe: all checks and versions happen in one place at a time (the state's lock in memory, the one committer on disk), so
-//! no two writes can pass the same check. On disk the order is check → fsync → show → answer: nobody sees, and nobody is told of, a
-//! change that a crash could take back. Requests that wait while one fsync runs share the next one.
+//! Why this is safe: all checks and versions happen in one place at a time (the state's lock in
+//! memory, the one committer on disk), so no two writes can pass the same check. On disk the order
+//! is check → fsync → show → answer: nobody sees, and nobody is told of, a change that a crash
+//! could take back. Requests that wait while one fsync runs share the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The store on disk: one redb file that one process has open. A commit is one transaction with one fsync.
+//! The store on disk: one redb file that one process has open. A commit is one transaction with one
+//! fsync.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -94,7 +95,8 @@ impl Disk {
     }
 
     fn load(&self) -> Result<Found, LoadError> {
-        // The first transaction makes the tables, so that an empty file is not taken for a damaged one.
+        // The first transaction makes the tables, so that an empty file is not taken for a damaged
+        // one.
         let transaction = self.database.begin_write()?;
         {
             let mut numbers = transaction.open_table(NUMBERS)?;

@@ -51,7 +51,8 @@ impl Event {
         }
     }
 
-    /// The nodes that a pod was and is bound to: read once, for all the nodes that watch their pods.
+    /// The nodes that a pod was and is bound to: read once, for all the nodes that watch their
+    /// pods.
     pub fn nodes(&self, read: impl Fn(&[u8]) -> Option<Box<str>>) -> &[Option<Box<str>>; 2] {
         self.nodes.get_or_init(|| {
             let before = self.previous.as_ref().and_then(|record| read(&record.body));

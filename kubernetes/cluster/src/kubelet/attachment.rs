@@ -9,9 +9,11 @@ use crate::nodes::Fleet;
 /// What a pod has of the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// It needs none: it lives on its host's network, or there is no network here and somebody else writes addresses.
+    /// It needs none: it lives on its host's network, or there is no network here and somebody else
+    /// writes addresses.
     Unneeded,
-    /// Perhaps it has something: an earlier process may have attached it, or this one has tried and knows no outcome.
+    /// Perhaps it has something: an earlier process may have attached it, or this one has tried and
+    /// knows no outcome.
     Unknown {
         tried: bool,
     },

@@ -1,4 +1,5 @@
-//! What the kubelets know: which nodes there are, which pods are on them, and what each pod's sandbox has.
+//! What the kubelets know: which nodes there are, which pods are on them, and what each pod's
+//! sandbox has.
 //!
 //! A pod is kept only until it has been looked at: thousands of pods at rest cost little.
 
@@ -13,7 +14,8 @@ use super::attachment::{Attachment, bound_to};
 use super::network::{Sandbox, sandbox_id};
 use crate::feed::{Change, Key};
 
-/// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait must not stand behind them.
+/// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait
+/// must not stand behind them.
 const ATTACHING: usize = 8;
 
 #[derive(Debug)]
@@ -50,7 +52,8 @@ pub struct Index {
     attaching: usize,
     /// Pods that are to be attached once another one is.
     waiting: VecDeque<Key>,
-    /// Nodes of which unknown sandboxes are being detached or still to be, with the pods that are to be attached afterwards.
+    /// Nodes of which unknown sandboxes are being detached or still to be, with the pods that are
+    /// to be attached afterwards.
     collecting: BTreeMap<String, Vec<Key>>,
 }
 
@@ -68,7 +71,8 @@ pub enum Turn {
 }
 
 impl Index {
-    /// The nodes are those that run. Where sandboxes are attached at all, [`Index::collected`] is what each begins with.
+    /// The nodes are those that run. Where sandboxes are attached at all, [`Index::collected`] is
+    /// what each begins with.
     pub fn new(networked: bool, nodes: impl Iterator<Item = String>) -> Self {
         let to_collect = nodes.filter(|_| networked).map(|node| (node, Vec::new()));
         Self {
@@ -185,7 +189,8 @@ impl Index {
         left.map(|known| known.sandbox(pod)).collect()
     }
 
-    /// Whether the sandbox may be attached now. If so, [`Index::attached`] is called with what came of it.
+    /// Whether the sandbox may be attached now. If so, [`Index::attached`] is called with what came
+    /// of it.
     pub fn begin_attaching(&mut self, pod: &Key, uid: &str) -> Turn {
         let Some(known) = self.pods.get_mut(pod).filter(|known| known.uid == uid) else {
             return Turn::Never;
@@ -231,8 +236,8 @@ impl Index {
         }
     }
 
-    /// A pod that waits for its turn to be attached, when there is room for one. Asked for whenever a pod has been looked at: one that is called and
-    /// does not need it any more calls the next.
+    /// A pod that waits for its turn to be attached, when there is room for one. Asked for whenever
+    /// a pod has been looked at: one that is called and does not need it any more calls the next.
     pub fn next_waiting(&mut self) -> Option<Key> {
         if self.attaching == ATTACHING {
             return None;
@@ -244,7 +249,8 @@ impl Index {
         Some(pod)
     }
 
-    /// The sandboxes of the node that may have something by right. Until [`Index::collected`] no other pod's is attached there.
+    /// The sandboxes of the node that may have something by right. Until [`Index::collected`] no
+    /// other pod's is attached there.
     pub fn begin_collecting(&mut self, node: &str) -> Vec<String> {
         self.collecting.entry(node.to_owned()).or_default();
         let pods = self

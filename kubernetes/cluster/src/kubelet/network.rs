@@ -1,4 +1,5 @@
-//! What a kubelet needs of the network of its pods. Who gives the addresses is none of this crate's business: it is handed in.
+//! What a kubelet needs of the network of its pods. Who gives the addresses is none of this crate's
+//! business: it is handed in.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -16,18 +17,22 @@ pub const BACKOFF: Exponential = Exponential {
 
 /// Attaches sandboxes of pods to a network, and detaches them.
 ///
-/// Never two calls at once are about the same pod, and a sandbox is not attached again once its pod has ended. All calls can be repeated, and dropped half-way.
+/// Never two calls at once are about the same pod, and a sandbox is not attached again once its pod
+/// has ended. All calls can be repeated, and dropped half-way.
 pub trait PodNetwork: Debug + Send + Sync {
-    /// Ends once sandboxes of this node can be attached. Until then its pods wait and nothing is asked for; detaching is possible always.
+    /// Ends once sandboxes of this node can be attached. Until then its pods wait and nothing is
+    /// asked for; detaching is possible always.
     fn ready<'a>(&'a self, node: &'a str) -> BoxFuture<'a, ()>;
 
-    /// The addresses that the sandbox has from now on; those that it has already, if it has. When none is free this may wait so long for one.
+    /// The addresses that the sandbox has from now on; those that it has already, if it has. When
+    /// none is free this may wait so long for one.
     fn attach<'a>(&'a self, sandbox: &'a Sandbox, wait: Duration) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>>;
 
     /// Gives back what the sandbox has. One that has nothing is detached.
     fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>>;
 
-    /// Detaches every sandbox of the node but these. Nothing is attached on the node meanwhile that was not before.
+    /// Detaches every sandbox of the node but these. Nothing is attached on the node meanwhile that
+    /// was not before.
     fn keep_only<'a>(&'a self, node: &'a str, sandboxes: &'a [String]) -> BoxFuture<'a, Result<(), Refused>>;
 }
 
@@ -48,7 +53,8 @@ pub struct Sandbox {
     pub uid: String,
 }
 
-/// A pod has one sandbox, the same after every start: so a pod that has its addresses already is given them again.
+/// A pod has one sandbox, the same after every start: so a pod that has its addresses already is
+/// given them again.
 pub fn sandbox_id(uid: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, uid.as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -20,8 +20,9 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// A pod has the addresses of its sandbox. Until those are known it has what its status says, as after a start; where there is no network, somebody
-    /// else writes them there. One on the host's network has its node's.
+    /// A pod has the addresses of its sandbox. Until those are known it has what its status says,
+    /// as after a start; where there is no network, somebody else writes them there. One on the
+    /// host's network has its node's.
     pub fn of(spec: &PodSpec, status: &PodStatus, attachment: &Attachment, host: Option<Ipv4Addr>) -> Self {
         let host = host.map(|ip| ip.to_string());
         let mut pod = match attachment {
@@ -51,7 +52,8 @@ fn listed(status: &PodStatus) -> Vec<String> {
 const UNWRITTEN: &str = "The pod waits for an address: it runs once status.podIPs has one";
 const UNATTACHED: &str = "The pod waits for an address: its node asks for one, and its events say what is in the way";
 
-/// `before` with what the node knows better. What others wrote stays; what holds unchanged keeps its times.
+/// `before` with what the node knows better. What others wrote stays; what holds unchanged keeps
+/// its times.
 pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: Option<i64>, now: &Time) -> PodStatus {
     let running = !addresses.pod.is_empty();
     let mut status = before.clone();

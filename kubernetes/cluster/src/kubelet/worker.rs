@@ -21,8 +21,9 @@ use crate::feed::Key;
 use crate::nodes::Fleet;
 use crate::writes::is_gone;
 
-/// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later tries come after their back-off anyway, and don't wait: many pods
-/// without an address must not hold up those that can have one.
+/// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later
+/// tries come after their back-off anyway, and don't wait: many pods without an address must not
+/// hold up those that can have one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
@@ -108,7 +109,8 @@ impl Worker<'_> {
                 None => return Ok(()),
                 Some(Action::Finish) => return self.finish(&api, &pod).await,
                 Some(Action::Report(status)) => {
-                    // Written over the version it was made from: a newer one is on its way here, and decides anew.
+                    // Written over the version it was made from: a newer one is on its way here,
+                    // and decides anew.
                     let mut pod = Arc::unwrap_or_clone(pod);
                     pod.status = Some(*status);
                     api.replace_status(&key.name, &PostParams::default(), &pod).await?;

@@ -50,8 +50,9 @@ pub fn node(name: &str) -> Node {
     }
 }
 
-/// The merge patch that gives the node its labels and its taint, or nothing when it has what it needs.
-/// A list of taints is replaced as a whole, so the patch holds only for the version it was made from.
+/// The merge patch that gives the node its labels and its taint, or nothing when it has what it
+/// needs. A list of taints is replaced as a whole, so the patch holds only for the version it was
+/// made from.
 pub fn metadata(node: &Node, health: Health) -> Option<Value> {
     let labels = labels(&node.name_any());
     let missing = labels.iter().any(|(key, value)| node.labels().get(key) != Some(value));

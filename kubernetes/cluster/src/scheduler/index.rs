@@ -1,4 +1,5 @@
-//! What the watches have told the scheduler so far: nodes, what is taken on each, and the pods that want one.
+//! What the watches have told the scheduler so far: nodes, what is taken on each, and the pods that
+//! want one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,8 @@ pub struct Index {
     used: BTreeMap<String, Resources>,
     placed: BTreeMap<Key, Placed>,
     waiting: BTreeMap<Key, Waiting>,
-    /// Waiting pods to look at, in order. The others have been refused, and nothing has come free since.
+    /// Waiting pods to look at, in order. The others have been refused, and nothing has come free
+    /// since.
     queue: BTreeSet<Rank>,
 }
 
@@ -169,7 +171,8 @@ impl Index {
     }
 }
 
-/// Pods that name another scheduler are its business, gated ones nobody's yet, and one that is being deleted needs no node.
+/// Pods that name another scheduler are its business, gated ones nobody's yet, and one that is
+/// being deleted needs no node.
 fn ours(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     matches!(spec.scheduler_name.as_deref(), None | Some("" | "default-scheduler"))

@@ -97,7 +97,8 @@ pub fn place(
     }
 }
 
-/// Why the node does not take the pod, in kube-scheduler's words; empty when it does. As there, one reason hides those further down.
+/// Why the node does not take the pod, in kube-scheduler's words; empty when it does. As there, one
+/// reason hides those further down.
 fn refuse(demand: &Demand, name: &str, host: &Host, used: &Resources) -> Vec<String> {
     let tolerated = |taint: &Taint| demand.tolerations.iter().any(|t| tolerates(t, taint));
     if let Some(taint) = host.taints.iter().find(|taint| !tolerated(taint)) {
@@ -133,8 +134,8 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// Compared in order: the fuller of processor and memory in 1/10,000 with the pod on it, then the number of pods. Names break the tie, so
-/// that the same cluster always decides the same.
+/// Compared in order: the fuller of processor and memory in 1/10,000 with the pod on it, then the
+/// number of pods. Names break the tie, so that the same cluster always decides the same.
 fn load(host: &Host, used: &Resources, requests: &Resources) -> (i128, i128) {
     let share = |name: &str| {
         let taken = used.get(name).saturating_add(requests.get(name));

@@ -13,7 +13,8 @@ pub struct Resources(BTreeMap<String, i128>);
 pub const PODS: &str = "pods";
 
 impl Resources {
-    /// Quantities that can't be read count as none: the API refuses them, so they come from nowhere.
+    /// Quantities that can't be read count as none: the API refuses them, so they come from
+    /// nowhere.
     pub fn of(quantities: Option<&BTreeMap<String, Quantity>>) -> Self {
         let amounts = quantities.into_iter().flatten();
         Self(
@@ -23,8 +24,8 @@ impl Resources {
         )
     }
 
-    /// What a node must have free to take the pod: its containers together, or its hungriest init container if that is more.
-    /// Init containers that keep running (sidecars) count with both.
+    /// What a node must have free to take the pod: its containers together, or its hungriest init
+    /// container if that is more. Init containers that keep running (sidecars) count with both.
     pub fn of_pod(spec: &PodSpec) -> Self {
         let mut sidecars = Self::default();
         let mut starting = Self::default();

@@ -1,4 +1,5 @@
-//! What a Deployment needs: its ReplicaSet for the template as it is, the sizes of all of them, and its status. Pure.
+//! What a Deployment needs: its ReplicaSet for the template as it is, the sizes of all of them, and
+//! its status. Pure.
 
 mod apply;
 
@@ -124,7 +125,8 @@ fn scale(set: &Arc<ReplicaSet>, to: i32) -> Option<Scale> {
     })
 }
 
-/// A paused Deployment can be scaled but rolls nothing out: its one living set follows; with several there is a rollout to leave alone.
+/// A paused Deployment can be scaled but rolls nothing out: its one living set follows; with
+/// several there is a rollout to leave alone.
 fn scale_paused(desired: i32, new: Option<&Arc<ReplicaSet>>, old: &[Arc<ReplicaSet>]) -> Vec<Scale> {
     let mut living = old.iter().chain(new).filter(|set| asked(set) > 0);
     let one = match (living.next(), living.next()) {

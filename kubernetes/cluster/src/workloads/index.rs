@@ -1,4 +1,5 @@
-//! What the watches have told us of Deployments, ReplicaSets and their pods: plain data, read by the decisions.
+//! What the watches have told us of Deployments, ReplicaSets and their pods: plain data, read by
+//! the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -121,7 +122,8 @@ impl Index {
         let key = Key::of(pod);
         let mut member = Member::of(pod);
         member.deleting |= self.doomed.get(&key) == Some(&member.uid);
-        // A pod that is placed or reported on changes nothing for its set: in a storm of pods most changes are such.
+        // A pod that is placed or reported on changes nothing for its set: in a storm of pods most
+        // changes are such.
         if let Some(known) = self.pods.get_mut(&key).filter(|known| known.counts_as(&member)) {
             *known = member;
             return Vec::new();
@@ -139,7 +141,8 @@ impl Index {
     pub fn delete_pod(&mut self, key: &Key) -> Vec<Task> {
         self.doomed.remove(key);
         let mut tasks = self.remove_pod(key);
-        // A Deployment that recreates its pods waits for the last old one to be gone, long after its set counts none.
+        // A Deployment that recreates its pods waits for the last old one to be gone, long after
+        // its set counts none.
         for task in tasks.clone() {
             let Task::ReplicaSet(set) = task else { continue };
             if let Some(owned) = self.replica_sets.get(&set) {
@@ -153,7 +156,8 @@ impl Index {
         self.pods.get(key).map(|pod| pod.uid.clone())
     }
 
-    /// From now on the pod counts as one that goes, whatever older state of it the watch still sends.
+    /// From now on the pod counts as one that goes, whatever older state of it the watch still
+    /// sends.
     pub fn doom_pod(&mut self, key: &Key) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.deleting = true;
@@ -187,7 +191,8 @@ impl Index {
     }
 }
 
-/// Our own writes are put in as they are answered; the watch then brings older states, which must not undo them.
+/// Our own writes are put in as they are answered; the watch then brings older states, which must
+/// not undo them.
 fn replaces<K: Resource>(held: Option<&Arc<K>>, incoming: &K) -> bool {
     let version = |object: &K| object.resource_version().and_then(|v| v.parse::<u64>().ok());
     let Some(held) = held.filter(|held| held.uid() == incoming.uid()) else {

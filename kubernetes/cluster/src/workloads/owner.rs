@@ -12,7 +12,8 @@ pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
     Some(&owner.uid)
 }
 
-/// What an object selects. A selector that can't be read picks nothing, nor does an empty one: the API refuses both.
+/// What an object selects. A selector that can't be read picks nothing, nor does an empty one: the
+/// API refuses both.
 pub struct Pick(Option<Selector>);
 
 impl Pick {

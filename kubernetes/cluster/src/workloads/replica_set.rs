@@ -76,7 +76,8 @@ pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Optio
     plan
 }
 
-/// How long until a ready pod has been so for long enough; zero when it has, nothing when it is not ready.
+/// How long until a ready pod has been so for long enough; zero when it has, nothing when it is not
+/// ready.
 fn until_available(pod: &Member, min_ready: Duration, now: &Time) -> Option<Duration> {
     let ready_for = now.0.duration_since(pod.ready_since?);
     let ready_for = Duration::try_from(ready_for).unwrap_or_default();

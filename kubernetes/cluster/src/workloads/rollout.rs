@@ -1,4 +1,5 @@
-//! The arithmetic of a rollout: how large each ReplicaSet of a Deployment should be now. Pure numbers.
+//! The arithmetic of a rollout: how large each ReplicaSet of a Deployment should be now. Pure
+//! numbers.
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -14,8 +15,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// 25% each unless the Deployment says otherwise; a surge is rounded up, a lack down. Never both zero: nothing could move. A Deployment that
-    /// recreates its pods strays by none.
+    /// 25% each unless the Deployment says otherwise; a surge is rounded up, a lack down. Never
+    /// both zero: nothing could move. A Deployment that recreates its pods strays by none.
     pub fn of(spec: &DeploymentSpec) -> Self {
         let desired = spec.replicas.unwrap_or(1);
         let strategy = spec.strategy.as_ref();
@@ -68,7 +69,8 @@ pub struct Size {
     pub available: i32,
 }
 
-/// The next sizes of the new set and of the old ones, oldest first. New pods come before old ones go, within the bounds.
+/// The next sizes of the new set and of the old ones, oldest first. New pods come before old ones
+/// go, within the bounds.
 pub fn rolling(bounds: Bounds, new: Size, old: &[Size]) -> (i32, Vec<i32>) {
     let unchanged = || old.iter().map(|size| size.asked).collect();
     let total: i32 = new.asked + old.iter().map(|size| size.asked).sum::<i32>();
@@ -175,7 +177,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the numbers, a rollout whose pods become available ends, and on the way stays within its bounds.
+        /// Whatever the numbers, a rollout whose pods become available ends, and on the way stays
+        /// within its bounds.
         #[test]
         fn a_rollout_ends_and_stays_within_its_bounds(
             desired in 0..60i32,

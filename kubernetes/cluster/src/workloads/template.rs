@@ -10,7 +10,8 @@ use super::rollout::Bounds;
 pub const HASH_LABEL: &str = "pod-template-hash";
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// What ties an object to the one that it was made for, which waits for it when it is deleted in the foreground.
+/// What ties an object to the one that it was made for, which waits for it when it is deleted in
+/// the foreground.
 pub fn owner(of: &impl Resource<DynamicType = ()>) -> Option<OwnerReference> {
     let reference = of.controller_owner_ref(&())?;
     Some(OwnerReference {
@@ -101,8 +102,8 @@ pub fn pod(set: &ReplicaSet) -> Option<Pod> {
     })
 }
 
-/// Short, the same for the same template, and without letters that could form words. Two templates that share one are told apart by the number
-/// of collisions so far.
+/// Short, the same for the same template, and without letters that could form words. Two templates
+/// that share one are told apart by the number of collisions so far.
 fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Option<String> {
     const LETTERS: [char; 27] = [
         'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w', 'x', 'z', '2', '4',

@@ -1,4 +1,5 @@
-//! Bad input gets the Status that kube-apiserver gives, by code, reason and field causes, and changes nothing.
+//! Bad input gets the Status that kube-apiserver gives, by code, reason and field causes, and
+//! changes nothing.
 
 mod body;
 mod custom;
@@ -22,7 +23,8 @@ use serde_json::{Value, json};
 use crate::namespace::Namespace;
 use crate::request::{Request, get};
 
-/// A namespace in which requests are refused. All that goes wrong in a test is told at its end, not only the first.
+/// A namespace in which requests are refused. All that goes wrong in a test is told at its end, not
+/// only the first.
 struct Desk {
     namespace: Namespace,
     /// Collections and objects that no refused request may change.

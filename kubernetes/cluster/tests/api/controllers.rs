@@ -1,4 +1,5 @@
-//! What controllers do of their own accord: accounts, namespaces that end, pods for Deployments. No node is needed for any of it.
+//! What controllers do of their own accord: accounts, namespaces that end, pods for Deployments. No
+//! node is needed for any of it.
 
 use serde_json::{Value, json};
 

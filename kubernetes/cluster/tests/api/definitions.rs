@@ -1,4 +1,5 @@
-//! Berth's own definitions: objects are held to every rule in them, by the field and in the words of the cases that `berth-api` is tested with.
+//! Berth's own definitions: objects are held to every rule in them, by the field and in the words
+//! of the cases that `berth-api` is tested with.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use crate::namespace::{Namespace, unique};
 use crate::request::{Answer, delete, get, patch, post, put, until};
 
-/// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs use them at the same time.
+/// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs
+/// use them at the same time.
 pub fn serve() {
     static SERVED: LazyLock<()> = LazyLock::new(|| {
         for definition in crds::all() {
@@ -80,7 +82,8 @@ impl Kind {
         }
     }
 
-    /// Writes the object over the one that is there, if any, then its status, which is written by itself.
+    /// Writes the object over the one that is there, if any, then its status, which is written by
+    /// itself.
     fn write(&self, namespace: &Namespace, live: Option<Value>, object: &Value) -> Result<Value, Vec<Refusal>> {
         let collection = self.collection(namespace);
         let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap());

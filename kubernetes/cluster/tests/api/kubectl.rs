@@ -1,6 +1,7 @@
 //! What people type: the machine's own kubectl, its output and its effect.
 //!
-//! `BERTH_TEST_KUBECTL` names other binaries than the one in `PATH`, separated by `:`; every test then runs once with each of them.
+//! `BERTH_TEST_KUBECTL` names other binaries than the one in `PATH`, separated by `:`; every test
+//! then runs once with each of them.
 
 mod apply;
 mod basics;

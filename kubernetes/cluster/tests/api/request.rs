@@ -137,7 +137,8 @@ impl Answer {
     }
 }
 
-/// Only ends a run that would hang: no test states a time. A real control plane that is busy with many namespaces takes minutes for one.
+/// Only ends a run that would hang: no test states a time. A real control plane that is busy with
+/// many namespaces takes minutes for one.
 pub const BOUND: Duration = Duration::from_secs(300);
 
 /// Waits for something that loops of the server bring about.

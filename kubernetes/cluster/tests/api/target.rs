@@ -1,7 +1,8 @@
 //! Which server the suite talks to, and what that server can do.
 //!
-//! `BERTH_TEST_KUBECONFIG` names the kubeconfig of a running server, `BERTH_TEST_IMAGE` an image that all of its nodes have. Without the first
-//! an embedded server with three virtual nodes is started, once for all tests, on a runtime of its own: it goes on whatever a test does.
+//! `BERTH_TEST_KUBECONFIG` names the kubeconfig of a running server, `BERTH_TEST_IMAGE` an image
+//! that all of its nodes have. Without the first an embedded server with three virtual nodes is
+//! started, once for all tests, on a runtime of its own: it goes on whatever a test does.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -26,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// What some servers do beside answering requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// Garbage collection, namespaces that end, a ServiceAccount in each namespace: on real clusters kube-controller-manager.
+    /// Garbage collection, namespaces that end, a ServiceAccount in each namespace: on real
+    /// clusters kube-controller-manager.
     Controllers,
     /// Nodes that are alive, more than one of them, and a scheduler that gives them pods.
     Nodes,

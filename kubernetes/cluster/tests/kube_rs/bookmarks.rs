@@ -46,7 +46,8 @@ fn a_watch_that_runs_out_leaves_a_bookmark_to_go_on_from() {
         let last = space.lease("a").await;
         let start = last.resource_version().unwrap();
         let params = WatchParams::default().timeout(4);
-        // Kubernetes sends one two seconds before the end, but a server that is busy may be late for it.
+        // Kubernetes sends one two seconds before the end, but a server that is busy may be late
+        // for it.
         let reached = until("a watch leaves a bookmark", async || {
             let stream = watch(&leases, &params, &start).await;
             let events = within("the watch ends", stream.try_collect::<Vec<_>>()).await.unwrap();

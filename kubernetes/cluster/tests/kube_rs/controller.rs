@@ -31,7 +31,8 @@ struct Running {
     done: mpsc::UnboundedReceiver<String>,
 }
 
-/// Runs a controller for ConfigMaps that own Leases. Errors are retried soon: a conflict is none of this test's business.
+/// Runs a controller for ConfigMaps that own Leases. Errors are retried soon: a conflict is none of
+/// this test's business.
 fn run<R, E>(space: &Space, reconcile: impl FnMut(Arc<ConfigMap>, Arc<Context>) -> R + Send + 'static) -> Running
 where
     R: Future<Output = Result<Action, E>> + Send + 'static,

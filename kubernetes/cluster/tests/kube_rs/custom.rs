@@ -15,7 +15,8 @@ use tokio::sync::OnceCell;
 use crate::space::{in_space, unique};
 use crate::wait::{until, within};
 
-/// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs use them at the same time.
+/// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs
+/// use them at the same time.
 pub async fn definitions(client: &Client) {
     static SERVED: OnceCell<()> = OnceCell::const_new();
     let serve = async || {

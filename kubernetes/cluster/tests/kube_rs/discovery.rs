@@ -17,7 +17,8 @@ use crate::custom;
 use crate::space::in_space;
 use crate::wait::until;
 
-/// Both forms. A definition that others delete meanwhile may leave one of them short of a group for a moment.
+/// Both forms. A definition that others delete meanwhile may leave one of them short of a group for
+/// a moment.
 async fn discover(client: &Client) -> [Discovery; 2] {
     custom::definitions(client).await;
     until("both forms show the custom resources", async || {

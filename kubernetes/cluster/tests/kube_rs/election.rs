@@ -16,7 +16,8 @@ struct Contender {
     task: JoinHandle<()>,
 }
 
-/// The lease is long and retries are quick: a contender leads because the other let go, never because it was slow.
+/// The lease is long and retries are quick: a contender leads because the other let go, never
+/// because it was slow.
 fn stand(space: &Space, identity: &str) -> Contender {
     let seconds = Duration::from_secs;
     let timing = Timing::new(seconds(60), seconds(50), Duration::from_millis(50)).unwrap();

@@ -36,8 +36,9 @@ async fn dependent(space: &Space, name: &str, owners: &[&ConfigMap], finalizers:
     space.have(json!({"metadata": metadata})).await
 }
 
-/// Waits until the collector knows of every Lease that was made before. It watches each kind by itself, so on real clusters it may hear of an owner's
-/// deletion first, and then goes by what it knows.
+/// Waits until the collector knows of every Lease that was made before. It watches each kind by
+/// itself, so on real clusters it may hear of an owner's deletion first, and then goes by what it
+/// knows.
 async fn known(space: &Space) {
     let mut nobody = ConfigMap::default();
     nobody.metadata.name = Some("nobody".to_owned());

@@ -1,6 +1,8 @@
-//! What kube-rs and its runtime rely on, as they use it: typed, against the embedded server or a real kube-apiserver (see `target`).
+//! What kube-rs and its runtime rely on, as they use it: typed, against the embedded server or a
+//! real kube-apiserver (see `target`).
 //!
-//! Promises of the embedded server alone (a short history, a seed) start a server of their own in process.
+//! Promises of the embedded server alone (a short history, a seed) start a server of their own in
+//! process.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

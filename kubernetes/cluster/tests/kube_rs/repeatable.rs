@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::space::object;
 
-/// Everything that is there after some writes, some of them concurrent and some by the server's own loops.
+/// Everything that is there after some writes, some of them concurrent and some by the server's own
+/// loops.
 fn run(seed: u64) -> Value {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();

@@ -1,4 +1,5 @@
-//! Waiting for conditions. No test states a time: the bound only ends a run that would hang, and says what it waited for.
+//! Waiting for conditions. No test states a time: the bound only ends a run that would hang, and
+//! says what it waited for.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Whether a configuration can be applied at all: nothing that the shape does not know, no item of a list twice or without its key.
+//! Whether a configuration can be applied at all: nothing that the shape does not know, no item of
+//! a list twice or without its key.
 
 use std::collections::HashSet;
 

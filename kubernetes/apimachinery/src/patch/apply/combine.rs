@@ -36,14 +36,16 @@ fn merge_members(live: &mut Map<String, Value>, applied: &Map<String, Value>, sh
     }
 }
 
-/// What is applied comes in the order in which it is applied; what else is live stays near where it was.
+/// What is applied comes in the order in which it is applied; what else is live stays near where it
+/// was.
 fn merge_items(live: Vec<Value>, applied: &[Value], list: &List) -> Vec<Value> {
     let name = |item: &Value| element(item, list).unwrap_or_default();
     let left: Vec<String> = live.iter().map(name).collect();
     let right: Vec<String> = applied.iter().map(name).collect();
     let in_right: HashSet<&str> = right.iter().map(String::as_str).collect();
     let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();
-    // A name that more than one live item has can't say which of them to merge with: what is applied stands for them all.
+    // A name that more than one live item has can't say which of them to merge with: what is
+    // applied stands for them all.
     let mut in_left: HashMap<&str, Option<usize>> = HashMap::new();
     for (index, name) in left.iter().enumerate() {
         in_left.entry(name).and_modify(|one| *one = None).or_insert(Some(index));

@@ -1,4 +1,5 @@
-//! From values to sets of fields: which fields a value has, and which ones differ between two values.
+//! From values to sets of fields: which fields a value has, and which ones differ between two
+//! values.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,8 @@ use crate::shape::{Field, List, ListKind, Shape};
 
 static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
-/// What happened to an object. A field that holds others is itself in the sets only when it appeared or went as a whole.
+/// What happened to an object. A field that holds others is itself in the sets only when it
+/// appeared or went as a whole.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::patch) struct Change {
     /// Added or modified.
@@ -35,25 +37,28 @@ impl FieldSet {
         Self(fields_of(value, shape).children)
     }
 
-    /// Adds the fields on the way to each member, as far as they are fields by the shape and not keys of a map or list.
+    /// Adds the fields on the way to each member, as far as they are fields by the shape and not
+    /// keys of a map or list.
     pub(in crate::patch) fn with_parents(mut self, shape: &Shape) -> Self {
         add_parents(&mut self.0, shape);
         self
     }
 
-    /// Takes the members out of a value, with all that is in them. What is left empty by that stays, and counts as a field: a list is null
-    /// then, as an empty one is nobody's.
+    /// Takes the members out of a value, with all that is in them. What is left empty by that
+    /// stays, and counts as a field: a list is null then, as an empty one is nobody's.
     pub(in crate::patch) fn remove_from(&self, value: &mut Value, shape: &Shape) {
         remove(value, &self.0, shape, false);
     }
 
-    /// After `remove_from`: takes out what was left empty, too, where a built-in kind has no way to say so.
+    /// After `remove_from`: takes out what was left empty, too, where a built-in kind has no way to
+    /// say so.
     pub(in crate::patch) fn tidy(&self, value: &mut Value, shape: &Shape) {
         remove(value, &self.0, shape, true);
     }
 }
 
-/// The name of a list's item among its siblings. `None` where they have no names, or the item lacks its key.
+/// The name of a list's item among its siblings. `None` where they have no names, or the item lacks
+/// its key.
 pub(in crate::patch) fn element(item: &Value, list: &List) -> Option<String> {
     let keys = match &list.kind {
         ListKind::Atomic => return None,
@@ -184,8 +189,9 @@ fn compare_members(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (
     (written, removed)
 }
 
-/// What Go has in place of a field that nobody has set, and that can't come or go while its parent is there: a struct that is no pointer
-/// to one, and the only list with keys that is written even when it is empty.
+/// What Go has in place of a field that nobody has set, and that can't come or go while its parent
+/// is there: a struct that is no pointer to one, and the only list with keys that is written even
+/// when it is empty.
 fn implied(name: &str, field: &Field) -> Option<&'static Value> {
     match &*field.shape {
         _ if field.pointer => None,

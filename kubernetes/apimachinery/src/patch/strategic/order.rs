@@ -1,4 +1,5 @@
-//! The order of a merged list: what the patch names comes in the patch's order, the rest stays where it was as far as that allows.
+//! The order of a merged list: what the patch names comes in the patch's order, the rest stays
+//! where it was as far as that allows.
 
 use std::cmp::Ordering;
 
@@ -23,8 +24,9 @@ fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
     list.iter().position(|other| identity(other, key) == Some(wanted))
 }
 
-/// Sorts `merged` so that items of `wanted` are in its order and the others in the order of `before`; where the two meet, an other item
-/// goes ahead of a wanted one if it was ahead of it before.
+/// Sorts `merged` so that items of `wanted` are in its order and the others in the order of
+/// `before`; where the two meet, an other item goes ahead of a wanted one if it was ahead of it
+/// before.
 pub(super) fn arrange(merged: Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) -> Result<Vec<Value>> {
     if let Some(key) = key
         && let Some(item) = merged.iter().find(|item| item.get(key).is_none())

@@ -123,7 +123,8 @@ fn scope(variables: BTreeMap<String, Box<dyn Val>>) -> Context<'static> {
     }
 }
 
-/// The interpreter panics on a few well-formed expressions; to the one who wrote the rule that is an error like any other.
+/// The interpreter panics on a few well-formed expressions; to the one who wrote the rule that is
+/// an error like any other.
 pub(super) fn resolve(expression: &Expression, context: &Context<'_>) -> Result<CelValue, Failure> {
     catch_unwind(AssertUnwindSafe(|| CelValue::resolve(expression, context)))
         .unwrap_or_else(|_| Err(ExecutionError::NoSuchOverload))

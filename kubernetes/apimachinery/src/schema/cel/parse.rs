@@ -1,5 +1,5 @@
-//! What can be said of a rule before it runs: it parses, and the names in it exist. Whether types fit
-//! shows when it runs.
+//! What can be said of a rule before it runs: it parses, and the names in it exist. Whether types
+//! fit shows when it runs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

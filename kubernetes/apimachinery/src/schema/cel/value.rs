@@ -1,5 +1,5 @@
-//! JSON as CEL sees it through a schema: `1` is an int or a double by the declared type, dates and durations are their own types, and
-//! only declared fields are there.
+//! JSON as CEL sees it through a schema: `1` is an int or a double by the declared type, dates and
+//! durations are their own types, and only declared fields are there.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

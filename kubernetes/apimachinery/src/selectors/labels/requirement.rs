@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::names;
 use crate::status::{FieldError, Path};
 
-/// What one label must be. Key and values are well formed, and as many as the operator needs: `new` sees to it.
+/// What one label must be. Key and values are well formed, and as many as the operator needs: `new`
+/// sees to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     key: String,

@@ -1,5 +1,5 @@
-//! The words of Go's JSON decoder, which users of Kubernetes know: `json: cannot unmarshal string into Go struct field
-//! DeploymentSpec.spec.replicas of type int32`.
+//! The words of Go's JSON decoder, which users of Kubernetes know: `json: cannot unmarshal string
+//! into Go struct field DeploymentSpec.spec.replicas of type int32`.
 
 use serde_json::Value;
 
@@ -64,7 +64,8 @@ fn fields<'t>(at: &Trail<'t>) -> Vec<&'t str> {
     }
 }
 
-/// The Go type that these fields lead to. Shapes do not keep type names; Kubernetes' are regular enough to be told from the fields.
+/// The Go type that these fields lead to. Shapes do not keep type names; Kubernetes' are regular
+/// enough to be told from the fields.
 fn struct_name(names: &[&str], outermost: &str) -> String {
     let (holders, name) = match names {
         [] => return outermost.to_owned(),

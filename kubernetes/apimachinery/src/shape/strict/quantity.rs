@@ -15,7 +15,8 @@ enum Notation {
     Exponent,
 }
 
-/// The amount as users see it again. Amounts below a nano are rounded up to one; those too large to count stay as they are written.
+/// The amount as users see it again. Amounts below a nano are rounded up to one; those too large to
+/// count stay as they are written.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let text = text.trim();
     let (nano, notation) = read(text)?;

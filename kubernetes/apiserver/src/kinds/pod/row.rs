@@ -1,4 +1,5 @@
-//! What a pod's row says. One word has to stand for the pod, its init containers and its containers: the one that explains most.
+//! What a pod's row says. One word has to stand for the pod, its init containers and its
+//! containers: the one that explains most.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

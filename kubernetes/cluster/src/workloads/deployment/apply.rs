@@ -72,7 +72,8 @@ impl Workloads {
             self.put(set);
             return Ok(());
         }
-        // Two templates with one hash, or somebody took the name: count it, and the next try has another name.
+        // Two templates with one hash, or somebody took the name: count it, and the next try has
+        // another name.
         let collisions = deployment.status.as_ref().and_then(|s| s.collision_count);
         let patch = json!({"status": {"collisionCount": collisions.unwrap_or(0).saturating_add(1)}});
         let deployments = self.api::<Deployment>(&deployment.namespace().unwrap_or_default());

@@ -52,7 +52,8 @@ impl Workloads {
         plan.delete.truncate(BURST);
         self.delete_pods(&set, &pods, &plan.delete).await?;
         if plan.create > 0 || !plan.delete.is_empty() {
-            // What is left to do, and the status: the watch will bring nothing that we don't know already.
+            // What is left to do, and the status: the watch will bring nothing that we don't know
+            // already.
             self.look_at(vec![Task::ReplicaSet(key.clone())]);
         }
         Ok(plan.recheck)

@@ -1,4 +1,5 @@
-//! What is older than the history. How long a history is depends on the server, so this asks one of its own, with a short one.
+//! What is older than the history. How long a history is depends on the server, so this asks one of
+//! its own, with a short one.
 
 use std::time::Duration;
 

@@ -9,7 +9,8 @@ use crate::request::{delete, get, patch, post, put};
 fn a_request_without_the_right_token_is_unauthorized() {
     let desk = Desk::new();
     let maps = desk.core("configmaps");
-    // A server may let strangers ask for nothing (403) or not know them at all; a wrong token is wrong everywhere.
+    // A server may let strangers ask for nothing (403) or not know them at all; a wrong token is
+    // wrong everywhere.
     for wrong in ["Bearer wrong", "Bearer ", "bearer", "Basic YTpi", "wrong"] {
         let list = get(&maps).unnamed().header("authorization", wrong);
         if wrong.starts_with("Bearer w") {

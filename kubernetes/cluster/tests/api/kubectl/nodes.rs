@@ -1,4 +1,5 @@
-//! Nodes: cordon, drain, taint, describe. The node is the test's own object, so nothing else is ever placed on it.
+//! Nodes: cordon, drain, taint, describe. The node is the test's own object, so nothing else is
+//! ever placed on it.
 
 use serde_json::{Value, json};
 
@@ -132,7 +133,8 @@ fn drain_evicts_the_pods_of_a_node_and_minds_the_unmanaged_ones() {
 #[test]
 fn drain_leaves_daemons_alone_when_told_to() {
     each(|kubectl| {
-        // Where a taint keeps a controller from making a daemon, one that is there by hand may stay.
+        // Where a taint keeps a controller from making a daemon, one that is there by hand may
+        // stay.
         let name = tainted_node(kubectl, &json!([{"key": "closed", "effect": "NoSchedule"}]));
         let set = json!({
             "apiVersion": "apps/v1",

@@ -54,7 +54,8 @@ impl Drop for Network {
     }
 }
 
-/// A Deployment whose pods real nodes can run too: of an image that they have and that ends when it is told to.
+/// A Deployment whose pods real nodes can run too: of an image that they have and that ends when it
+/// is told to.
 fn make(kubectl: &Kubectl, replicas: u32) {
     // A label of its own: pods of other tests stay where they are.
     let labels = json!({"app": kubectl.name});
