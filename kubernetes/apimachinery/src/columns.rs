@@ -1,11 +1,16 @@
 //! What the columns of built-in kinds and their cells are made of. A kind lists its own.
 
 mod age;
+mod custom;
+mod definition;
 
 pub use age::since_text;
+pub use custom::CustomColumn;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use definition::definition;
 
 /// A column, and how its cell is found in an object.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +67,12 @@ impl Column {
     pub const fn called(mut self, kind: &'static str) -> Self {
         self.kind = kind;
         self
+    }
+
+    /// As it stands in `columnDefinitions`.
+    pub fn definition(&self) -> Value {
+        let format = if self.name == "Name" { "name" } else { "" };
+        definition(self.name, self.kind, format, "", i64::from(self.wide))
     }
 
     pub const fn wide(mut self) -> Self {

@@ -6,12 +6,14 @@
 //! is special about a built-in kind is not here but in the API server, in one file for each kind.
 
 pub mod columns;
+pub mod conversion;
 pub mod definition;
 mod duration;
 pub mod json_path;
 pub mod metadata;
 pub mod names;
 pub mod openapi_v2;
+pub mod openapi_v3;
 pub mod patch;
 pub mod protobuf;
 mod release;

@@ -7,7 +7,6 @@
 
 pub mod custom;
 mod field_table;
-pub mod openapi;
 pub mod strict;
 
 use std::collections::BTreeMap;

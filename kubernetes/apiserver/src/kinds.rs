@@ -9,7 +9,6 @@ mod built_in;
 mod cluster_role;
 mod cluster_role_binding;
 mod config_map;
-mod conversion;
 mod custom_resource;
 mod custom_resource_definition;
 mod daemon_set;
@@ -34,7 +33,6 @@ mod validating_admission_policy;
 mod validating_admission_policy_binding;
 
 pub use built_in::{Answer, Change, Gvk, MakeSchema, Subresource, schema_of};
-pub use conversion::Conversion;
 pub use custom_resource::kinds as of_definition;
 pub use custom_resource_definition::{CONTENT_FINALIZER, TABLE as DEFINITIONS};
 pub use kind::{Kind, ScalePaths};

@@ -1,13 +1,12 @@
 //! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells,
 //! the client only lines them up.
 
-use berth_apimachinery::json_path::JsonPath;
+use berth_apimachinery::columns::{self, Column, CustomColumn};
 use berth_apimachinery::status::{Result, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use berth_apimachinery::columns::{self, Column};
 
 /// How much of the object goes with its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,19 +57,12 @@ enum Cells {
     Custom(Vec<CustomColumn>),
 }
 
-#[derive(Debug)]
-struct CustomColumn {
-    kind: String,
-    /// `None` where the path is none that we read: the cell stays empty.
-    path: Option<JsonPath>,
-}
-
 impl Table {
     pub fn new(kind: &Kind) -> Self {
         let Some(custom) = kind.custom() else {
             let columns = kind.columns();
             return Self {
-                columns: columns.iter().map(builtin_definition).collect(),
+                columns: columns.iter().map(Column::definition).collect(),
                 cells: Cells::Builtin(columns),
             };
         };
@@ -80,12 +72,11 @@ impl Table {
         } else {
             &custom.columns
         };
-        let name = definition("Name", "string", "name", "", 0);
+        let columns: Vec<CustomColumn> = columns.iter().map(CustomColumn::new).collect();
+        let definitions = columns.iter().map(CustomColumn::definition);
         Self {
-            columns: std::iter::once(name)
-                .chain(columns.iter().map(custom_definition))
-                .collect(),
-            cells: Cells::Custom(columns.iter().map(CustomColumn::new).collect()),
+            columns: std::iter::once(columns::NAME.definition()).chain(definitions).collect(),
+            cells: Cells::Custom(columns),
         }
     }
 
@@ -108,63 +99,6 @@ impl Table {
         // The field is never left out: kubectl reads null as "no object".
         json!({"cells": cells, "object": include.of(object)})
     }
-}
-
-fn builtin_definition(column: &Column) -> Value {
-    let format = if column.name == "Name" { "name" } else { "" };
-    definition(column.name, column.kind, format, "", i64::from(column.wide))
-}
-
-fn custom_definition(column: &Value) -> Value {
-    let text = |field: &str| column[field].as_str().unwrap_or_default();
-    let description = match text("description") {
-        "" => format!(
-            "Custom resource definition column (in JSONPath format): {}",
-            text("jsonPath")
-        ),
-        given => given.to_owned(),
-    };
-    let priority = column["priority"].as_i64().unwrap_or_default();
-    definition(text("name"), text("type"), text("format"), &description, priority)
-}
-
-fn definition(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
-}
-
-impl CustomColumn {
-    fn new(column: &Value) -> Self {
-        Self {
-            kind: column["type"].as_str().unwrap_or_default().to_owned(),
-            path: column["jsonPath"].as_str().and_then(JsonPath::parse),
-        }
-    }
-
-    fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let Some(value) = self.path.as_ref().and_then(|path| path.find(object).into_iter().next()) else {
-            return Value::Null;
-        };
-        match (self.kind.as_str(), value) {
-            (_, Value::Null) => Value::Null,
-            ("string", Value::String(text)) => json!(text),
-            ("string", other) => json!(
-                other
-                    .as_f64()
-                    .map_or_else(|| other.to_string(), |number| number.to_string())
-            ),
-            ("integer", Value::Number(number)) => json!(whole(number)),
-            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
-            ("date", Value::String(text)) => json!(columns::since_text(text, now)),
-            _ => Value::Null,
-        }
-    }
-}
-
-/// The whole part: a number with a fraction is cut, not refused.
-fn whole(number: &serde_json::Number) -> Option<i64> {
-    number
-        .as_i64()
-        .or_else(|| format!("{:.0}", number.as_f64()?.trunc()).parse().ok())
 }
 
 #[cfg(test)]

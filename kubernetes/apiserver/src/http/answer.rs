@@ -124,7 +124,7 @@ pub fn table(columns: Option<&Value>, rows: Vec<Value>, metadata: Value) -> Valu
 
 /// An object in the form that was asked for, as bytes.
 pub fn shown(resources: &Resources, kind: &Kind, record: &Record, form: Form) -> Result<Bytes> {
-    if form == Form::Whole && kind.conversion == crate::kinds::Conversion::None {
+    if form == Form::Whole && kind.conversion == berth_apimachinery::conversion::Conversion::None {
         return Ok(record.body.clone());
     }
     let object = resources.decode(kind, record)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use berth_apimachinery::conversion::Conversion;
 use berth_apimachinery::selectors::{Matcher, node_of};
 use berth_apimachinery::status::{FieldError, Path, Result, Status};
 use bytes::{Bytes, BytesMut};
@@ -19,7 +20,7 @@ use super::answer::{self, Form};
 use super::call::{Call, Front};
 use super::list;
 use super::step::{self, Step};
-use crate::kinds::{Conversion, Kind};
+use crate::kinds::Kind;
 use crate::resources::Resources;
 use crate::store::{Event, EventKind, Range, Record, TooOld};
 use crate::tables::Table;

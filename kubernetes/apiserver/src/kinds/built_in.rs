@@ -6,8 +6,8 @@ use berth_apimachinery::selectors::SelectableField;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::conversion::StoredFields;
 use crate::rules::Errors;
+use berth_apimachinery::conversion::StoredFields;
 
 /// A built-in kind. Its fields are in the field table of `apimachinery`; the rest is here, and a
 /// kind says only in what it differs from `PLAIN`. All are served as version v1.

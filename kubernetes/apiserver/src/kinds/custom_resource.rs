@@ -8,8 +8,8 @@ use berth_apimachinery::schema::{Problems, Schema};
 use berth_apimachinery::shape::{Shape, custom};
 use serde_json::Value;
 
-use super::conversion::Conversion;
 use super::kind::{Custom, Kind, ScalePaths, Source};
+use berth_apimachinery::conversion::Conversion;
 
 /// One kind for each served version, in the definition's order. `metadata` is the shape of
 /// ObjectMeta.

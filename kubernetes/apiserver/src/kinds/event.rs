@@ -1,6 +1,7 @@
 //! Events. Both groups serve the same objects, which are stored as core/v1 has them.
 
 use berth_apimachinery::columns::{self, Column, NAME, number, or};
+use berth_apimachinery::conversion::StoredFields;
 use berth_apimachinery::selectors::SelectableField;
 use berth_apimachinery::status::{FieldError, Path};
 use jiff::Timestamp;
@@ -8,7 +9,6 @@ use k8s_openapi::api::{core, events};
 use serde_json::{Value, json};
 
 use super::built_in::{BuiltIn, schema_of};
-use super::conversion::StoredFields;
 use crate::rules::{Errors, text};
 
 pub static KIND: BuiltIn = BuiltIn {
@@ -215,8 +215,8 @@ fn source(event: &Value, _: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::Conversion;
     use berth_apimachinery::columns::cells;
+    use berth_apimachinery::conversion::Conversion;
 
     const NOW: &str = "2026-01-02T00:00:00Z";
 

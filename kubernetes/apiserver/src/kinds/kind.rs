@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_apimachinery::columns::Column;
+use berth_apimachinery::conversion::Conversion;
 use berth_apimachinery::metadata::{self, NameRule};
 use berth_apimachinery::schema::Schema;
 use berth_apimachinery::selectors::{Selectable, SelectableField};
@@ -11,7 +12,6 @@ use berth_apimachinery::status::{FieldError, Subject};
 use serde_json::Value;
 
 use super::built_in::{BuiltIn, Change, Deletion, Gvk, MakeSchema, Subresource};
-use super::conversion::Conversion;
 
 /// One served resource at one version: all that the generic handlers need to know of it.
 #[derive(Clone, Debug)]

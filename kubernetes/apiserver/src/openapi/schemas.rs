@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use berth_apimachinery::openapi_v3;
 use berth_apimachinery::shape::{self, Shape};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -100,29 +101,19 @@ impl Schemas {
 
     pub fn finish(mut self) -> Map<String, Value> {
         let mut schemas = self.generator.take_definitions(false);
-        schemas.values_mut().for_each(typed::adapt);
-        for name in typed::NAME_IS_OPTIONAL {
-            schemas
-                .get_mut(*name)
-                .into_iter()
-                .for_each(|schema| do_not_require(schema, "name"));
-        }
-        for name in typed::ANYTHING {
-            let schema = schemas.get_mut(*name).and_then(Value::as_object_mut);
-            schema.into_iter().for_each(|fields| drop(fields.remove("type")));
-        }
+        openapi_v3::adapt_all(&mut schemas);
         for Root { name, gvk, shape } in self.roots {
             if let Some(schema) = schemas.get_mut(&name) {
                 schema["x-kubernetes-group-version-kind"] = gvk;
-                do_not_require(schema, "metadata");
+                openapi_v3::do_not_require(schema, "metadata");
             }
             if let Some(shape) = shape {
-                shape::openapi::mark(&mut schemas, &name, &shape);
+                openapi_v3::mark(&mut schemas, &name, &shape);
             }
         }
         // Custom resources share it, and have no shape of their own to mark it by.
         if let Some(shape) = shape::builtin("meta.k8s.io", "v1", "ObjectMeta") {
-            shape::openapi::mark(&mut schemas, OBJECT_META, &shape);
+            openapi_v3::mark(&mut schemas, OBJECT_META, &shape);
         }
         schemas.append(&mut self.custom);
         schemas.insert(
@@ -130,17 +121,6 @@ impl Schemas {
             json!({"type": "object", "description": "A patch, in the form that its content type says."}),
         );
         schemas
-    }
-}
-
-/// Some fields are not optional in Rust's types but are in Kubernetes.
-fn do_not_require(schema: &mut Value, name: &str) {
-    let Some(fields) = schema.as_object_mut() else { return };
-    if let Some(Value::Array(required)) = fields.get_mut("required") {
-        required.retain(|field| field != name);
-        if required.is_empty() {
-            fields.remove("required");
-        }
     }
 }
 

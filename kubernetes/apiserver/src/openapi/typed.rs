@@ -1,6 +1,7 @@
-//! Schemas of what is answered but never stored, and what all schemas need to go from JSON Schema
-//! to OpenAPI v3. The schema of a built-in kind is named in the kind's own file.
+//! Schemas of what is answered but never stored. The schema of a built-in kind is named in the kind's
+//! own file.
 
+use berth_apimachinery::openapi_v3;
 use k8s_openapi::api::{authentication, authorization, autoscaling, core, policy};
 use k8s_openapi::apimachinery::pkg::apis::meta;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -22,26 +23,6 @@ pub fn find((group, _, kind): Gvk<'_>) -> Option<MakeSchema> {
     })
 }
 
-/// An empty name is a name here, for the sake of objects written long ago.
-pub const NAME_IS_OPTIONAL: &[&str] = &[
-    "io.k8s.api.core.v1.ConfigMapEnvSource",
-    "io.k8s.api.core.v1.ConfigMapKeySelector",
-    "io.k8s.api.core.v1.ConfigMapProjection",
-    "io.k8s.api.core.v1.ConfigMapVolumeSource",
-    "io.k8s.api.core.v1.LocalObjectReference",
-    "io.k8s.api.core.v1.SecretEnvSource",
-    "io.k8s.api.core.v1.SecretKeySelector",
-    "io.k8s.api.core.v1.SecretProjection",
-];
-
-/// Of any type in Kubernetes, where Rust's types say that they are objects.
-pub const ANYTHING: &[&str] = &[
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
-];
-
 pub const DELETE_OPTIONS: MakeSchema = schema_of::<meta::v1::DeleteOptions>;
 
 /// `apiVersion`, `kind` and `metadata` as every object has them.
@@ -54,31 +35,7 @@ pub fn object_fields(generator: &mut SchemaGenerator) -> Value {
             .pointer(&format!("/properties/{field}"))
             .cloned()
             .unwrap_or_default();
-        adapt(&mut fields[field]);
+        openapi_v3::adapt(&mut fields[field]);
     }
     fields
-}
-
-/// From JSON Schema to OpenAPI v3: a reference stands alone, so one with a description beside it
-/// goes into `allOf`.
-pub fn adapt(schema: &mut Value) {
-    let Some(fields) = schema.as_object_mut() else {
-        // `true`: anything.
-        *schema = json!({});
-        return;
-    };
-    if fields.len() > 1
-        && let Some(reference) = fields.remove("$ref")
-    {
-        fields.insert("allOf".to_owned(), json!([{"$ref": reference}]));
-    }
-    if fields.remove("x-kubernetes-int-or-string").is_some() {
-        fields.insert("oneOf".to_owned(), json!([{"type": "number"}, {"type": "string"}]));
-    }
-    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        properties.values_mut().for_each(adapt);
-    }
-    for field in ["items", "additionalProperties"] {
-        fields.get_mut(field).into_iter().for_each(adapt);
-    }
 }

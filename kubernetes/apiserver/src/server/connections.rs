@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use berth_apimachinery::status::Status;
 use http::header;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -16,8 +17,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
-
-use berth_apimachinery::status::Status;
 
 /// Requests that are under way get this long once the server stops.
 const DRAIN: Duration = Duration::from_millis(800);

@@ -1,10 +1,9 @@
 //! What a pod's row says. One word has to stand for the pod, its init containers and its
 //! containers: the one that explains most.
 
+use berth_apimachinery::columns::{AGE, Column, NAME, list, number, or, since_text, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-use berth_apimachinery::columns::{AGE, Column, NAME, list, number, or, since_text, text};
 
 pub const COLUMNS: &[Column] = &[
     NAME,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Field, ListKind, ListPatch, Shape};
+use crate::shape::{Field, ListKind, ListPatch, Shape};
 
 /// Marks the schema of this name and all that it refers to.
 pub fn mark(schemas: &mut Map<String, Value>, name: &str, shape: &Shape) {
