@@ -1,9 +1,9 @@
-// Writes the field table of the built-in kinds (crates/embedded/src/shape/builtin.txt), or test vectors
+// Writes the field table of the built-in kinds (field_table.txt of apimachinery), or test vectors
 // for protobuf bodies and for OpenAPI v2 in protobuf.
 //
-//	go run .          > ../../crates/embedded/src/shape/builtin.txt
-//	go run . -vectors > ../../crates/embedded/tests/vectors/protobuf.json
-//	go run . -openapi > ../../crates/embedded/tests/vectors/openapi_v2.json
+//	go run .          > ../../kubernetes/apimachinery/src/shape/field_table.txt
+//	go run . -vectors > ../../kubernetes/apimachinery/tests/vectors/protobuf.json
+//	go run . -openapi > ../../kubernetes/apimachinery/tests/vectors/openapi_v2.json
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
+	batch "k8s.io/api/batch/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	events "k8s.io/api/events/v1"
@@ -46,6 +47,7 @@ var kinds = []struct {
 	{"authorization.k8s.io/v1", authorization.SelfSubjectRulesReview{}},
 	{"authorization.k8s.io/v1", authorization.SubjectAccessReview{}},
 	{"autoscaling/v1", autoscaling.Scale{}},
+	{"batch/v1", batch.Job{}},
 	{"coordination.k8s.io/v1", coordination.Lease{}},
 	{"events.k8s.io/v1", events.Event{}},
 	{"meta.k8s.io/v1", meta.ObjectMeta{}},
@@ -68,7 +70,7 @@ var kinds = []struct {
 }
 
 const header = `# The fields of the built-in kinds of Kubernetes 1.36, as facts: names, protobuf numbers, types, and how lists and maps merge.
-# Made by:  cd xtask/fields && go run . > ../../crates/embedded/src/shape/builtin.txt
+# Made by:  cd xtask/fields && go run . > ../../kubernetes/apimachinery/src/shape/field_table.txt
 #
 # A line at the margin opens a type; "atomic" after its name: it has one owner in server-side apply. A type stands below all that it is made of.
 # An indented line is a field:  name number type [word...]

@@ -37,7 +37,7 @@ impl Bench {
             Name::Api => {
                 command.env("BERTH_PROGRAM", build_berth()?);
                 build_kubernetes()?;
-                command.args(["bench", "--package", "berth-embedded", "--bench", "api", "--"]);
+                command.args(["bench", "--package", "berth-apiserver", "--bench", "api", "--"]);
             }
             Name::Join => {
                 command.env("BERTH_PROGRAM", build_berth()?);

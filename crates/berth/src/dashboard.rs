@@ -14,7 +14,7 @@ use axum::http::header;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use berth_embedded::cluster::{Change, Feed};
+use berth_cluster::{Change, Feed};
 use berth_kit::shutdown::Tasks;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use berth_api::names::NAMESPACE;
 use berth_api::nnc::NetworkContainer;
 use berth_api::{NodeNetworkConfig, Subnet, SubnetSpec};
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use certificates::{Authority, Pair};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

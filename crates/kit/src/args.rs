@@ -27,7 +27,7 @@ pub struct LogArgs {
     /// Lines for people, or one JSON object per line; both on stderr
     #[arg(long, env = "BERTH_LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: Format,
-    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_embedded=debug" [default: info, or what suits the command]
+    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_apiserver=debug" [default: info, or what suits the command]
     #[arg(long, env = "BERTH_LOG_LEVEL", value_name = "FILTER", global = true)]
     pub log_level: Option<Filter>,
 }

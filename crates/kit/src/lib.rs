@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod args;
 pub mod backoff;
+pub mod clock;
 pub mod events;
 pub mod follow;
 pub mod health;

@@ -55,7 +55,7 @@ impl Part {
         match (package, test) {
             // Pure arithmetic: all its tests are property tests, vectors and fuzz bodies.
             ("berth-addr", _) => Self::Unit,
-            ("berth-embedded", "api" | "kube_rs") => Self::Api,
+            ("berth-cluster", "api" | "kube_rs") => Self::Api,
             ("berth", "crash" | "agent_crash") => Self::Crash,
             ("berth-e2e", _) | ("xtask", "kubernetes") => Self::E2e,
             (_, test) if test.ends_with("_real") => Self::Real,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn one_suite_runs_on_both_servers() {
-        let targets = targets(&[package("berth-embedded", &["api"])]).unwrap();
+        let targets = targets(&[package("berth-cluster", &["api"])]).unwrap();
         assert_eq!(targets.filters(Part::Api), targets.filters(Part::ApiReal));
     }
 

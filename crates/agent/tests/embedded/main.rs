@@ -15,7 +15,7 @@ mod restarts;
 mod scene;
 mod vectors;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use scene::Scene;
 
 /// Plays a scenario on an API server of its own, until it ends.

@@ -26,7 +26,7 @@ mod steps;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_ledger::store::MemoryStore;
 use cluster::{Cluster, Plan, Stored};
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 
 use crate::cluster::{Cluster, Plan, Stored};
 use crate::on_a_stopped_clock;

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use berth_embedded::Server;
-use berth_embedded::cluster::{Clock, Cluster, Fleet, Options};
+use berth_apiserver::Server;
+use berth_cluster::{Cluster, Fleet, Options};
 use berth_kit::admin::{self, Admin};
 use berth_kit::args::CommonArgs;
+use berth_kit::clock::Clock;
 use berth_kit::health::Readiness;
 use berth_kit::listen;
 use berth_kit::metrics::Metrics;
@@ -122,9 +123,9 @@ impl Up {
         };
 
         progress.set_message("starting the API");
-        let options = berth_embedded::Options {
+        let options = berth_apiserver::Options {
             data_dir: directory.objects(),
-            ..berth_embedded::Options::default()
+            ..berth_apiserver::Options::default()
         };
         let server = Server::open(options)
             .await

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_embedded::cluster::{Change, Key};
+use berth_cluster::{Change, Key};
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_ledger::store::{Change, KubernetesStore, Store, Written};
 use futures::StreamExt;
 

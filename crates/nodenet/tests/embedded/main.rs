@@ -23,7 +23,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_ledger::store::MemoryStore;
 use scene::{Pace, Scene};
 

@@ -28,7 +28,7 @@ mod world;
 
 use std::sync::Arc;
 
-use berth_embedded::{Options, Server};
+use berth_apiserver::{Options, Server};
 use berth_ledger::store::{MemoryStore, Store};
 use berth_nodenet::service::Limits;
 use scene::{Pace, Scene, Service};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use berth_agent::{AgentMetrics, Machine, Options, Standing, Surroundings};
-use berth_embedded::cluster::Fleet;
+use berth_cluster::Fleet;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
 use berth_kit::shutdown::Tasks;

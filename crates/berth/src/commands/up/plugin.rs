@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use berth_api::cni::{Outcome, Version};
-use berth_embedded::cluster::{PodNetwork, Refused, Sandbox};
+use berth_cluster::{PodNetwork, Refused, Sandbox};
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};

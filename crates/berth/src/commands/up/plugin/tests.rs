@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
-use berth_embedded::cluster::Fleet;
+use berth_cluster::Fleet;
 
 use super::*;
 use crate::commands::up::directory::Directory;

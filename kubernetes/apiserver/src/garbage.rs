@@ -1,0 +1,316 @@
+//! Owner references: who has lost all its owners goes; who is deleted in the foreground waits for
+//! its dependents; orphans lose the reference.
+//!
+//! One loop over the store's events. It keeps who refers to whom, and looks at the store again
+//! before each decision, so that an event that comes late or twice does no harm.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::kinds::Kind;
+use crate::resources::{
+    DeleteOptions, FOREGROUND, ORPHAN, Propagation, Resources, Writer, mentions, without_finalizer,
+};
+use crate::store::{Event, EventKind, Key, Range};
+
+/// Objects that are looked at together: their writes share a commit.
+const TOGETHER: usize = 64;
+
+pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<()> {
+    let mut events = resources.store.tap();
+    tokio::spawn(async move {
+        let mut collector = Collector {
+            resources,
+            dependents: HashMap::new(),
+            owners: HashMap::new(),
+            waiting: HashMap::new(),
+            pending: BTreeSet::new(),
+        };
+        collector.learn_all();
+        loop {
+            while !collector.pending.is_empty() {
+                collector.attend_some().await;
+                while let Ok(event) = events.try_recv() {
+                    collector.learn(&event);
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                event = events.recv() => match event {
+                    Some(event) => collector.learn(&event),
+                    None => return,
+                },
+            }
+        }
+    })
+}
+
+struct Collector {
+    resources: Arc<Resources>,
+    /// By the owner's UID.
+    dependents: HashMap<String, BTreeSet<Key>>,
+    /// UIDs that an object refers to.
+    owners: HashMap<Key, Vec<String>>,
+    /// Deleted in the foreground, by UID: each change of a dependent may be the one they wait for.
+    waiting: HashMap<String, Key>,
+    pending: BTreeSet<Key>,
+}
+
+impl Collector {
+    fn learn_all(&mut self) {
+        for table in self.resources.store.tables() {
+            let Ok(page) = self.resources.store.list(&table, &Range::default()) else {
+                continue;
+            };
+            for ((namespace, name), record) in page.records {
+                let key = Key {
+                    table: table.clone(),
+                    namespace,
+                    name,
+                };
+                self.learn_state(key, &record.body);
+            }
+        }
+    }
+
+    fn learn(&mut self, event: &Event) {
+        if event.kind != EventKind::Deleted {
+            self.learn_state(event.key.clone(), &event.body);
+            return;
+        }
+        self.forget(&event.key);
+        let uid = text(&metadata_of(&event.body), "uid");
+        self.waiting.remove(&uid);
+        if let Some(dependents) = self.dependents.get(&uid) {
+            self.pending.extend(dependents.iter().cloned());
+        }
+    }
+
+    fn learn_state(&mut self, key: Key, body: &[u8]) {
+        // A substring is enough to leave most objects unparsed; the parse decides.
+        let refers = mentions(body, "\"ownerReferences\"");
+        let held = mentions(body, FOREGROUND) || mentions(body, "\"orphan\"");
+        if !refers && !held && !self.owners.contains_key(&key) {
+            return;
+        }
+        self.forget(&key);
+        let metadata = metadata_of(body);
+        if held && is_deleting(&metadata) && has_finalizer(&metadata, FOREGROUND) {
+            self.waiting.insert(text(&metadata, "uid"), key.clone());
+        }
+        let uids: Vec<String> = references(&metadata).map(|owner| text(owner, "uid")).collect();
+        for uid in &uids {
+            self.dependents.entry(uid.clone()).or_default().insert(key.clone());
+        }
+        self.owners.insert(key.clone(), uids);
+        self.pending.insert(key);
+    }
+
+    fn forget(&mut self, key: &Key) {
+        for uid in self.owners.remove(key).unwrap_or_default() {
+            self.pending.extend(self.waiting.get(&uid).cloned());
+            if let Some(dependents) = self.dependents.get_mut(&uid) {
+                dependents.remove(key);
+                if dependents.is_empty() {
+                    self.dependents.remove(&uid);
+                }
+            }
+        }
+    }
+
+    async fn attend_some(&mut self) {
+        let some: Vec<Key> = std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
+        join_all(some.iter().map(|key| self.attend(key))).await;
+    }
+
+    async fn attend(&self, key: &Key) {
+        let Some(kind) = self.resources.registry.of_table(&key.table) else {
+            return;
+        };
+        let Some(record) = self.resources.store.get(key) else {
+            return;
+        };
+        let metadata = metadata_of(&record.body);
+        let deleting = is_deleting(&metadata);
+        if deleting && has_finalizer(&metadata, ORPHAN) {
+            self.orphan(&kind, key, &metadata).await;
+        } else if deleting && has_finalizer(&metadata, FOREGROUND) {
+            self.foreground(&kind, key, &metadata).await;
+        } else if !deleting {
+            self.judge(&kind, key, &metadata).await;
+        }
+    }
+
+    /// Its dependents stay, without the reference to it.
+    async fn orphan(&self, kind: &Kind, key: &Key, metadata: &Value) {
+        let uid = text(metadata, "uid");
+        let freed = self.dependents.get(&uid).into_iter().flatten().map(|dependent| {
+            let uid = uid.clone();
+            self.drop_references(dependent, move |owner| text(owner, "uid") == uid)
+        });
+        join_all(freed).await;
+        self.drop_finalizer(kind, key, ORPHAN).await;
+    }
+
+    /// Its dependents go first; it goes once none is left that asked to be waited for.
+    async fn foreground(&self, kind: &Kind, key: &Key, metadata: &Value) {
+        let uid = text(metadata, "uid");
+        let mut blocked = false;
+        let mut going = Vec::new();
+        for dependent in self.dependents.get(&uid).into_iter().flatten() {
+            let Some(record) = self.resources.store.get(dependent) else {
+                continue;
+            };
+            let metadata = metadata_of(&record.body);
+            blocked |=
+                references(&metadata).any(|owner| text(owner, "uid") == uid && owner["blockOwnerDeletion"] == true);
+            if !is_deleting(&metadata) {
+                going.push(dependent);
+            }
+        }
+        join_all(going.into_iter().map(|dependent| self.attend_dependent(dependent))).await;
+        if !blocked {
+            self.drop_finalizer(kind, key, FOREGROUND).await;
+        }
+    }
+
+    async fn attend_dependent(&self, key: &Key) {
+        let (kind, record) = (
+            self.resources.registry.of_table(&key.table),
+            self.resources.store.get(key),
+        );
+        if let (Some(kind), Some(record)) = (kind, record) {
+            self.judge(&kind, key, &metadata_of(&record.body)).await;
+        }
+    }
+
+    /// Whether an object that refers to owners still has one.
+    async fn judge(&self, kind: &Kind, key: &Key, metadata: &Value) {
+        let mut gone = Vec::new();
+        let mut waiting = Vec::new();
+        let mut solid = 0;
+        for owner in references(metadata) {
+            match self.owner_state(owner, &key.namespace) {
+                OwnerState::Solid => solid += 1,
+                OwnerState::Gone => gone.push(text(owner, "uid")),
+                OwnerState::Waiting => waiting.push(text(owner, "uid")),
+            }
+        }
+        if gone.is_empty() && waiting.is_empty() {
+            return;
+        }
+        if solid > 0 {
+            let lost = move |owner: &Value| {
+                let uid = text(owner, "uid");
+                gone.contains(&uid) || waiting.contains(&uid)
+            };
+            self.drop_references(key, lost).await;
+            return;
+        }
+        let uid = text(metadata, "uid");
+        let has_dependents = self.dependents.contains_key(&uid);
+        let propagation = if waiting.is_empty() || !has_dependents {
+            Propagation::Background
+        } else {
+            Propagation::Foreground
+        };
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            uid: Some(uid),
+            // What was decided here holds for this state only: with a new owner it would be wrong.
+            version: Some(text(metadata, "resourceVersion")),
+            ..DeleteOptions::default()
+        };
+        self.resources.collect(kind, &key.namespace, &key.name, options).await;
+    }
+
+    fn owner_state(&self, owner: &Value, namespace: &str) -> OwnerState {
+        let Some(kind) = self
+            .resources
+            .registry
+            .find_kind(&text(owner, "apiVersion"), &text(owner, "kind"))
+        else {
+            // A kind that is not served can't be looked up: nothing is deleted on a guess.
+            return OwnerState::Solid;
+        };
+        let namespace = if kind.namespaced { namespace } else { "" };
+        let Ok(record) = self.resources.get(&kind, namespace, &text(owner, "name")) else {
+            return OwnerState::Gone;
+        };
+        let metadata = metadata_of(&record.body);
+        if text(&metadata, "uid") != text(owner, "uid") {
+            OwnerState::Gone
+        } else if is_deleting(&metadata) && has_finalizer(&metadata, FOREGROUND) && owner["blockOwnerDeletion"] == true
+        {
+            OwnerState::Waiting
+        } else {
+            OwnerState::Solid
+        }
+    }
+
+    async fn drop_references(&self, key: &Key, lost: impl Fn(&Value) -> bool) {
+        let Some(kind) = self.resources.registry.of_table(&key.table) else {
+            return;
+        };
+        let change = |object: &Value| {
+            let mut object = object.clone();
+            let metadata = object["metadata"].as_object_mut()?;
+            let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
+            owners.retain(|owner| !lost(owner));
+            if owners.is_empty() {
+                metadata.remove("ownerReferences");
+            }
+            Some(object)
+        };
+        self.resources
+            .adjust(&kind, &key.namespace, &key.name, &Writer::server(), change)
+            .await;
+    }
+
+    async fn drop_finalizer(&self, kind: &Kind, key: &Key, finalizer: &str) {
+        let change = |object: &Value| Some(without_finalizer(object, finalizer));
+        self.resources
+            .adjust(kind, &key.namespace, &key.name, &Writer::server(), change)
+            .await;
+    }
+}
+
+enum OwnerState {
+    Solid,
+    Gone,
+    /// Deleted in the foreground, and waits for us.
+    Waiting,
+}
+
+fn references(metadata: &Value) -> impl Iterator<Item = &Value> {
+    metadata["ownerReferences"].as_array().into_iter().flatten()
+}
+
+fn is_deleting(metadata: &Value) -> bool {
+    !metadata["deletionTimestamp"].is_null()
+}
+
+fn has_finalizer(metadata: &Value, name: &str) -> bool {
+    let list = metadata["finalizers"].as_array();
+    list.is_some_and(|list| list.iter().any(|found| found == name))
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// Only the metadata is built; the rest of the body is skipped.
+fn metadata_of(body: &[u8]) -> Value {
+    #[derive(serde::Deserialize, Default)]
+    struct Head {
+        #[serde(default)]
+        metadata: Value,
+    }
+    let head: Head = serde_json::from_slice(body).unwrap_or_default();
+    head.metadata
+}

@@ -1,0 +1,62 @@
+//! What the handlers share, and what each is given.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use berth_apimachinery::status::{Result, Status};
+use bytes::Bytes;
+use http::Method;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Form;
+use super::params::Params;
+use super::path::Target;
+use super::step::Step;
+use crate::kinds::Kind;
+use crate::resources::Resources;
+
+/// What the handlers share.
+#[derive(Debug)]
+pub struct Front {
+    pub resources: Arc<Resources>,
+    /// Watches end when this is cancelled: the server stops.
+    pub stop: CancellationToken,
+    pub step: Arc<Step>,
+    /// OpenAPI documents by path, for the kinds as of a version of the registry.
+    documents: Mutex<HashMap<String, (u64, Bytes)>>,
+}
+
+impl Front {
+    pub fn new(resources: Arc<Resources>, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            resources,
+            stop,
+            step: Arc::new(Step::new()),
+            documents: Mutex::default(),
+        })
+    }
+
+    /// OpenAPI documents are made on first use and kept until the kinds change.
+    pub fn document(&self, name: &str, make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>) -> Result<Bytes> {
+        let (at, kinds) = self.resources.registry.versioned();
+        if let Some((made_at, bytes)) = self.documents.lock().get(name)
+            && *made_at == at
+        {
+            return Ok(bytes.clone());
+        }
+        let bytes = make(&kinds).ok_or_else(Status::no_such_path)?;
+        self.documents.lock().insert(name.to_owned(), (at, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+/// One request for one resource, taken apart.
+pub struct Call {
+    pub kind: Arc<Kind>,
+    pub target: Target,
+    pub params: Params,
+    pub form: Form,
+    pub method: Method,
+    pub headers: http::HeaderMap,
+}

@@ -1,0 +1,158 @@
+//! The four kinds of PATCH.
+
+use berth_apimachinery::patch::{self, PatchKind, apply};
+use berth_apimachinery::status::{FieldError, Path, Result, Status};
+use serde_json::Value;
+
+use super::update::{Lost, Updated, check_number, version_of};
+use super::{Resources, Writer};
+use crate::decode::{self, Decoded, FieldValidation, Sent, name_of};
+use crate::kinds::Kind;
+
+/// A patch as it was sent.
+#[derive(Debug)]
+pub struct Patch {
+    pub kind: PatchKind,
+    pub sent: Sent,
+    pub validation: FieldValidation,
+}
+
+impl Patch {
+    /// Decodes what the patch makes, as a body that was sent would be.
+    fn decode(&self, kind: &Kind, value: Value) -> Result<Decoded> {
+        let duplicates = self.sent.duplicates.clone();
+        decode::conform(kind, Sent { value, duplicates }, self.validation)
+    }
+}
+
+impl Resources {
+    pub async fn patch(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        writer: &Writer,
+    ) -> Result<Updated> {
+        if patch.kind == PatchKind::Apply {
+            return self.apply(kind, namespace, name, patch, writer).await;
+        }
+        let next = |live: &Value| {
+            let body = &patch.sent.value;
+            let patched = match patch.kind {
+                PatchKind::Json => patch::json(live, body)?,
+                PatchKind::Merge | PatchKind::Apply => patch::merge(live, body)?,
+                PatchKind::Strategic => patch::strategic(live, body, &kind.shape)?,
+            };
+            let decoded = patch.decode(kind, patched).map_err(|status| {
+                if status.code != 400 {
+                    return status;
+                }
+                let error = FieldError::invalid(Path::new("patch"), Value::Null, status.message);
+                Status::invalid(kind.subject(), name, &[error])
+            })?;
+            let new = &decoded.object;
+            decode::check_place(kind, namespace, name, new)?;
+            check_number(version_of(new).as_deref())?;
+            let uid = &new["metadata"]["uid"];
+            if uid.is_string() && *uid != live["metadata"]["uid"] {
+                let field = Path::new("metadata.uid");
+                let error = FieldError::immutable(field, uid);
+                return Err(Status::invalid(kind.subject(), name, &[error]));
+            }
+            // A version in the patch is a condition; one that the patch left alone equals the
+            // live one.
+            if version_of(new).as_deref() != live["metadata"]["resourceVersion"].as_str() {
+                return Err(Status::stale(kind.subject(), name));
+            }
+            Ok(decoded)
+        };
+        self.change(kind, namespace, name, writer, usize::MAX, next).await
+    }
+
+    async fn apply(&self, kind: &Kind, namespace: &str, name: &str, patch: &Patch, writer: &Writer) -> Result<Updated> {
+        let decoded = patch.decode(kind, patch.sent.value.clone())?;
+        let Decoded {
+            object: mut applied,
+            warnings,
+        } = decoded;
+        confine_applied(kind, &mut applied, &writer.subresource);
+        loop {
+            let found = self.live(kind, namespace, name);
+            let now = self.now();
+            let version = kind.api_version();
+            let merged = apply(
+                found.as_ref().ok().map(|(_, live)| live),
+                &applied,
+                &kind.shape,
+                &writer.manager,
+                &writer.subresource,
+                writer.force,
+                &version,
+                &now,
+            )?;
+            let outcome = match found {
+                Ok((_, live)) => {
+                    if version_of(&applied)
+                        .is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str())
+                    {
+                        return Err(Status::stale(kind.subject(), name));
+                    }
+                    self.replace(kind, live, merged, writer, false).await
+                }
+                Err(missing) => {
+                    if !writer.subresource.is_empty() {
+                        return Err(missing);
+                    }
+                    if name_of(&applied).is_empty() {
+                        return Err(decode::unnamed(name));
+                    }
+                    if version_of(&applied).is_some() {
+                        return Err(Status::conflict(
+                            kind.subject(),
+                            name,
+                            "resourceVersion must not be set for create",
+                        ));
+                    }
+                    if kind.namespaced {
+                        self.check_namespace(kind, namespace, name)?;
+                    }
+                    let managed = merged["metadata"]["managedFields"].clone();
+                    let mut object = self.applied_new(kind, namespace, merged)?;
+                    object["metadata"]["managedFields"] = managed;
+                    let key = self.key(kind, namespace, name_of(&object));
+                    match self.put_new(kind, key, object, writer).await {
+                        Err(status) if status.reason == "AlreadyExists" => continue,
+                        answer => {
+                            return answer.map(|record| Updated::new(record, true, warnings));
+                        }
+                    }
+                }
+            };
+            match outcome {
+                Err(Lost::Race) => {}
+                Err(lost) => return Err(lost.status(kind, name)),
+                Ok(record) => return Ok(Updated::new(record, false, warnings)),
+            }
+        }
+    }
+}
+
+/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in
+/// through `/status`, and drop them later.
+fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
+    let Some(fields) = applied.as_object_mut().filter(|_| kind.status) else {
+        return;
+    };
+    if subresource != "status" {
+        fields.remove("status");
+    } else if !kind.is_custom() {
+        fields.remove("spec");
+    } else {
+        fields.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+        let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
+            metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+        }
+    }
+}

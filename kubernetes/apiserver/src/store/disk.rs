@@ -1,0 +1,183 @@
+//! The store on disk: one redb file that one process has open. A commit is one transaction with one
+//! fsync.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use berth_kit::private_file;
+use bytes::Bytes;
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+
+use super::record::{Key, Record};
+
+/// `table\0namespace\0name` → version (8 bytes, big endian) and JSON.
+const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
+/// `version` → the last version given out.
+const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
+const VERSION: &str = "version";
+const FORMAT: &str = "format";
+/// Raised when what is stored changes in a way that an older program can't read.
+const CURRENT_FORMAT: u64 = 1;
+
+/// All objects are in memory anyway, so redb's own cache only needs to hold what a commit touches.
+const CACHE_BYTES: usize = 8 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("data directory {0} is in use by another process; stop that one or choose another directory")]
+    InUse(PathBuf),
+    #[error("data directory {path} can't be used: {error}; choose one that you may write to")]
+    Directory { path: PathBuf, error: std::io::Error },
+    #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
+    Damaged { path: PathBuf, why: String },
+    #[error("{path} was written by a newer version (format {found}); use that version, or another directory")]
+    Newer { path: PathBuf, found: u64 },
+}
+
+#[derive(Debug)]
+pub struct Disk {
+    database: Database,
+}
+
+#[derive(Debug, Default)]
+pub struct Found {
+    pub version: u64,
+    pub objects: Vec<(Key, Record)>,
+}
+
+impl Disk {
+    pub fn open(directory: &Path) -> Result<(Self, Found), OpenError> {
+        let unusable = |error| OpenError::Directory {
+            path: directory.to_owned(),
+            error,
+        };
+        // Secrets are objects too: nobody else has a look.
+        let mut builder = DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(unusable)?;
+        let path = directory.join("objects.redb");
+        let damaged = |why: redb::Error| OpenError::Damaged {
+            path: path.clone(),
+            why: why.to_string(),
+        };
+        // The directory may have been there before, and be open to all.
+        let file = private_file::open(&path).map_err(unusable)?;
+        let database = Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .create_file(file)
+            .map_err(|error| match error {
+                DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
+                DatabaseError::Storage(redb::StorageError::Io(error))
+                    if error.kind() != std::io::ErrorKind::InvalidData
+                        && error.kind() != std::io::ErrorKind::UnexpectedEof =>
+                {
+                    unusable(error)
+                }
+                other => damaged(other.into()),
+            })?;
+        let disk = Self { database };
+        let found = disk.load().map_err(|error| match error {
+            LoadError::Redb(error) => damaged(error),
+            LoadError::Entry(why) => OpenError::Damaged {
+                path: path.clone(),
+                why,
+            },
+            LoadError::Newer(found) => OpenError::Newer {
+                path: path.clone(),
+                found,
+            },
+        })?;
+        Ok((disk, found))
+    }
+
+    fn load(&self) -> Result<Found, LoadError> {
+        // The first transaction makes the tables, so that an empty file is not taken for a damaged
+        // one.
+        let transaction = self.database.begin_write()?;
+        {
+            let mut numbers = transaction.open_table(NUMBERS)?;
+            let format = numbers.get(FORMAT)?.map(|found| found.value());
+            match format {
+                None => drop(numbers.insert(FORMAT, CURRENT_FORMAT)?),
+                Some(CURRENT_FORMAT) => {}
+                Some(found) => return Err(LoadError::Newer(found)),
+            }
+            transaction.open_table(OBJECTS)?;
+        }
+        transaction.commit()?;
+
+        let transaction = self.database.begin_read()?;
+        let version = transaction.open_table(NUMBERS)?.get(VERSION)?;
+        let mut found = Found {
+            version: version.map_or(0, |version| version.value()),
+            ..Found::default()
+        };
+        for entry in transaction.open_table(OBJECTS)?.iter()? {
+            let (key, value) = entry?;
+            let entry = decode(key.value(), value.value())
+                .ok_or_else(|| LoadError::Entry(format!("entry {:?}", key.value().escape_ascii().to_string())))?;
+            found.objects.push(entry);
+        }
+        Ok(found)
+    }
+
+    /// Durable when it returns. On an error nothing of it counts: the transaction is dropped.
+    pub fn write<'a>(
+        &self,
+        version: u64,
+        changes: impl Iterator<Item = (&'a Key, Option<&'a Record>)>,
+    ) -> Result<(), redb::Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        {
+            let mut objects = transaction.open_table(OBJECTS)?;
+            let mut value = Vec::new();
+            for (key, record) in changes {
+                let key = encode_key(key);
+                match record {
+                    Some(record) => {
+                        value.clear();
+                        value.extend_from_slice(&record.version.to_be_bytes());
+                        value.extend_from_slice(&record.body);
+                        objects.insert(key.as_slice(), value.as_slice())?;
+                    }
+                    None => drop(objects.remove(key.as_slice())?),
+                }
+            }
+            transaction.open_table(NUMBERS)?.insert(VERSION, version)?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+enum LoadError {
+    Redb(redb::Error),
+    Entry(String),
+    Newer(u64),
+}
+
+impl<E: Into<redb::Error>> From<E> for LoadError {
+    fn from(error: E) -> Self {
+        Self::Redb(error.into())
+    }
+}
+
+fn encode_key(key: &Key) -> Vec<u8> {
+    [&*key.table, &*key.namespace, &*key.name].join("\0").into_bytes()
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Option<(Key, Record)> {
+    let key = std::str::from_utf8(key).ok()?;
+    let mut parts = key.split('\0');
+    let key = Key::new(parts.next()?, parts.next()?, parts.next()?);
+    let (version, body) = value.split_first_chunk::<8>()?;
+    let record = Record {
+        version: u64::from_be_bytes(*version),
+        body: Bytes::copy_from_slice(body),
+    };
+    Some((key, record))
+}

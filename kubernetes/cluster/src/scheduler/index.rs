@@ -1,0 +1,308 @@
+//! What the watches have told the scheduler so far: nodes, what is taken on each, and the pods that
+//! want one.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use kube::{Resource, ResourceExt};
+
+use super::place::{Demand, Host, place};
+use super::resources::Resources;
+use crate::feed::Key;
+
+/// A pod on a node: bound, or about to be by us.
+#[derive(Debug)]
+struct Placed {
+    uid: String,
+    node: String,
+    requests: Resources,
+}
+
+/// A pod that this scheduler has to find a node for.
+#[derive(Debug)]
+struct Waiting {
+    reference: ObjectReference,
+    demand: Demand,
+    rank: Rank,
+    /// Why it could not be placed, as its status says.
+    said: Option<String>,
+}
+
+/// Who is placed first: the higher priority, then the older pod, then the name.
+type Rank = (Reverse<i32>, i64, Key);
+
+/// What to do about one waiting pod.
+#[derive(Debug, PartialEq)]
+pub enum Decision {
+    Bind {
+        pod: ObjectReference,
+        node: String,
+    },
+    /// `said`: the pod's status gives this reason already.
+    Refuse {
+        pod: ObjectReference,
+        message: String,
+        said: bool,
+    },
+}
+
+#[derive(Debug, Default)]
+pub struct Index {
+    hosts: BTreeMap<String, Host>,
+    used: BTreeMap<String, Resources>,
+    placed: BTreeMap<Key, Placed>,
+    waiting: BTreeMap<Key, Waiting>,
+    /// Waiting pods to look at, in order. The others have been refused, and nothing has come free
+    /// since.
+    queue: BTreeSet<Rank>,
+}
+
+impl Index {
+    pub fn apply_node(&mut self, node: &Node) {
+        let host = Host::of(node);
+        let name = node.name_any();
+        // A heartbeat changes nothing here and must not send every waiting pod through again.
+        if self.hosts.get(&name) != Some(&host) {
+            self.hosts.insert(name, host);
+            self.look_again();
+        }
+    }
+
+    pub fn delete_node(&mut self, name: &str) {
+        if self.hosts.remove(name).is_some() {
+            self.look_again();
+        }
+    }
+
+    pub fn apply_pod(&mut self, pod: &Pod) {
+        let key = Key::of(pod);
+        let Some(spec) = &pod.spec else { return };
+        let uid = pod.uid().unwrap_or_default();
+        let finished = matches!(
+            pod.status.as_ref().and_then(|s| s.phase.as_deref()),
+            Some("Succeeded" | "Failed")
+        );
+        let bound = spec.node_name.as_deref().filter(|node| !node.is_empty());
+        match (bound, self.placed.get(&key)) {
+            _ if finished => self.delete_pod(&key),
+            (Some(node), Some(placed)) if placed.node == node && placed.uid == uid => {}
+            (Some(node), _) => {
+                self.delete_pod(&key);
+                self.put(key, uid, node.to_owned(), Resources::of_pod(spec));
+            }
+            // An older state of a pod that we are binding: the bound one is on its way.
+            (None, Some(placed)) if placed.uid == uid => {}
+            (None, _) => {
+                self.delete_pod(&key);
+                if ours(pod) {
+                    self.wait(key, pod);
+                }
+            }
+        }
+    }
+
+    pub fn delete_pod(&mut self, key: &Key) {
+        if let Some(waiting) = self.waiting.remove(key) {
+            self.queue.remove(&waiting.rank);
+        }
+        if let Some(placed) = self.placed.remove(key) {
+            if let Some(used) = self.used.get_mut(&placed.node) {
+                used.subtract(&placed.requests);
+            }
+            self.look_again();
+        }
+    }
+
+    /// What to do about the next pod in the queue. A pod to bind counts as placed from here on.
+    pub fn decide(&mut self) -> Option<Decision> {
+        let (_, _, key) = self.queue.pop_first()?;
+        let waiting = self.waiting.get_mut(&key)?;
+        match place(&waiting.demand, &self.hosts, &self.used) {
+            Ok(node) => {
+                let waiting = self.waiting.remove(&key)?;
+                let uid = waiting.reference.uid.clone().unwrap_or_default();
+                self.put(key, uid, node.clone(), waiting.demand.requests);
+                Some(Decision::Bind {
+                    pod: waiting.reference,
+                    node,
+                })
+            }
+            Err(message) => {
+                let said = waiting.said.as_ref() == Some(&message);
+                waiting.said = Some(message.clone());
+                Some(Decision::Refuse {
+                    pod: waiting.reference.clone(),
+                    message,
+                    said,
+                })
+            }
+        }
+    }
+
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    fn put(&mut self, key: Key, uid: String, node: String, requests: Resources) {
+        self.used.entry(node.clone()).or_default().add(&requests);
+        let placed = Placed { uid, node, requests };
+        self.placed.insert(key, placed);
+    }
+
+    fn wait(&mut self, key: Key, pod: &Pod) {
+        let Some(spec) = &pod.spec else { return };
+        let created = pod.creation_timestamp().map_or(0, |t| t.0.as_second());
+        let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
+        let mut scheduled = conditions.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
+        let waiting = Waiting {
+            reference: pod.object_ref(&()),
+            demand: Demand::of(spec),
+            rank: (Reverse(spec.priority.unwrap_or(0)), created, key.clone()),
+            said: scheduled.next().and_then(|c| c.message.clone()),
+        };
+        self.queue.insert(waiting.rank.clone());
+        self.waiting.insert(key, waiting);
+    }
+
+    fn look_again(&mut self) {
+        let ranks = self.waiting.values().map(|waiting| waiting.rank.clone());
+        self.queue.extend(ranks);
+    }
+}
+
+/// Pods that name another scheduler are its business, gated ones nobody's yet, and one that is
+/// being deleted needs no node.
+fn ours(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    matches!(spec.scheduler_name.as_deref(), None | Some("" | "default-scheduler"))
+        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+        && pod.metadata.deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(name: &str, cpu: &str) -> Node {
+        let node = json!({
+            "metadata": {"name": name},
+            "status": {"allocatable": {"cpu": cpu, "memory": "1Gi", "pods": "10"}},
+        });
+        serde_json::from_value(node).unwrap()
+    }
+
+    fn pod(name: &str, mut spec: Value) -> Pod {
+        let requests = json!({"requests": {"cpu": "1"}});
+        spec["containers"] = json!([{"name": "c", "resources": requests}]);
+        let pod = json!({"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": spec});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn key(name: &str) -> Key {
+        Key {
+            namespace: "default".into(),
+            name: name.into(),
+        }
+    }
+
+    /// Decides about all that is queued: `pod→node`, or `pod: message`.
+    fn decide_all(index: &mut Index) -> Vec<String> {
+        std::iter::from_fn(|| index.decide())
+            .map(|decision| match decision {
+                Decision::Bind { pod, node } => format!("{}→{node}", pod.name.unwrap()),
+                Decision::Refuse { pod, message, .. } => format!("{}: {message}", pod.name.unwrap()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_pod_about_to_be_bound_counts_before_the_watch_says_so() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "1"));
+        index.apply_pod(&pod("a", json!({})));
+        index.apply_pod(&pod("b", json!({})));
+        assert_eq!(
+            decide_all(&mut index),
+            ["a→n1", "b: 0/1 nodes are available: 1 Insufficient cpu."]
+        );
+        index.apply_pod(&pod("a", json!({})));
+        assert!(!index.has_work());
+        index.apply_pod(&pod("a", json!({"nodeName": "n1"})));
+        assert!(!index.has_work());
+    }
+
+    #[test]
+    fn a_refused_pod_is_looked_at_again_when_something_comes_free() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "1"));
+        index.apply_pod(&pod("a", json!({"nodeName": "n1"})));
+        index.apply_pod(&pod("b", json!({})));
+        assert_eq!(decide_all(&mut index).len(), 1);
+        index.apply_node(&node("n1", "1"));
+        assert!(!index.has_work(), "a heartbeat frees nothing");
+        let mut done = pod("a", json!({"nodeName": "n1"}));
+        done.status.get_or_insert_default().phase = Some("Succeeded".into());
+        index.apply_pod(&done);
+        assert_eq!(decide_all(&mut index), ["b→n1"]);
+    }
+
+    #[test]
+    fn a_new_node_serves_refused_pods() {
+        let mut index = Index::default();
+        index.apply_pod(&pod("a", json!({})));
+        assert_eq!(decide_all(&mut index), ["a: no nodes available to schedule pods"]);
+        index.apply_node(&node("n1", "1"));
+        assert_eq!(decide_all(&mut index), ["a→n1"]);
+    }
+
+    #[test]
+    fn the_same_reason_is_said_once() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "0"));
+        index.apply_pod(&pod("a", json!({})));
+        let said = |index: &mut Index| match index.decide() {
+            Some(Decision::Refuse { said, .. }) => said,
+            other => panic!("{other:?}"),
+        };
+        assert!(!said(&mut index));
+        index.look_again();
+        assert!(said(&mut index));
+    }
+
+    #[test]
+    fn a_pod_with_a_higher_priority_is_placed_first() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "1"));
+        index.apply_pod(&pod("a", json!({})));
+        index.apply_pod(&pod("b", json!({"priority": 5})));
+        assert_eq!(decide_all(&mut index)[0], "b→n1");
+    }
+
+    #[test]
+    fn pods_of_other_schedulers_and_gated_pods_are_left_alone() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "9"));
+        index.apply_pod(&pod("a", json!({"schedulerName": "other"})));
+        index.apply_pod(&pod("b", json!({"schedulingGates": [{"name": "g"}]})));
+        assert!(!index.has_work());
+        index.apply_pod(&pod("b", json!({})));
+        assert_eq!(decide_all(&mut index), ["b→n1"]);
+    }
+
+    #[test]
+    fn a_pod_made_anew_under_the_same_name_is_placed_anew() {
+        let mut index = Index::default();
+        index.apply_node(&node("n1", "1"));
+        index.apply_pod(&pod("a", json!({"nodeName": "n1"})));
+        let mut again = pod("a", json!({}));
+        again.metadata.uid = Some("another".into());
+        index.apply_pod(&again);
+        assert_eq!(decide_all(&mut index), ["a→n1"]);
+        index.delete_pod(&key("a"));
+        index.apply_pod(&pod("c", json!({})));
+        assert_eq!(decide_all(&mut index), ["c→n1"]);
+    }
+}

@@ -1,0 +1,28 @@
+//! Who owns an object, and what an owner selects.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::core::{Selector, SelectorExt};
+
+/// The uid of the object that controls this one.
+pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    Some(&owner.uid)
+}
+
+/// What an object selects. A selector that can't be read picks nothing, nor does an empty one: the
+/// API refuses both.
+pub struct Pick(Option<Selector>);
+
+impl Pick {
+    pub fn of(selector: Option<&LabelSelector>) -> Self {
+        let selector = selector.and_then(|selector| Selector::try_from(selector.clone()).ok());
+        Self(selector.filter(|selector| !selector.selects_all()))
+    }
+
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+}
