@@ -3,7 +3,9 @@
 mod bench;
 mod cargo;
 mod codegen;
+mod crates;
 mod kubernetes;
+mod lint;
 mod plugins;
 mod test;
 
@@ -22,6 +24,10 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Print the crates, their lines and what they use, the lowest first.
+    Crates,
+    /// Check what no compiler does: modules and wings.
+    Lint,
     /// A real cluster on this machine.
     #[command(subcommand)]
     Kubernetes(kubernetes::Kubernetes),
@@ -35,6 +41,8 @@ fn main() -> ExitCode {
     let outcome = match Command::parse() {
         Command::Test(test) => test.run(),
         Command::Codegen { check } => codegen::run(check).map(|()| ExitCode::SUCCESS),
+        Command::Crates => crates::print().map(|()| ExitCode::SUCCESS),
+        Command::Lint => lint::run(),
         Command::Kubernetes(kubernetes) => kubernetes.run(),
         Command::Plugins => plugins::run(),
         Command::Bench(bench) => bench.run(),

@@ -5,20 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::{Prefix, Range};
-
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     #[error("{value:?} is not an IP address: write it like 10.0.0.1 or fd00::1")]
     NotAnAddress { value: String },
     #[error("{value:?} has no prefix length: write {fix}")]
-    NoLength { value: String, fix: Prefix },
+    NoLength { value: String, fix: String },
     #[error("{value:?} has a bad prefix length: write a number from 0 to {longest} after the slash")]
     BadLength { value: String, longest: u8 },
     #[error("{value:?} has host bits set: write {fix}")]
-    HostBits { value: String, fix: Prefix },
+    HostBits { value: String, fix: String },
     #[error("{value:?} is upside down: write {fix}")]
-    UpsideDown { value: String, fix: Range },
+    UpsideDown { value: String, fix: String },
     #[error("{value:?} mixes IPv4 and IPv6: write both ends in one family")]
     MixedFamilies { value: String },
 }

@@ -52,7 +52,7 @@ impl Prefix {
         if prefix.first != number(address) {
             return Err(ParseError::HostBits {
                 value: written(),
-                fix: prefix,
+                fix: prefix.to_string(),
             });
         }
         Ok(prefix)
@@ -118,7 +118,7 @@ impl FromStr for Prefix {
         let Some((address, length)) = text.split_once('/') else {
             return Err(ParseError::NoLength {
                 value: text.to_owned(),
-                fix: parse::address(text, text)?.into(),
+                fix: Self::from(parse::address(text, text)?).to_string(),
             });
         };
         let address = parse::address(address, text)?;

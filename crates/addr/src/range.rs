@@ -32,7 +32,7 @@ impl Range {
         if first > last {
             return Err(ParseError::UpsideDown {
                 value: written(),
-                fix: Self::of_numbers(family, last, first),
+                fix: Self::of_numbers(family, last, first).to_string(),
             });
         }
         Ok(Self::of_numbers(family, first, last))

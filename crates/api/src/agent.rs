@@ -28,11 +28,6 @@ pub const STATUS: &str = "/v1/status";
 /// `GET`; answers a list of [`AddressLine`].
 pub const ADDRESSES: &str = "/v1/addresses";
 
-/// Where the agent listens, and where plugins leave what it did not answer, unless they are told otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
-pub const DEFAULT_STATE_DIR: &str = "/var/lib/berth";
-pub const DEFAULT_QUEUE_DIR: &str = "/var/lib/berth/release-queue";
-
 /// The longest body that is read.
 pub const MOST_BYTES: usize = 1 << 20;
 

@@ -25,6 +25,12 @@ pub const SUBNET_LABEL: &str = "berth.dev/subnet";
 /// it.
 pub const POD_ADDRESSES_AVAILABLE: &str = "berth.dev/PodAddressesAvailable";
 
+/// Where the agent listens, and where plugins leave what it did not answer, unless they are told
+/// otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
+pub const DEFAULT_STATE_DIR: &str = "/var/lib/berth";
+pub const DEFAULT_QUEUE_DIR: &str = "/var/lib/berth/release-queue";
+
 /// Field managers of server-side apply, one for each writer: two writers under one name would take each other's fields
 /// away.
 pub mod field_manager {

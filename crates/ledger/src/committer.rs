@@ -25,7 +25,7 @@ use tracing::warn;
 
 use crate::book::{Book, Grant, PlanError};
 use crate::clock::Clock;
-use crate::ledger::LedgerError;
+use crate::error::LedgerError;
 use crate::metrics::LedgerMetrics;
 use crate::store::{Change, Store, StoreError};
 use commit::Outcome;

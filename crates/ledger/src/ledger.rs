@@ -11,36 +11,12 @@ use tokio::time::Instant;
 use crate::book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 use crate::clock::Clock;
 use crate::committer::{Committer, Outlook, Request};
+use crate::error::LedgerError;
 use crate::metrics::{Latency, LedgerMetrics, Operation};
 use crate::owner::Owner;
 use crate::plans;
 use crate::record::{LeaseId, Tenure};
-use crate::store::{Store, StoreError};
-
-/// Why a request was not served. Nothing was given, or what was given is found by asking for the same leases again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LedgerError {
-    #[error("there is no subnet {subnet}")]
-    NoSubnet { subnet: String },
-    #[error("subnet {subnet}: others write the same blocks all the time: try again")]
-    Contended { subnet: String },
-    #[error("subnet {subnet}: the store does not say whether it writes: see the log for why, and try again")]
-    Unsure { subnet: String },
-    #[error("subnet {subnet}: what its owners had may be lost: it leases again when that is claimed")]
-    Unclaimed { subnet: String },
-    #[error("subnet {subnet}: the store refuses the write: {why}")]
-    Refused { subnet: String, why: String },
-    #[error("subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them")]
-    Overlap {
-        subnet: String,
-        other: String,
-        range: String,
-    },
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+use crate::store::Store;
 
 /// Clones are the same ledger.
 #[derive(Clone, Debug)]

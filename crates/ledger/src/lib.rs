@@ -6,6 +6,7 @@
 mod book;
 mod clock;
 mod committer;
+mod error;
 mod ledger;
 mod metrics;
 mod owner;
@@ -16,7 +17,8 @@ pub mod store;
 pub use book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 pub use clock::Clock;
 pub use committer::Outlook;
-pub use ledger::{Ledger, LedgerError};
+pub use error::LedgerError;
+pub use ledger::Ledger;
 pub use metrics::LedgerMetrics;
 pub use owner::{Kind, NotAnOwner, Owner};
 pub use record::{BlockKey, Contradiction, LeaseId, Record, Tenure};

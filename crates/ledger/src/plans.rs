@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_addr::{AddressSet, Range};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::LedgerError;
+use crate::error::LedgerError;
 use crate::store::{Store, StoreError};
 
 /// What others are faster at is tried again so often.

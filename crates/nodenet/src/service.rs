@@ -9,6 +9,7 @@ mod claims;
 mod connections;
 mod containers;
 mod metrics;
+mod name;
 pub mod plan;
 mod refusal;
 mod subnets;
@@ -31,8 +32,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use connections::tls;
+pub use name::SubnetName;
 pub use plan::{PlanDocument, PlanFile, PlanRefusal, PlanStore};
-pub use target::SubnetName;
 
 use crate::allocator::local::LocalAllocator;
 use connections::Connections;

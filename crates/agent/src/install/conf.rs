@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 use berth_api::cni::Version;
+use berth_api::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::call::is_name;
 use super::outcome::{Route, cidr};
 use super::{Attachment, Call, Code, Failure, Version};
-use crate::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
+use crate::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 
 /// A conf of a megabyte is none.
 pub const MOST_CONF_BYTES: usize = 1 << 20;

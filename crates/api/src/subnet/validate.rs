@@ -233,7 +233,7 @@ fn address(text: &str) -> Read<IpAddr> {
 fn cidr(text: &str) -> Read<Prefix> {
     let (value, wrong) = match text.parse::<Prefix>() {
         Ok(cidr) => (Some(cidr), None),
-        Err(ParseError::HostBits { fix, .. }) => (Some(fix), Some(rules::HOST_BITS)),
+        Err(ParseError::HostBits { fix, .. }) => (fix.parse().ok(), Some(rules::HOST_BITS)),
         Err(_) => (None, Some(rules::NOT_A_CIDR)),
     };
     match value.filter(|cidr| !is_mapped(cidr.first())) {
@@ -245,8 +245,8 @@ fn cidr(text: &str) -> Read<Prefix> {
 fn range(text: &str) -> Read<Range> {
     let (value, wrong) = match text.parse::<Range>() {
         Ok(range) => (Some(range), None),
-        Err(ParseError::HostBits { fix, .. }) => (Some(fix.into()), Some(rules::HOST_BITS)),
-        Err(ParseError::UpsideDown { fix, .. }) => (Some(fix), Some(rules::UPSIDE_DOWN)),
+        Err(ParseError::HostBits { fix, .. }) => (fix.parse().ok(), Some(rules::HOST_BITS)),
+        Err(ParseError::UpsideDown { fix, .. }) => (fix.parse().ok(), Some(rules::UPSIDE_DOWN)),
         Err(_) => (None, Some(rules::NOT_A_RANGE)),
     };
     match value.filter(|range| !is_mapped(range.first()) && !is_mapped(range.last())) {

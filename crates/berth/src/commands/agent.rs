@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Folders, Source};
 use berth_agent::{AgentMetrics, Clock, Machine, Options, Standing, Surroundings};
-use berth_api::agent::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
+use berth_api::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::events::{EventMetrics, Recorder};

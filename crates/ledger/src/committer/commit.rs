@@ -4,7 +4,7 @@ use tracing::warn;
 
 use super::writing::Writing;
 use super::{Committer, PAUSE};
-use crate::ledger::LedgerError;
+use crate::error::LedgerError;
 use crate::record::BlockKey;
 use crate::store::{StoreError, Write, Written};
 

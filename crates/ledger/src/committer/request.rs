@@ -6,7 +6,7 @@ use berth_addr::{Family, Plan, Prefix};
 use tokio::sync::oneshot;
 
 use crate::book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
-use crate::ledger::LedgerError;
+use crate::error::LedgerError;
 use crate::owner::Owner;
 use crate::record::{LeaseId, Tenure};
 

@@ -4,7 +4,7 @@ use berth_addr::{Family, Prefix};
 
 use super::request::Answer;
 use crate::book::{Book, Claim, Claimed, Grant, Lease, Refusal};
-use crate::ledger::LedgerError;
+use crate::error::LedgerError;
 use crate::owner::Owner;
 use crate::record::LeaseId;
 

@@ -8,8 +8,9 @@ use axum::extract::State;
 use berth_api::allocator::{self as wire, ClaimList, ClaimedList, Generation, Opened};
 use berth_ledger::{Claim, Claimed, Owner};
 
+use super::name::SubnetName;
 use super::refusal::Refusal;
-use super::target::{Caller, SubnetName};
+use super::target::Caller;
 use super::{Shared, body};
 use crate::allocator::Registry;
 

@@ -23,7 +23,7 @@ use tracing::warn;
 pub use etcd::PlanDocument;
 pub use file::PlanFile;
 
-use super::target::SubnetName;
+use super::name::SubnetName;
 
 /// The document as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

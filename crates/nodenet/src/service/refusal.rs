@@ -6,8 +6,8 @@ use berth_api::allocator::{Problem, Reason};
 use berth_ledger::{LedgerError, NotAnOwner, PlanError};
 use http::StatusCode;
 
+use super::name::{BadName, SubnetName};
 use super::plan::PlanRefusal;
-use super::target::{BadName, SubnetName};
 use crate::allocator::{AllocatorError, ContainerRef};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,8 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::name::{Network, SubnetName};
 use super::refusal::Refusal;
-use super::target::{Caller, Network, SubnetName};
+use super::target::Caller;
 use super::{Shared, body};
 use crate::allocator::{Allocator, Registry, scarcest};
 

@@ -10,7 +10,7 @@ use berth_ledger::LedgerError;
 use tracing::warn;
 
 use super::{AddressPlan, Known, PlanRefusal, Planned, Plans};
-use crate::service::target::SubnetName;
+use crate::service::name::SubnetName;
 
 /// What is to become of the plan: `None` when it is as it is wished already.
 fn planned(

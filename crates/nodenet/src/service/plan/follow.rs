@@ -9,7 +9,7 @@ use berth_api::allocator::SubnetPlan;
 use berth_ledger::{LedgerError, Owner};
 
 use super::{Known, PlanRefusal, Planned, Plans};
-use crate::service::target::SubnetName;
+use crate::service::name::SubnetName;
 
 impl Known {
     /// Those that the ledger has otherwise than the document. Those that go come first: they make room.

@@ -1,0 +1,196 @@
+//! The crates of the workspace and what they use: `cargo xtask crates` prints them, the lowest
+//! first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::cargo::cargo;
+
+/// No crate holds more of all lines.
+const MAX_PERCENT: usize = 15;
+/// Of `crates/`, which the other wing may use: it knows nothing of addresses.
+const SHARED: &str = "berth-kit";
+/// Of `crates/`, which may use the other wing.
+const PROGRAM: &str = "berth";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wing {
+    Berth,
+    Kubernetes,
+    /// What works on both: xtask and the suites on a real cluster.
+    Tools,
+}
+
+#[derive(Clone, Debug)]
+pub struct Package {
+    pub name: String,
+    pub wing: Wing,
+    /// Of the workspace, without those that only tests need.
+    pub uses: BTreeSet<String>,
+    /// Where its `lib.rs` or `main.rs` is.
+    pub source: PathBuf,
+    pub lines: usize,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Described>,
+}
+
+#[derive(Deserialize)]
+struct Described {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<PathBuf>,
+}
+
+pub fn of_workspace() -> Result<Vec<Package>> {
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("starting cargo metadata")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo metadata: {complaint}");
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("reading cargo metadata")?;
+    let mut packages = Vec::new();
+    for described in metadata.packages {
+        let directory = described.manifest_path.parent().context("a manifest has a directory")?;
+        let used = described.dependencies.iter();
+        let used = used.filter(|used| used.path.is_some() && used.kind.is_none());
+        packages.push(Package {
+            wing: wing_of(directory),
+            uses: used.map(|used| used.name.clone()).collect(),
+            source: directory.join("src"),
+            lines: lines(&directory.join("src"))?,
+            name: described.name,
+        });
+    }
+    Ok(packages)
+}
+
+fn wing_of(directory: &Path) -> Wing {
+    let above = directory.parent().and_then(Path::file_name);
+    match above.and_then(|name| name.to_str()) {
+        Some("crates") => Wing::Berth,
+        Some("kubernetes") => Wing::Kubernetes,
+        _ => Wing::Tools,
+    }
+}
+
+fn lines(directory: &Path) -> Result<usize> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            count += lines(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            count += std::fs::read_to_string(&path)?.lines().count();
+        }
+    }
+    Ok(count)
+}
+
+/// What stands in the way of two wings, a line each.
+pub fn arrows_back(packages: &[Package]) -> Vec<String> {
+    let wings: BTreeMap<&str, Wing> = packages
+        .iter()
+        .map(|package| (package.name.as_str(), package.wing))
+        .collect();
+    let all: usize = packages.iter().map(|package| package.lines).sum();
+    let mut findings = Vec::new();
+    for package in packages {
+        for used in &package.uses {
+            let may = match (package.wing, wings.get(used.as_str())) {
+                (Wing::Berth, Some(Wing::Kubernetes)) => package.name == PROGRAM,
+                (Wing::Kubernetes, Some(Wing::Berth)) => used == SHARED,
+                (Wing::Berth | Wing::Kubernetes, Some(Wing::Tools)) => false,
+                _ => true,
+            };
+            if !may {
+                findings.push(format!("{} uses {used}: that is another wing's", package.name));
+            }
+        }
+        let percent = package.lines * 100 / all.max(1);
+        if percent > MAX_PERCENT {
+            let name = &package.name;
+            findings.push(format!("{name} has {percent} % of all lines: at most {MAX_PERCENT} %"));
+        }
+    }
+    findings
+}
+
+/// The lowest first: each line uses only what is above it.
+pub fn print() -> Result<()> {
+    let mut left = of_workspace()?;
+    left.sort_by(|one, other| one.name.cmp(&other.name));
+    let all: usize = left.iter().map(|package| package.lines).sum();
+    let mut above = BTreeSet::new();
+    while !left.is_empty() {
+        let stands = |package: &Package| package.uses.iter().all(|used| above.contains(used));
+        let (next, waiting): (Vec<Package>, Vec<Package>) = left.into_iter().partition(stands);
+        ensure!(!next.is_empty(), "these crates use each other: {waiting:?}");
+        for package in &next {
+            let uses: Vec<&str> = package.uses.iter().map(String::as_str).collect();
+            let percent = package.lines * 100 / all.max(1);
+            let (name, lines) = (&package.name, package.lines);
+            println!("{name:<20} {lines:>6} lines {percent:>3} %   {}", uses.join(", "));
+        }
+        above.extend(next.into_iter().map(|package| package.name));
+        left = waiting;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, wing: Wing, uses: &[&str]) -> Package {
+        Package {
+            name: name.to_owned(),
+            wing,
+            uses: uses.iter().map(|used| (*used).to_owned()).collect(),
+            source: PathBuf::new(),
+            lines: 0,
+        }
+    }
+
+    #[test]
+    fn the_wings_keep_apart() {
+        let packages = [
+            package("berth-kit", Wing::Berth, &[]),
+            package("berth-agent", Wing::Berth, &["berth-kit", "berth-apiserver"]),
+            package("berth-apiserver", Wing::Kubernetes, &["berth-kit", "berth-agent"]),
+            package("berth", Wing::Berth, &["berth-apiserver"]),
+        ];
+        let found = arrows_back(&packages);
+        assert_eq!(
+            found,
+            [
+                "berth-agent uses berth-apiserver: that is another wing's",
+                "berth-apiserver uses berth-agent: that is another wing's",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_crate_that_holds_too_much_is_named() {
+        let mut packages = vec![package("berth-kit", Wing::Berth, &[]); 10];
+        packages[0].lines = 20;
+        packages[1..].iter_mut().for_each(|package| package.lines = 10);
+        assert_eq!(
+            arrows_back(&packages),
+            ["berth-kit has 18 % of all lines: at most 15 %"]
+        );
+    }
+}
