@@ -19,9 +19,6 @@ use crate::cargo::cargo;
 use part::{Part, Targets};
 use tally::Tally;
 
-/// Tests at once where they wait more than they work, whatever the number of cores.
-const WAITING: usize = 8;
-
 #[derive(Debug, clap::Args)]
 pub struct Test {
     /// Which parts to run; all when none is named.
@@ -133,9 +130,7 @@ fn run(part: Part, targets: &Targets) -> Result<Tally> {
         },
         // Each starts a cluster of its own.
         Part::E2e => drop(command.arg("--test-threads=1")),
-        // Most of them wait: for a server, for a watch, for a grace period to end.
-        Part::Integration | Part::Real => drop(command.arg(format!("--test-threads={WAITING}"))),
-        Part::Unit | Part::Doc | Part::Crash => {}
+        Part::Unit | Part::Doc | Part::Integration | Part::Crash | Part::Real => {}
     }
     // Held until the suite is through.
     let cluster = (part == Part::ApiReal).then(real::cluster).transpose()?;
