@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Cargo, at the workspace's root, as a user would call it.
 pub fn cargo() -> Command {
@@ -17,6 +17,17 @@ pub fn cargo() -> Command {
         }
     }
     command
+}
+
+/// What cargo knows of the workspace's packages, as JSON.
+pub fn metadata() -> Result<Vec<u8>> {
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("starting cargo metadata")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cargo metadata: {stderr}");
+    Ok(output.stdout)
 }
 
 /// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for one) ask to run again when these variables

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::cargo::cargo;
+use crate::cargo::metadata;
 
 /// No crate holds more of all lines.
 const MAX_PERCENT: usize = 15;
@@ -55,13 +55,7 @@ struct Dependency {
 }
 
 pub fn of_workspace() -> Result<Vec<Package>> {
-    let output = cargo()
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("starting cargo metadata")?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "cargo metadata: {complaint}");
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("reading cargo metadata")?;
+    let metadata: Metadata = serde_json::from_slice(&metadata()?).context("reading cargo metadata")?;
     let mut packages = Vec::new();
     for described in metadata.packages {
         let directory = described.manifest_path.parent().context("a manifest has a directory")?;
@@ -87,15 +81,25 @@ fn wing_of(directory: &Path) -> Wing {
     }
 }
 
-fn lines(directory: &Path) -> Result<usize> {
-    let mut count = 0;
+/// All Rust files below it, in order.
+pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {
-            count += lines(&path)?;
+            found.extend(files(&path)?);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            count += std::fs::read_to_string(&path)?.lines().count();
+            found.push(path);
         }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn lines(directory: &Path) -> Result<usize> {
+    let mut count = 0;
+    for file in files(directory)? {
+        count += std::fs::read_to_string(file)?.lines().count();
     }
     Ok(count)
 }

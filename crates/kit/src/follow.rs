@@ -85,10 +85,14 @@ where
             if ended.is_ok() && begin.elapsed() < SHORTEST_WATCH {
                 ended = Err(Broken::Failed("the server ended the watch at once".to_owned()));
             }
-            match ended {
-                Ok(()) => backoff.succeed(),
-                Err(Broken::Relist) => break,
-                Err(failed) => watch.wait(&failed, &mut backoff).await,
+            if ended.is_ok() || begin.elapsed() > BACKOFF.max {
+                backoff.succeed();
+            }
+            if let Err(broken) = &ended {
+                watch.wait(broken, &mut backoff).await;
+            }
+            if matches!(ended, Err(Broken::Relist)) {
+                break;
             }
             let is_behind = loop {
                 match watch.is_behind(&seen).await {
@@ -180,7 +184,7 @@ where
         let resource = self.api.resource_url();
         match broken {
             Broken::Failed(error) => warn!(error, resource, "watch failed; retrying in {delay:.1?}"),
-            Broken::Relist => debug!(resource, "list has expired; listing again in {delay:.1?}"),
+            Broken::Relist => debug!(resource, "what was seen has expired; listing again in {delay:.1?}"),
         }
         tokio::time::sleep(delay).await;
     }

@@ -3,7 +3,8 @@
 use crate::book::PlanError;
 use crate::store::StoreError;
 
-/// Why a request was not served. Nothing was given, or what was given is found by asking for the same leases again.
+/// Why a request was not served. Nothing was given, or what was given is found by asking for the
+/// same leases again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     #[error("there is no subnet {subnet}")]

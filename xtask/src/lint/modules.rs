@@ -6,12 +6,13 @@
 //! from.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::source::code_of;
 use super::uses::Uses;
+use crate::crates::files;
 
 /// How often a name is handed on at most.
 const MAX_STEPS: usize = 8;
@@ -28,11 +29,8 @@ pub struct Modules {
 
 impl Modules {
     pub fn read(source: &Path) -> Result<Self> {
-        let mut files = Vec::new();
-        collect(source, &mut files)?;
-        files.sort();
         let mut all = Vec::new();
-        for file in files {
+        for file in files(source)? {
             let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
             let path = path_of(file.strip_prefix(source)?);
             // `foo/tests.rs` is a test beside the code.
@@ -132,18 +130,6 @@ fn parent(path: &[String]) -> Option<Vec<String>> {
     path.split_last().map(|(_, parent)| parent.to_vec())
 }
 
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// `a/b.rs` is `crate::a::b`; the root is the crate.
 fn path_of(file: &Path) -> Vec<String> {
     let file = file.with_extension("");
@@ -180,6 +166,7 @@ mod tests {
     #[test]
     fn a_module_is_one_with_all_below_it() {
         let files = [
+            ("a.rs", ""),
             ("a/one.rs", "use crate::b::B;"),
             ("b.rs", "use crate::a::two::C;"),
             ("a/two.rs", ""),

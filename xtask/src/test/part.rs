@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use crate::cargo::cargo;
+use crate::cargo::metadata;
 
 /// In the order they run: what is quick and near the cause first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -104,16 +104,7 @@ struct Target {
 
 impl Targets {
     pub fn of_workspace() -> Result<Self> {
-        let output = cargo()
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .output()
-            .context("starting cargo metadata")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Self::from_metadata(&output.stdout)
+        Self::from_metadata(&metadata()?)
     }
 
     /// Cargo's filter names a test program but not its package, so one name cannot be in two parts.
