@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use berth_cluster::Fleet;
 
@@ -17,8 +18,7 @@ impl Fake {
         let program = folder.path().join("fake");
         let given = folder.path().join("given");
         let script = format!("#!/bin/sh\n(/usr/bin/env; /bin/cat) > {}\n{script}\n", given.display());
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).unwrap();
+        write_program(&program, &script);
         let plugin = Plugin { program, ..plugin() };
         Self { folder, plugin }
     }
@@ -30,6 +30,21 @@ impl Fake {
         let environment = environment.lines().map(str::to_owned).collect();
         (environment, serde_json::from_str(stdin).unwrap())
     }
+}
+
+/// Writes a script that can be run at once. Another process writes it: what this one has open for
+/// writing, a child that another test starts at that moment has open, too, and the kernel refuses
+/// to run it ("Text file busy").
+fn write_program(path: &Path, script: &str) {
+    let draft = path.with_extension("draft");
+    std::fs::write(&draft, script).unwrap();
+    std::fs::set_permissions(&draft, PermissionsExt::from_mode(0o700)).unwrap();
+    let copied = std::process::Command::new("/bin/cp")
+        .arg(&draft)
+        .arg(path)
+        .status()
+        .unwrap();
+    assert!(copied.success(), "{copied}");
 }
 
 fn plugin() -> Plugin {
