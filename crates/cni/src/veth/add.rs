@@ -11,8 +11,8 @@ use super::identity::{host_name, is_of, mac_text, macs};
 use super::namespace::Namespace;
 use super::{everywhere, gateway, kernel};
 use crate::ipam;
-use crate::netlink::{Batch, Link, PodEnd, Socket, Veth, full_length};
 use crate::release::release;
+use berth_netlink::{Batch, Link, PodEnd, Socket, Veth, full_length};
 
 pub fn add(conf: &Conf, attachment: &Attachment, netns: &str, pod: &PodRef, started: u64) -> Result<Outcome, Failure> {
     let namespace = Namespace::open(netns)?;

@@ -7,7 +7,7 @@ use super::identity::{host_name, mac_text};
 use super::namespace::Namespace;
 use super::{gateway, kernel, together};
 use crate::ipam;
-use crate::netlink::{Link, Socket};
+use berth_netlink::{Link, Socket};
 
 pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Failure> {
     let previous = ipam::previous(conf)?;

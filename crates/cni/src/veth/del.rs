@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use super::identity::{host_name, is_of, macs};
 use super::namespace::Namespace;
 use super::{kernel, removal, together};
-use crate::netlink::Socket;
 use crate::release::release;
+use berth_netlink::Socket;
 
 pub fn del(conf: &Conf, attachment: &Attachment, netns: Option<&str>, started: u64) -> Result<(), Failure> {
     let mut failures = Vec::new();

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::{kernel, together};
 use crate::ipam;
-use crate::netlink::Socket;
+use berth_netlink::Socket;
 
 pub fn gc(conf: &Conf, started: u64) -> Result<(), Failure> {
     let valid = ipam::valid(conf)?;

@@ -2,7 +2,7 @@
 
 use berth_api::cni::{Alias, Attachment, stable_hash};
 
-use crate::netlink::{Link, Mac};
+use berth_netlink::{Link, Mac};
 
 /// Begins the name of every host end.
 const PREFIX: &str = "berth";

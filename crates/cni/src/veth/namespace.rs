@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::kernel;
-use crate::netlink::Socket;
+use berth_netlink::Socket;
 
 /// One of another than this process.
 #[derive(Debug)]

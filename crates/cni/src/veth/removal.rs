@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::netlink::{Link, Socket};
+use berth_netlink::{Link, Socket};
 
 /// What the other process is called with.
 const FLAG: &str = "--remove-link";

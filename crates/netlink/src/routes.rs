@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use rustix::io::Errno;
 
-use super::Socket;
-use super::links::Mac;
-use super::message::{Batch, CREATE, GET, GET_ADDRESS, GET_ROUTE, LIST, NEW_ADDRESS, NEW_NEIGHBOUR, NEW_ROUTE, PUT};
-use super::read::{Message, unsigned};
+use crate::Socket;
+use crate::links::Mac;
+use crate::message::{Batch, CREATE, GET, GET_ADDRESS, GET_ROUTE, LIST, NEW_ADDRESS, NEW_NEIGHBOUR, NEW_ROUTE, PUT};
+use crate::read::{Message, unsigned};
 
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;

@@ -4,9 +4,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::message::{Attributes, Batch, CHANGE, CREATE, DEL_LINK, GET, GET_LINK, LIST, NEW_LINK};
-use super::read::{Message, text, unsigned};
-use super::{Answer, Socket};
+use crate::message::{Attributes, Batch, CHANGE, CREATE, DEL_LINK, GET, GET_LINK, LIST, NEW_LINK};
+use crate::read::{Message, text, unsigned};
+use crate::{Answer, Socket};
 
 const FIXED: usize = 16;
 const UP: u32 = 1;

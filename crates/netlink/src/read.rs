@@ -67,8 +67,8 @@ pub fn text(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Batch, GET_LINK, LIST};
     use super::*;
+    use crate::message::{Batch, GET_LINK, LIST};
 
     #[test]
     fn what_is_written_is_read_again_and_a_cut_message_is_left_out() {
