@@ -1,108 +1,54 @@
-//! Talking to the kernel about links, addresses, neighbours and routes. Blocking, and several messages in one system call: what is asked
-//! together is answered together.
+//! Links, addresses, neighbours and routes of this machine, over the kernel's netlink socket.
+//!
+//! The crate blocks, starts no threads and needs no runtime: a CNI plugin that lives for a
+//! millisecond and a route controller with thousands of routes use it alike. A [`Batch`] holds
+//! many requests and goes to the kernel in one send; the answers are matched to the requests by
+//! their sequence numbers, and an error names the link, address or route that it is about. A dump
+//! is filtered in the kernel ([`RouteFilter`]), so that reading one's own routes costs nothing for
+//! the routes of others.
+//!
+//! The crate decides nothing: which routes should be there is the business of who calls it. It
+//! needs Linux 4.20 or newer, where dumps can be filtered.
+//!
+//! ```no_run
+//! use berth_netlink::{Batch, Protocol, Route, RouteFilter, Socket};
+//!
+//! let socket = Socket::open()?;
+//! let mut batch = Batch::default();
+//! batch.put_route(&Route {
+//!     gateway: Some("192.0.2.7".parse()?),
+//!     protocol: Protocol(77),
+//!     ..Route::to("10.64.3.0/24".parse::<berth_addr::Prefix>()?)
+//! });
+//! for answer in socket.call(batch)? {
+//!     answer?;
+//! }
+//! let ours = socket.routes(&RouteFilter {
+//!     protocol: Some(Protocol(77)),
+//!     ..RouteFilter::default()
+//! })?;
+//! assert_eq!(ours.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+#![warn(missing_docs)]
+
+mod addresses;
+mod answers;
+mod batch;
+mod dump;
+mod error;
+mod events;
 mod links;
-mod message;
 mod read;
 mod routes;
+mod socket;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with};
-
-pub use links::{Link, Mac, PodEnd, Veth};
-pub use message::Batch;
-use message::{DONE, ERROR};
-use read::{Message, messages, signed};
-pub use routes::full_length;
-
-/// A socket belongs to the network namespace it was opened in, wherever its process goes.
-#[derive(Debug)]
-pub struct Socket(OwnedFd);
-
-/// What one message of a batch came to: what the kernel sent back, or its refusal.
-pub type Answer = Result<Vec<Message>, Errno>;
-
-/// As much as the kernel puts into one piece of a long answer.
-const PIECE: usize = 64 << 10;
-
-impl Socket {
-    /// In the network namespace of this thread.
-    pub fn open() -> Result<Self, Errno> {
-        // The first of its protocols is about routes, and what belongs to them.
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).map(Self)
-    }
-
-    /// Hears of every link that comes, changes or goes.
-    pub fn of_link_events() -> Result<Self, Errno> {
-        const LINKS: u32 = 1;
-        let socket = Self::open()?;
-        bind(&socket.0, &SocketAddrNetlink::new(0, LINKS))?;
-        Ok(socket)
-    }
-
-    /// Sends all messages, and waits for what becomes of each. One that fails does not keep those after it from being tried.
-    pub fn call(&self, batch: &Batch) -> Result<Vec<Answer>, Errno> {
-        let mut answers: Vec<Answer> = (0..batch.count()).map(|_| Ok(Vec::new())).collect();
-        let mut left = answers.len();
-        send(&self.0, batch.bytes(), SendFlags::empty())?;
-        let mut buffer = vec![0; PIECE];
-        while left > 0 {
-            for message in self.receive(&mut buffer)? {
-                // Numbered by their place in the batch.
-                let Some(answer) = usize::try_from(message.sequence)
-                    .ok()
-                    .and_then(|at| answers.get_mut(at))
-                else {
-                    continue;
-                };
-                match message.kind {
-                    // Each message asks for one, and a listing ends with the other: both say how it went.
-                    ERROR | DONE => {
-                        left = left.saturating_sub(1);
-                        let code = signed(&message.content).unwrap_or(0);
-                        if code != 0 {
-                            *answer = Err(Errno::from_raw_os_error(code.saturating_neg()));
-                        }
-                    }
-                    _ => {
-                        if let Ok(list) = answer {
-                            list.push(message);
-                        }
-                    }
-                }
-            }
-        }
-        Ok(answers)
-    }
-
-    /// A batch of one.
-    pub fn ask(&self, add: impl FnOnce(&mut Batch)) -> Answer {
-        let mut batch = Batch::default();
-        add(&mut batch);
-        self.call(&batch)?.pop().unwrap_or(Err(Errno::INVAL))
-    }
-
-    /// What comes next, in the order it came.
-    pub fn next(&self) -> Result<Vec<Message>, Errno> {
-        self.receive(&mut vec![0; PIECE])
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> Result<Vec<Message>, Errno> {
-        loop {
-            match recv(&self.0, &mut *buffer, RecvFlags::empty()) {
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-                Ok((count, _)) => return Ok(messages(buffer.get(..count).unwrap_or_default())),
-            }
-        }
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+pub use addresses::InterfaceAddress;
+pub use answers::{Answer, Message};
+pub use batch::Batch;
+pub use error::NetlinkError;
+pub use events::LinkEvents;
+pub use links::{Link, Mac, Veth, VethPeer};
+pub use routes::{MAIN_TABLE, Protocol, Route, RouteFilter, RouteKind};
+pub use socket::Socket;

@@ -2,161 +2,208 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::io::Errno;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage::{DelLink, GetLink, NewLink};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage,
+};
 
-use crate::message::{Attributes, Batch, CHANGE, CREATE, DEL_LINK, GET, GET_LINK, LIST, NEW_LINK};
-use crate::read::{Message, text, unsigned};
-use crate::{Answer, Socket};
+use crate::answers::Answer;
+use crate::batch::Batch;
+use crate::error::NetlinkError;
+use crate::read::{attributes, number, text};
+use crate::socket::Socket;
 
+const NEW_LINK: u16 = 16;
+pub const DEL_LINK: u16 = 17;
 const FIXED: usize = 16;
-const UP: u32 = 1;
 
-// Attributes of a link.
+// Attributes that are read.
 const MAC: u16 = 1;
 const NAME: u16 = 3;
 const MTU: u16 = 4;
 const PEER_INDEX: u16 = 5;
-const INFO: u16 = 18;
-const INFO_KIND: u16 = 1;
-const INFO_DATA: u16 = 2;
-const VETH_PEER: u16 = 1;
 const ALIAS: u16 = 20;
-const NAMESPACE: u16 = 28;
-const SEND_QUEUES: u16 = 31;
-const RECEIVE_QUEUES: u16 = 32;
 
+/// A hardware address.
 pub type Mac = [u8; 6];
 
-/// A pair to be made: one end here, the other in a pod.
+/// A pair of interfaces to be made, with one end in the socket's network namespace.
 #[derive(Debug)]
 pub struct Veth<'a> {
+    /// The name of the end in the socket's namespace.
     pub name: &'a str,
+    /// The hardware address of that end.
     pub mac: Mac,
+    /// Of both ends; the kernel's own when there is none.
     pub mtu: Option<u32>,
-    pub pod: PodEnd<'a>,
+    /// The other end.
+    pub peer: VethPeer<'a>,
 }
 
+/// The end of a pair that is in another network namespace.
 #[derive(Debug)]
-pub struct PodEnd<'a> {
+pub struct VethPeer<'a> {
+    /// Its name there.
     pub name: &'a str,
+    /// Its hardware address.
     pub mac: Mac,
+    /// The namespace, as an open file.
     pub namespace: BorrowedFd<'a>,
 }
 
-/// One that is there.
+/// A network interface that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
+    /// Its number in its network namespace.
     pub index: u32,
+    /// Whether it is set up.
     pub up: bool,
+    /// Its name.
     pub name: String,
+    /// Its hardware address.
     pub mac: Vec<u8>,
+    /// The most bytes of a packet.
     pub mtu: u32,
-    /// Of the other end of a pair.
+    /// The index of the other end of a pair, in the namespace of that end; else 0.
     pub peer: u32,
+    /// A text that somebody left at it.
     pub alias: String,
 }
 
-fn fixed(index: u32, flags: u32, change: u32) -> [u8; FIXED] {
-    let mut bytes = [0; FIXED];
-    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
-    bytes[12..16].copy_from_slice(&change.to_ne_bytes());
-    bytes
+fn of_index(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+fn of_name(name: &str) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message
+        .attributes
+        .push(LinkAttribute::IfName(name.to_owned()));
+    message
+}
+
+fn set_up(message: &mut LinkMessage) {
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+}
+
+/// What is the same for both ends of a pair.
+fn end(name: &str, mac: Mac, mtu: Option<u32>) -> LinkMessage {
+    let mut message = of_name(name);
+    message
+        .attributes
+        .push(LinkAttribute::Address(mac.to_vec()));
+    message.attributes.extend(mtu.map(LinkAttribute::Mtu));
+    // A pair uses one queue. By default it has memory for one on each processor, and making it
+    // takes longer.
+    message.attributes.push(LinkAttribute::NumTxQueues(1));
+    message.attributes.push(LinkAttribute::NumRxQueues(1));
+    message
 }
 
 impl Batch {
-    /// The end here is up at once; the other can't be before both are there.
+    /// Makes a pair of interfaces. The end in the socket's namespace is up at once; the other end
+    /// can't be before both are there.
     pub fn new_veth(&mut self, veth: &Veth<'_>) {
-        let end = |end: &mut Attributes<'_>, name: &str, mac: &Mac| {
-            end.text(NAME, name);
-            end.bytes(MAC, mac);
-            if let Some(mtu) = veth.mtu {
-                end.number(MTU, mtu);
-            }
-            // As many as a pair uses: otherwise it has memory for one on each processor, and making it takes longer.
-            end.number(SEND_QUEUES, 1);
-            end.number(RECEIVE_QUEUES, 1);
-        };
-        self.message(NEW_LINK, CREATE, &fixed(0, UP, UP), |link| {
-            end(link, veth.name, &veth.mac);
-            link.nested(INFO, |info| {
-                info.text(INFO_KIND, "veth");
-                info.nested(INFO_DATA, |data| {
-                    data.nested(VETH_PEER, |peer| {
-                        peer.fixed(&fixed(0, 0, 0));
-                        end(peer, veth.pod.name, &veth.pod.mac);
-                        let namespace = u32::try_from(veth.pod.namespace.as_raw_fd()).unwrap_or(u32::MAX);
-                        peer.number(NAMESPACE, namespace);
-                    });
-                });
-            });
-        });
+        let mut peer = end(veth.peer.name, veth.peer.mac, veth.mtu);
+        peer.attributes
+            .push(LinkAttribute::NetNsFd(veth.peer.namespace.as_raw_fd()));
+        let mut message = end(veth.name, veth.mac, veth.mtu);
+        set_up(&mut message);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        let name = format!("make the pair {} and {}", veth.name, veth.peer.name);
+        self.push(name, NLM_F_CREATE | NLM_F_EXCL, NewLink(message));
     }
 
+    /// Sets a link up.
     pub fn set_up(&mut self, index: u32) {
-        self.message(NEW_LINK, CHANGE, &fixed(index, UP, UP), |_| {});
+        let mut message = of_index(index);
+        set_up(&mut message);
+        self.push(format!("set link {index} up"), 0, NewLink(message));
     }
 
-    /// A text that stays with the link, for whoever finds it.
+    /// Leaves a text at a link, for whoever finds it.
     pub fn set_alias(&mut self, index: u32, alias: &str) {
-        self.message(NEW_LINK, CHANGE, &fixed(index, 0, 0), |link| link.text(ALIAS, alias));
+        let mut message = of_index(index);
+        message
+            .attributes
+            .push(LinkAttribute::IfAlias(alias.to_owned()));
+        self.push(
+            format!("set the alias of link {index}"),
+            0,
+            NewLink(message),
+        );
     }
 
+    /// Deletes a link, and with it the other end of a pair.
     pub fn delete_link(&mut self, index: u32) {
-        self.message(DEL_LINK, CHANGE, &fixed(index, 0, 0), |_| {});
+        self.push(format!("delete link {index}"), 0, DelLink(of_index(index)));
     }
 
+    /// Deletes the link of a name.
     pub fn delete_link_named(&mut self, name: &str) {
-        self.message(DEL_LINK, CHANGE, &fixed(0, 0, 0), |link| link.text(NAME, name));
+        self.push(format!("delete link {name}"), 0, DelLink(of_name(name)));
     }
 
+    /// Asks for a link; [`Link::found`] reads the answer.
     pub fn get_link(&mut self, name: &str) {
-        self.message(GET_LINK, GET, &fixed(0, 0, 0), |link| link.text(NAME, name));
+        self.push(format!("get link {name}"), 0, GetLink(of_name(name)));
     }
 }
 
 impl Socket {
-    pub fn link(&self, name: &str) -> Result<Option<Link>, Errno> {
+    /// The link of a name, if there is one.
+    pub fn link(&self, name: &str) -> Result<Option<Link>, NetlinkError> {
         Link::found(self.ask(|batch| batch.get_link(name)))
     }
 
-    pub fn links(&self) -> Result<Vec<Link>, Errno> {
-        let listed = self.ask(|batch| batch.message(GET_LINK, LIST, &fixed(0, 0, 0), |_| {}))?;
-        Ok(listed.iter().filter_map(Link::read).collect())
+    /// All links.
+    pub fn links(&self) -> Result<Vec<Link>, NetlinkError> {
+        let message = GetLink(LinkMessage::default());
+        self.dump("list links", &message, |raw| {
+            Link::read(raw.kind, raw.content)
+        })
     }
 }
 
 impl Link {
-    /// Of the answer to [`Batch::get_link`].
-    pub fn found(answer: Answer) -> Result<Option<Self>, Errno> {
+    /// Reads the answer to [`Batch::get_link`].
+    pub fn found(answer: Answer) -> Result<Option<Self>, NetlinkError> {
         match answer {
-            Ok(messages) => Ok(messages.iter().find_map(Self::read)),
-            Err(Errno::NODEV) => Ok(None),
+            Ok(messages) => Ok(messages
+                .iter()
+                .find_map(|message| Self::read(message.kind, &message.content))),
+            Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether it says that this link is no more.
-    pub fn is_end_of(message: &Message, index: u32) -> bool {
-        message.kind == DEL_LINK && message.content.get(4..).and_then(unsigned) == Some(index)
-    }
-
-    fn read(message: &Message) -> Option<Self> {
+    fn read(kind: u16, content: &[u8]) -> Option<Self> {
+        let header = LinkHeader::parse(content)
+            .ok()
+            .filter(|_| kind == NEW_LINK)?;
         let mut link = Self {
-            index: message.content.get(4..).and_then(unsigned)?,
-            up: message.content.get(8..).and_then(unsigned)? & UP != 0,
+            index: header.index,
+            up: header.flags.contains(LinkFlags::Up),
             name: String::new(),
             mac: Vec::new(),
             mtu: 0,
             peer: 0,
             alias: String::new(),
         };
-        for (kind, value) in message.attributes(FIXED) {
-            match kind {
+        for attribute in attributes(content, FIXED) {
+            let value = attribute.value();
+            match attribute.kind() {
                 NAME => link.name = text(value),
                 MAC => link.mac = value.to_vec(),
-                MTU => link.mtu = unsigned(value)?,
-                PEER_INDEX => link.peer = unsigned(value)?,
+                MTU => link.mtu = number(value)?,
+                PEER_INDEX => link.peer = number(value)?,
                 ALIAS => link.alias = text(value),
                 _ => {}
             }

@@ -1,91 +1,118 @@
-//! Reading messages. What is shorter than it says is left out: the kernel does not send such.
+//! Reading messages of the kernel.
+//!
+//! Only the attributes that somebody asks for are decoded. `netlink-packet-route` can decode whole
+//! messages, but gives up on all of a link when one attribute is not as it expects: the name of an
+//! interface that is no UTF-8, the statistics of a newer kernel. Somebody else's link must not keep
+//! us from finding ours.
 
-const HEADER: usize = 16;
+use std::net::IpAddr;
 
-/// One of the kernel's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+use netlink_packet_core::{NLM_F_ACK_TLVS, NetlinkBuffer, NlaBuffer, NlasIterator};
+
+/// One message in a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
     pub kind: u16,
+    pub flags: u16,
     pub sequence: u32,
-    pub content: Vec<u8>,
+    pub content: &'a [u8],
 }
 
-impl Message {
-    /// The attributes after a fixed part of this length.
-    pub fn attributes(&self, fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
-        attributes(self.content.get(fixed..).unwrap_or_default())
-    }
-}
-
-pub fn messages(mut bytes: &[u8]) -> Vec<Message> {
-    let mut list = Vec::new();
-    while let Some(length) = unsigned(bytes).and_then(|length| usize::try_from(length).ok()) {
-        let Some(content) = bytes.get(HEADER..length) else {
-            break;
-        };
-        let (Some(kind), Some(sequence)) = (short(bytes, 4), bytes.get(8..).and_then(unsigned)) else {
-            break;
-        };
-        list.push(Message {
-            kind,
-            sequence,
-            content: content.to_vec(),
-        });
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    list
-}
-
-pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    /// The upper bits say how to read it, and are known without.
-    const KIND: u16 = 0x3fff;
+/// The messages of one datagram. A cut one is left out: the kernel sends none.
+pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Raw<'_>> {
     std::iter::from_fn(move || {
-        let (length, kind) = (usize::from(short(bytes, 0)?), short(bytes, 2)?);
-        let content = bytes.get(4..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind & KIND, content))
+        let buffer = NetlinkBuffer::new_checked(datagram).ok()?;
+        let length = usize::try_from(buffer.length()).ok()?;
+        let content = datagram.get(HEADER..length)?;
+        datagram = datagram
+            .get(length.next_multiple_of(4)..)
+            .unwrap_or_default();
+        Some(Raw {
+            kind: buffer.message_type(),
+            flags: buffer.flags(),
+            sequence: buffer.sequence_number(),
+            content,
+        })
     })
 }
 
-pub fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    bytes.try_into().ok().map(u16::from_ne_bytes)
+const HEADER: usize = 16;
+
+/// The attributes after a fixed part of this length.
+pub fn attributes(content: &[u8], fixed: usize) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
+    NlasIterator::new(content.get(fixed..).unwrap_or_default()).map_while(Result::ok)
 }
 
-pub fn unsigned(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().copied().map(u32::from_ne_bytes)
+/// The code at the start of an error or of the end of a dump; zero says that all is well.
+pub fn code(content: &[u8]) -> i32 {
+    content.first_chunk().copied().map_or(0, i32::from_ne_bytes)
 }
 
-pub fn signed(bytes: &[u8]) -> Option<i32> {
-    bytes.first_chunk().copied().map(i32::from_ne_bytes)
+/// The kernel's words on an error, after a fixed part of this length.
+pub fn explanation(message: Raw<'_>, fixed: usize) -> Option<String> {
+    const TEXT: u16 = 1;
+    if message.flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let found = attributes(message.content, fixed).find(|attribute| attribute.kind() == TEXT);
+    found.map(|attribute| text(attribute.value()))
 }
 
-pub fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+pub fn number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+pub fn address(value: &[u8]) -> Option<IpAddr> {
+    match value.len() {
+        4 => <[u8; 4]>::try_from(value).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(value).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+/// The kernel's texts end with a zero, and are not always UTF-8.
+pub fn text(value: &[u8]) -> String {
+    let end = value
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(value.len());
+    String::from_utf8_lossy(value.get(..end).unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Batch, GET_LINK, LIST};
+    use crate::batch::Batch;
 
     #[test]
-    fn what_is_written_is_read_again_and_a_cut_message_is_left_out() {
+    fn written_messages_are_read_again() {
         let mut batch = Batch::default();
-        batch.message(GET_LINK, LIST, &[7; 16], |attributes| {
-            attributes.text(3, "eth0");
-            attributes.nested(18, |inner| inner.number(1, 9));
-        });
-        batch.message(GET_LINK, LIST, &[8; 16], |_| {});
-        let read = messages(batch.bytes());
-        assert_eq!((read.len(), read[0].sequence, read[1].sequence), (2, 0, 1));
-        let found: Vec<_> = read[0].attributes(16).collect();
-        assert_eq!((found[0].0, text(found[0].1)), (3, "eth0".to_owned()));
-        let inner: Vec<_> = attributes(found[1].1).collect();
-        assert_eq!(inner, [(1, &9u32.to_ne_bytes()[..])]);
-        for end in 0..batch.bytes().len() {
-            assert!(messages(&batch.bytes()[..end]).len() < 2);
+        batch.get_link("eth0");
+        batch.get_link("eth1");
+        let numbered = batch.number(7);
+        let read: Vec<Raw<'_>> = messages(&numbered.bytes).collect();
+        let sequences: Vec<u32> = read.iter().map(|message| message.sequence).collect();
+        assert_eq!(sequences, [7, 8]);
+        let found: Vec<_> = attributes(read[1].content, 16).collect();
+        assert_eq!(
+            (found.len(), found[0].kind(), text(found[0].value())),
+            (1, 3, "eth1".into())
+        );
+    }
+
+    #[test]
+    fn a_cut_message_is_left_out() {
+        let mut batch = Batch::default();
+        batch.get_link("eth0");
+        let bytes = batch.number(0).bytes;
+        assert_eq!(messages(&bytes).count(), 1);
+        for end in 0..bytes.len() {
+            assert_eq!(messages(&bytes[..end]).count(), 0, "{end}");
         }
+    }
+
+    #[test]
+    fn a_text_that_is_no_utf8_is_read_as_far_as_it_goes() {
+        assert_eq!(text(b"a\xffb\0c"), "a\u{fffd}b");
     }
 }

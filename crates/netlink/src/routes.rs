@@ -1,168 +1,249 @@
-//! Addresses, neighbours and routes.
+//! Routes.
 
+mod filter;
+mod read;
+
+use std::fmt;
 use std::net::IpAddr;
 
-use rustix::io::Errno;
+use berth_addr::{Family, Prefix};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage::{DelRoute, GetRoute, NewRoute};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteFlags, RouteMessage, RouteScope, RouteType, RouteVia,
+};
 
-use crate::Socket;
-use crate::links::Mac;
-use crate::message::{Batch, CREATE, GET, GET_ADDRESS, GET_ROUTE, LIST, NEW_ADDRESS, NEW_NEIGHBOUR, NEW_ROUTE, PUT};
-use crate::read::{Message, unsigned};
+use crate::addresses::address_family;
+use crate::batch::Batch;
+use crate::error::NetlinkError;
+use crate::socket::Socket;
 
-const IPV4: u8 = 2;
-const IPV6: u8 = 10;
+pub use filter::RouteFilter;
 
-/// No search for a second owner: the agent gives an address to one only, and until the search ended it could not be used.
-const NO_DUPLICATE_SEARCH: u8 = 2;
-/// Known for good, not asked for.
-const PERMANENT: u16 = 0x80;
+/// The table that packets are routed by, unless a rule says otherwise.
+pub const MAIN_TABLE: u32 = 254;
 
-const MAIN_TABLE: u8 = 254;
-/// What an administrator, or a program for him, has put there.
-const STATIC: u8 = 4;
-const UNICAST: u8 = 1;
-const SCOPE_ALL: u8 = 0;
-const SCOPE_LINK: u8 = 253;
-/// The gateway is behind the link, though no address of the link says so.
-const ON_LINK: u32 = 4;
-/// The route itself, not what it would do with a packet.
-const MATCHED_ROUTE: u32 = 0x2000;
+/// Who made a route: a number that the kernel keeps with it, and otherwise does not look at. Who
+/// has a number of his own finds his routes by it, and leaves those of others alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Protocol(pub u8);
 
-const ROUTE_FIXED: usize = 12;
-const ADDRESS_FIXED: usize = 8;
+impl Protocol {
+    /// The kernel itself, for example for the network of an address.
+    pub const KERNEL: Self = Self(2);
+    /// An administrator, or a program on his behalf.
+    pub const STATIC: Self = Self(4);
+}
 
-/// A route, as far as a CHECK looks at it.
+/// What a route does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouteKind {
+    /// It sends the packet on.
+    Unicast,
+    /// It drops the packet.
+    Blackhole,
+    /// Another of the kernel's kinds, by its number.
+    Other(u8),
+}
+
+/// A route with at most one next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub length: u8,
+pub struct Route {
+    /// Where its packets go.
+    pub destination: Prefix,
+    /// The next hop. A route without one goes straight through its link.
+    ///
+    /// A route that is read and has several next hops shows none of them, and no link.
     pub gateway: Option<IpAddr>,
-    pub link: u32,
+    /// The index of the link. If there is none, the kernel takes the link whose network the
+    /// gateway is in.
+    pub link: Option<u32>,
+    /// The number of its table.
+    pub table: u32,
+    /// Who made it.
+    pub protocol: Protocol,
+    /// Of two routes to one destination, the one with the lower metric is used.
+    pub metric: u32,
+    /// Whether the gateway is behind the link though no address of the link says so.
+    pub on_link: bool,
+    /// What it does with a packet.
+    pub kind: RouteKind,
 }
 
-fn family(address: IpAddr) -> u8 {
-    if address.is_ipv4() { IPV4 } else { IPV6 }
-}
+impl Route {
+    /// A static route in the main table, to be given a gateway or a link. Its metric is the one
+    /// that the kernel takes when none is said.
+    pub fn to(destination: impl Into<Prefix>) -> Self {
+        let destination = destination.into();
+        let metric = match destination.family() {
+            Family::V4 => 0,
+            Family::V6 => 1024,
+        };
+        Self {
+            destination,
+            gateway: None,
+            link: None,
+            table: MAIN_TABLE,
+            protocol: Protocol::STATIC,
+            metric,
+            on_link: false,
+            kind: RouteKind::Unicast,
+        }
+    }
 
-/// All of an address's bits.
-pub fn full_length(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
+    fn message(&self) -> RouteMessage {
+        let destination = self.destination.first();
+        let mut message = RouteMessage::default();
+        message.header.address_family = address_family(destination);
+        message.header.destination_prefix_length = self.destination.length();
+        message.header.protocol = self.protocol.0.into();
+        message.header.kind = self.kind.into();
+        message.header.scope = match self.gateway {
+            None if self.kind == RouteKind::Unicast => RouteScope::Link,
+            _ => RouteScope::Universe,
+        };
+        if self.on_link {
+            message.header.flags = RouteFlags::Onlink;
+        }
+        set_table(&mut message, self.table);
+        let attributes = &mut message.attributes;
+        if self.destination.length() > 0 {
+            attributes.push(RouteAttribute::Destination(destination.into()));
+        }
+        attributes.extend(self.link.map(RouteAttribute::Oif));
+        attributes.extend(self.gateway.map(|gateway| {
+            if gateway.is_ipv4() == destination.is_ipv4() {
+                RouteAttribute::Gateway(gateway.into())
+            } else {
+                RouteAttribute::Via(RouteVia::from(gateway))
+            }
+        }));
+        if self.metric > 0 {
+            attributes.push(RouteAttribute::Priority(self.metric));
+        }
+        message
     }
 }
 
-fn read_address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        16 => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-        _ => None,
+/// The header has room for a small number only.
+fn set_table(message: &mut RouteMessage, table: u32) {
+    match u8::try_from(table) {
+        Ok(table) => message.header.table = table,
+        Err(_) => message.attributes.push(RouteAttribute::Table(table)),
     }
 }
 
-fn route(family: u8, length: u8, scope: u8, flags: u32) -> [u8; ROUTE_FIXED] {
-    let mut bytes = [family, length, 0, 0, MAIN_TABLE, STATIC, scope, UNICAST, 0, 0, 0, 0];
-    bytes[8..].copy_from_slice(&flags.to_ne_bytes());
-    bytes
+impl From<RouteKind> for RouteType {
+    fn from(kind: RouteKind) -> Self {
+        match kind {
+            RouteKind::Unicast => Self::Unicast,
+            RouteKind::Blackhole => Self::BlackHole,
+            RouteKind::Other(number) => number.into(),
+        }
+    }
+}
+
+impl From<RouteType> for RouteKind {
+    fn from(kind: RouteType) -> Self {
+        match kind {
+            RouteType::Unicast => Self::Unicast,
+            RouteType::BlackHole => Self::Blackhole,
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+/// As `ip route` has it, with what is not as usual.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            RouteKind::Unicast => {}
+            RouteKind::Blackhole => write!(f, "blackhole ")?,
+            RouteKind::Other(number) => write!(f, "type {number} ")?,
+        }
+        write!(f, "{}", self.destination)?;
+        if let Some(gateway) = self.gateway {
+            write!(f, " via {gateway}")?;
+        }
+        if let Some(link) = self.link {
+            write!(f, " on link {link}")?;
+        }
+        if self.table != MAIN_TABLE {
+            write!(f, " in table {}", self.table)?;
+        }
+        Ok(())
+    }
 }
 
 impl Batch {
-    /// The address alone: nothing else is on the link.
-    pub fn new_address(&mut self, link: u32, address: IpAddr) {
-        let flags = if address.is_ipv4() { 0 } else { NO_DUPLICATE_SEARCH };
-        let mut fixed = [family(address), full_length(address), flags, SCOPE_ALL, 0, 0, 0, 0];
-        fixed[4..].copy_from_slice(&link.to_ne_bytes());
-        self.message(NEW_ADDRESS, CREATE, &fixed, |attributes| {
-            attributes.bytes(1, &octets(address));
-            attributes.bytes(2, &octets(address));
-        });
+    /// Adds a route. It is refused if there is one to the same destination with the same metric in
+    /// the same table.
+    pub fn add_route(&mut self, route: &Route) {
+        let message = NewRoute(route.message());
+        self.push(
+            format!("add route {route}"),
+            NLM_F_CREATE | NLM_F_EXCL,
+            message,
+        );
     }
 
-    pub fn put_neighbour(&mut self, link: u32, address: IpAddr, mac: &Mac) {
-        let mut fixed = [0; 12];
-        fixed[0] = family(address);
-        fixed[4..8].copy_from_slice(&link.to_ne_bytes());
-        fixed[8..10].copy_from_slice(&PERMANENT.to_ne_bytes());
-        self.message(NEW_NEIGHBOUR, PUT, &fixed, |attributes| {
-            attributes.bytes(1, &octets(address));
-            attributes.bytes(2, mac);
-        });
+    /// Adds a route, in the place of one to the same destination with the same metric in the same
+    /// table, whoever made that.
+    pub fn put_route(&mut self, route: &Route) {
+        let message = NewRoute(route.message());
+        self.push(
+            format!("put route {route}"),
+            NLM_F_CREATE | NLM_F_REPLACE,
+            message,
+        );
     }
 
-    /// To one address, straight through a link. One that another link has left behind gives way: the agent says whose the address is.
-    pub fn put_host_route(&mut self, link: u32, address: IpAddr) {
-        let fixed = route(family(address), full_length(address), SCOPE_LINK, 0);
-        self.message(NEW_ROUTE, PUT, &fixed, |attributes| {
-            attributes.bytes(1, &octets(address));
-            attributes.number(4, link);
-        });
-    }
-
-    /// To everywhere else.
-    pub fn new_default_route(&mut self, link: u32, gateway: IpAddr) {
-        let fixed = route(family(gateway), 0, SCOPE_ALL, ON_LINK);
-        self.message(NEW_ROUTE, CREATE, &fixed, |attributes| {
-            attributes.number(4, link);
-            attributes.bytes(5, &octets(gateway));
-        });
+    /// Deletes a route that is like this one in all that is said here: one to the same destination
+    /// of another protocol or with another gateway stays. [`NetlinkError::is_gone`] says that there
+    /// was none.
+    pub fn delete_route(&mut self, route: &Route) {
+        let mut message = route.message();
+        // Which scope the kernel gave it does not matter.
+        message.header.scope = RouteScope::NoWhere;
+        self.push(format!("delete route {route}"), 0, DelRoute(message));
     }
 }
 
 impl Socket {
-    pub fn addresses(&self, link: u32) -> Result<Vec<(IpAddr, u8)>, Errno> {
-        let listed = self.ask(|batch| batch.message(GET_ADDRESS, LIST, &[0; ADDRESS_FIXED], |_| {}))?;
-        let read = |message: &Message| {
-            let index = message.content.get(4..).and_then(unsigned)?;
-            let length = *message.content.get(1)?;
-            let mut found = message.attributes(ADDRESS_FIXED).filter(|(kind, _)| *kind == 1);
-            let address = found.next().and_then(|(_, bytes)| read_address(bytes))?;
-            (index == link).then_some((address, length))
-        };
-        Ok(listed.iter().filter_map(read).collect())
+    /// The routes that a filter lets through.
+    pub fn routes(&self, filter: &RouteFilter) -> Result<Vec<Route>, NetlinkError> {
+        let mut routes = Vec::new();
+        for family in filter.families() {
+            let message = GetRoute(filter.message(family));
+            let name = format!("list routes of {filter}");
+            match self.dump(&name, &message, |raw| Route::read(raw.content, family)) {
+                Ok(list) => routes.extend(list),
+                // A table that nobody has put a route into, or a link that went.
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(routes)
     }
 
-    /// Where a link's default routes go.
-    pub fn default_gateways(&self, link: u32) -> Result<Vec<IpAddr>, Errno> {
-        let listed = self.ask(|batch| batch.message(GET_ROUTE, LIST, &[0; ROUTE_FIXED], |_| {}))?;
-        let defaults = listed
-            .iter()
-            .filter_map(read_route)
-            .filter(|route| route.length == 0 && route.link == link);
-        Ok(defaults.filter_map(|route| route.gateway).collect())
-    }
-
-    /// The most special route to an address.
-    pub fn route_to(&self, address: IpAddr) -> Result<Option<Found>, Errno> {
-        let mut fixed = [family(address), full_length(address), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        fixed[8..].copy_from_slice(&MATCHED_ROUTE.to_ne_bytes());
-        let asked = self.ask(|batch| {
-            batch.message(GET_ROUTE, GET, &fixed, |attributes| {
-                attributes.bytes(1, &octets(address))
-            });
-        });
-        match asked {
-            Ok(messages) => Ok(messages.iter().find_map(read_route)),
-            Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NOENT) => Ok(None),
+    /// The route that a packet to this address would take, if there is one.
+    pub fn route_to(&self, address: IpAddr) -> Result<Option<Route>, NetlinkError> {
+        let of = Family::of(address);
+        let mut message = RouteMessage::default();
+        message.header.address_family = address_family(address);
+        message.header.destination_prefix_length = of.bits();
+        // The route itself, not what becomes of a packet.
+        message.header.flags = RouteFlags::FibMatch;
+        message
+            .attributes
+            .push(RouteAttribute::Destination(address.into()));
+        let name = format!("get the route to {address}");
+        match self.ask(|batch| batch.push(name, 0, GetRoute(message))) {
+            Ok(answer) => Ok(answer
+                .iter()
+                .find_map(|message| Route::read(&message.content, of))),
+            Err(error) if error.is_gone() || error.is_unreachable() => Ok(None),
             Err(error) => Err(error),
         }
     }
-}
-
-fn read_route(message: &Message) -> Option<Found> {
-    let mut found = Found {
-        length: *message.content.get(1)?,
-        gateway: None,
-        link: 0,
-    };
-    for (kind, value) in message.attributes(ROUTE_FIXED) {
-        match kind {
-            4 => found.link = unsigned(value)?,
-            5 => found.gateway = read_address(value),
-            _ => {}
-        }
-    }
-    Some(found)
 }

@@ -1,7 +1,6 @@
 //! What an attachment's interfaces are called and known by.
 
 use berth_api::cni::{Alias, Attachment, stable_hash};
-
 use berth_netlink::{Link, Mac};
 
 /// Begins the name of every host end.
