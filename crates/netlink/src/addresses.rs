@@ -60,7 +60,7 @@ impl Batch {
             AddressAttribute::Address(address),
             AddressAttribute::Local(address),
         ];
-        let name = format!("add address {address} to link {link}");
+        let name = move || format!("add address {address} to link {link}");
         self.push(name, NLM_F_CREATE | NLM_F_EXCL, NewAddress(message));
     }
 
@@ -78,7 +78,7 @@ impl Batch {
             NeighbourAttribute::Destination(destination),
             NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
         ];
-        let name = format!("set neighbour {address} of link {link}");
+        let name = move || format!("set neighbour {address} of link {link}");
         self.push(name, NLM_F_CREATE | NLM_F_REPLACE, NewNeighbour(message));
     }
 }

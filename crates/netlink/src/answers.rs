@@ -4,6 +4,7 @@ use std::io;
 
 use netlink_packet_core::NLMSG_ERROR;
 
+use crate::batch::Name;
 use crate::error::NetlinkError;
 use crate::read::{code, explanation, messages};
 
@@ -24,13 +25,13 @@ const ERROR_FIXED: usize = 4 + 16;
 #[derive(Debug)]
 pub struct Answers {
     first: u32,
-    names: Vec<String>,
+    names: Vec<Name>,
     answers: Vec<Answer>,
 }
 
 impl Answers {
     /// For requests with these names, numbered from `first` on.
-    pub fn new(first: u32, names: Vec<String>) -> Self {
+    pub fn new(first: u32, names: Vec<Name>) -> Self {
         let answers = names.iter().map(|_| Ok(Vec::new())).collect();
         Self {
             first,
@@ -47,15 +48,14 @@ impl Answers {
             let Ok(at) = usize::try_from(message.sequence.wrapping_sub(self.first)) else {
                 continue;
             };
-            let (Some(name), Some(answer)) = (self.names.get_mut(at), self.answers.get_mut(at))
-            else {
+            let (Some(name), Some(answer)) = (self.names.get(at), self.answers.get_mut(at)) else {
                 continue;
             };
             if message.kind == NLMSG_ERROR {
                 let code = code(message.content);
                 if code != 0 {
                     *answer = Err(NetlinkError::Refused {
-                        request: std::mem::take(name),
+                        request: name.to_string(),
                         explanation: explanation(message, ERROR_FIXED),
                         source: io::Error::from_raw_os_error(code.saturating_neg()),
                     });
@@ -118,7 +118,8 @@ mod tests {
     }
 
     fn three(first: u32) -> Answers {
-        Answers::new(first, ["one", "two", "three"].map(str::to_owned).into())
+        let names = ["one", "two", "three"].map(|name| Name::from(move || name.to_owned()));
+        Answers::new(first, names.into())
     }
 
     #[test]

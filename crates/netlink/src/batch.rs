@@ -1,5 +1,6 @@
 //! Requests that go to the kernel together.
 
+use std::fmt;
 use std::ops::Range;
 
 use netlink_packet_core::{
@@ -24,15 +25,18 @@ pub struct Batch {
 #[derive(Debug)]
 struct Request {
     start: usize,
-    name: String,
+    name: Name,
 }
+
+/// What a request is called in errors. Few fail, so it is put into words only then.
+pub struct Name(Box<dyn Fn() -> String + Send>);
 
 /// A batch that is ready to go.
 #[derive(Debug)]
 pub struct Numbered {
     pub bytes: Vec<u8>,
     /// What each request is called in errors.
-    pub names: Vec<String>,
+    pub names: Vec<Name>,
     pub sends: Vec<OneSend>,
 }
 
@@ -56,8 +60,14 @@ impl Batch {
     }
 
     /// Adds a request. Its name says in errors what was asked, and of what.
-    pub(crate) fn push(&mut self, name: String, flags: u16, message: RouteNetlinkMessage) {
+    pub(crate) fn push(
+        &mut self,
+        name: impl Fn() -> String + Send + 'static,
+        flags: u16,
+        message: RouteNetlinkMessage,
+    ) {
         let start = self.bytes.len();
+        let name = Name::from(name);
         self.requests.push(Request { start, name });
         append(&mut self.bytes, flags, 0, message);
     }
@@ -109,6 +119,24 @@ impl Batch {
             names,
             sends,
         }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&(self.0)())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&(self.0)(), f)
+    }
+}
+
+impl<F: Fn() -> String + Send + 'static> From<F> for Name {
+    fn from(name: F) -> Self {
+        Self(Box::new(name))
     }
 }
 

@@ -117,7 +117,8 @@ impl Batch {
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
         ]));
-        let name = format!("make the pair {} and {}", veth.name, veth.peer.name);
+        let ends = (veth.name.to_owned(), veth.peer.name.to_owned());
+        let name = move || format!("make the pair {} and {}", ends.0, ends.1);
         self.push(name, NLM_F_CREATE | NLM_F_EXCL, NewLink(message));
     }
 
@@ -125,7 +126,7 @@ impl Batch {
     pub fn set_up(&mut self, index: u32) {
         let mut message = of_index(index);
         set_up(&mut message);
-        self.push(format!("set link {index} up"), 0, NewLink(message));
+        self.push(move || format!("set link {index} up"), 0, NewLink(message));
     }
 
     /// Leaves a text at a link, for whoever finds it.
@@ -135,7 +136,7 @@ impl Batch {
             .attributes
             .push(LinkAttribute::IfAlias(alias.to_owned()));
         self.push(
-            format!("set the alias of link {index}"),
+            move || format!("set the alias of link {index}"),
             0,
             NewLink(message),
         );
@@ -143,17 +144,25 @@ impl Batch {
 
     /// Deletes a link, and with it the other end of a pair.
     pub fn delete_link(&mut self, index: u32) {
-        self.push(format!("delete link {index}"), 0, DelLink(of_index(index)));
+        self.push(
+            move || format!("delete link {index}"),
+            0,
+            DelLink(of_index(index)),
+        );
     }
 
     /// Deletes the link of a name.
     pub fn delete_link_named(&mut self, name: &str) {
-        self.push(format!("delete link {name}"), 0, DelLink(of_name(name)));
+        let message = DelLink(of_name(name));
+        let name = name.to_owned();
+        self.push(move || format!("delete link {name}"), 0, message);
     }
 
     /// Asks for a link; [`Link::found`] reads the answer.
     pub fn get_link(&mut self, name: &str) {
-        self.push(format!("get link {name}"), 0, GetLink(of_name(name)));
+        let message = GetLink(of_name(name));
+        let name = name.to_owned();
+        self.push(move || format!("get link {name}"), 0, message);
     }
 }
 

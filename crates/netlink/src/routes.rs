@@ -180,8 +180,9 @@ impl Batch {
     /// the same table.
     pub fn add_route(&mut self, route: &Route) {
         let message = NewRoute(route.message());
+        let route = route.clone();
         self.push(
-            format!("add route {route}"),
+            move || format!("add route {route}"),
             NLM_F_CREATE | NLM_F_EXCL,
             message,
         );
@@ -191,8 +192,9 @@ impl Batch {
     /// table, whoever made that.
     pub fn put_route(&mut self, route: &Route) {
         let message = NewRoute(route.message());
+        let route = route.clone();
         self.push(
-            format!("put route {route}"),
+            move || format!("put route {route}"),
             NLM_F_CREATE | NLM_F_REPLACE,
             message,
         );
@@ -205,7 +207,12 @@ impl Batch {
         let mut message = route.message();
         // Which scope the kernel gave it does not matter.
         message.header.scope = RouteScope::NoWhere;
-        self.push(format!("delete route {route}"), 0, DelRoute(message));
+        let route = route.clone();
+        self.push(
+            move || format!("delete route {route}"),
+            0,
+            DelRoute(message),
+        );
     }
 }
 
@@ -237,7 +244,7 @@ impl Socket {
         message
             .attributes
             .push(RouteAttribute::Destination(address.into()));
-        let name = format!("get the route to {address}");
+        let name = move || format!("get the route to {address}");
         match self.ask(|batch| batch.push(name, 0, GetRoute(message))) {
             Ok(answer) => Ok(answer
                 .iter()

@@ -6,6 +6,7 @@ use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use crate::answers::{Answer, Answers};
@@ -148,22 +149,19 @@ impl Socket {
     }
 }
 
-/// A socket that never waits: the kernel answers before a send returns, and continues a dump when
-/// it is read. If no answer is there, none will come.
+/// A socket with the kernel's own settings.
 pub fn open() -> Result<netlink_sys::Socket, NetlinkError> {
     let opened = netlink_sys::Socket::new(NETLINK_ROUTE);
-    let socket = opened.map_err(NetlinkError::socket("open a socket"))?;
-    let set = socket.set_non_blocking(true);
-    set.map_err(NetlinkError::socket("set a socket to non-blocking"))?;
-    Ok(socket)
+    opened.map_err(NetlinkError::socket("open a socket"))
 }
 
-/// The next datagram.
+/// The next datagram. It does not wait: the kernel answers before a send returns, and continues a
+/// dump when it is read. If no answer is there, none will come.
 pub fn receive(socket: &netlink_sys::Socket, buffer: &mut Vec<u8>) -> Result<(), NetlinkError> {
     const DOING: &str = "read an answer";
     buffer.clear();
     let received = socket
-        .recv(buffer, 0)
+        .recv(buffer, RecvFlags::DONTWAIT.bits().cast_signed())
         .map_err(NetlinkError::socket(DOING))?;
     if received >= MAX_DATAGRAM {
         return Err(NetlinkError::socket(DOING)(Errno::MSGSIZE.into()));

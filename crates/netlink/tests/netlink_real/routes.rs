@@ -78,7 +78,10 @@ fn a_route_is_listed_as_it_was_added_and_deleted_by_that() {
     ];
     for route in &shapes {
         do_one(&socket, |batch| batch.add_route(route)).unwrap();
-        assert_eq!(socket.routes(&of(OURS)).unwrap(), [route.clone()]);
+        assert_eq!(
+            socket.routes(&of(OURS)).unwrap(),
+            std::slice::from_ref(route)
+        );
         do_one(&socket, |batch| batch.delete_route(route)).unwrap();
         assert_eq!(socket.routes(&of(OURS)).unwrap(), [], "{route}");
     }
