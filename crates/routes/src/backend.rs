@@ -1,11 +1,12 @@
 //! Where routes are: one trait, and a file for each kind.
 
-// pub mod aws;
+pub mod aws;
 mod error;
-// mod http;
-// pub mod linux;
+mod http;
+mod ini;
+pub mod linux;
 pub mod memory;
-// pub mod openstack;
+pub mod openstack;
 
 use std::fmt;
 

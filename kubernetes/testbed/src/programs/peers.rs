@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::build::{Command, Module};
+use super::python::Environment;
 
 /// The agent of Azure's nodes: it reads and writes NodeNetworkConfigs.
 const CNS: Module = Module {
@@ -66,6 +67,36 @@ const CONTAINERD: Module = Module {
     },
     takes: "about 3 minutes on 2 cores",
 };
+
+/// EC2's route tables, without a cloud.
+const MOTO: Environment = Environment {
+    title: "moto",
+    folder: "peers/moto",
+    takes: "about a minute",
+};
+
+/// OpenStack's network service itself.
+const NEUTRON: Environment = Environment {
+    title: "Neutron",
+    folder: "peers/neutron",
+    takes: "about two minutes",
+};
+
+/// Installs the clouds that route tests talk to.
+pub fn install_clouds(say: &dyn Fn(&str)) -> Result<()> {
+    MOTO.make(say)?;
+    NEUTRON.make(say)
+}
+
+/// The Python that has moto's server, once it is installed.
+pub fn moto() -> Result<PathBuf> {
+    MOTO.python()
+}
+
+/// The Python that has Neutron, once it is installed.
+pub fn neutron() -> Result<PathBuf> {
+    NEUTRON.python()
+}
 
 /// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {

@@ -1,10 +1,12 @@
 //! Changes on their way to the backend and back.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Prefix;
+use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
@@ -159,10 +161,15 @@ async fn call(backend: Arc<dyn Backend>, record: Option<Record>, changes: Vec<Ch
     };
     let all = |message: &str| vec![Err(BackendError::unavailable(message)); changes.len()];
     let mut results = match recorded {
-        Ok(()) => match timeout(CALL_TIMEOUT, backend.apply(&changes)).await {
-            Ok(results) => results,
-            Err(_) => all("no answer in time"),
-        },
+        Ok(()) => {
+            // A panic must not leave these destinations as if they were under way for ever.
+            let apply = AssertUnwindSafe(backend.apply(&changes)).catch_unwind();
+            match timeout(CALL_TIMEOUT, apply).await {
+                Ok(Ok(results)) => results,
+                Ok(Err(_)) => all("the backend has panicked"),
+                Err(_) => all("no answer in time"),
+            }
+        }
         Err(error) => all(&format!("writing down the next hop: {error}")),
     };
     let silent = || Err(BackendError::unavailable("the backend said nothing about it"));

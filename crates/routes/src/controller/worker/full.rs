@@ -1,10 +1,12 @@
 //! A reconcile of everything: list all routes, compare them with all nodes.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use berth_addr::Prefix;
 use berth_kit::queue::Work;
+use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
@@ -55,9 +57,13 @@ impl Worker {
                 let message = format!("reading the record of next hops: {error}");
                 return Outcome::Listed(Err(BackendError::unavailable(message)));
             }
-            let listed = timeout(LIST_TIMEOUT, backend.list()).await;
-            let silent = |_| Err(BackendError::unavailable("listing routes: no answer in time"));
-            Outcome::Listed(listed.unwrap_or_else(silent))
+            let list = AssertUnwindSafe(backend.list()).catch_unwind();
+            let failed = |message: &str| Err(BackendError::unavailable(message));
+            Outcome::Listed(match timeout(LIST_TIMEOUT, list).await {
+                Ok(Ok(listed)) => listed,
+                Ok(Err(_)) => failed("listing routes: the backend has panicked"),
+                Err(_) => failed("listing routes: no answer in time"),
+            })
         });
     }
 
