@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Prefix;
+use berth_kit::controller::Controller;
 use berth_kit::events::Recorder;
 use berth_kit::health::Check;
 use berth_kit::queue::Queue;
@@ -45,6 +46,13 @@ const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 pub const DEFAULT_RECONCILIATION_PERIOD: Duration = Duration::from_secs(10);
 pub const DEFAULT_MIN_RESYNC_PERIOD: Duration = Duration::from_secs(12 * 60 * 60);
 
+/// Not part of `*`: clusters have a cloud controller manager that does the same.
+pub const CONTROLLERS: [Controller; 1] = [Controller {
+    name: "route",
+    is_on_by_default: false,
+    rbac: "rbac/route.yaml",
+}];
+
 /// The feature gate that lets node events make routes; without it a clock does.
 pub const WATCH_BASED_GATE: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
 
@@ -66,7 +74,7 @@ pub struct Options {
     /// With the same seed and clock a run takes the same steps.
     pub seed: Option<u64>,
     /// Set once all routes were listed; says why when the backend refuses us.
-    pub ready: Option<Check>,
+    pub ready: Option<Arc<Check>>,
 }
 
 impl fmt::Debug for Options {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -127,8 +128,9 @@ impl Agent {
         });
         if let Some(Routes::Linux) = self.routes {
             let settings = RouteSettings::of_agent(&options.node, &self.cidrs, &metrics)?;
-            let check = readiness.check("routes");
-            let run = berth_routes::controller::run(settings.options(client.clone(), Some(check)), tasks.stopping());
+            let check = Arc::new(readiness.check("routes"));
+            let options = settings.options(client.clone(), Some(check));
+            let run = berth_routes::controller::run(options, tasks.stopping());
             tasks.spawn("routes", async move {
                 run.await;
                 anyhow::Ok(())

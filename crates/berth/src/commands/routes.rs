@@ -146,7 +146,7 @@ impl RouteSettings {
         }
     }
 
-    pub fn options(self, client: Client, ready: Option<Check>) -> Options {
+    pub fn options(self, client: Client, ready: Option<Arc<Check>>) -> Options {
         Options {
             client,
             backend: self.backend,

@@ -122,7 +122,7 @@ impl Scene {
         let events = EventMetrics::register(&mut metrics);
         options.metrics = RouteMetrics::register(&mut metrics, queues, events);
         let readiness = Readiness::default();
-        options.ready = Some(readiness.check("routes"));
+        options.ready = Some(Arc::new(readiness.check("routes")));
         let stop = CancellationToken::new();
         let task = tokio::spawn(controller::run(options, stop.clone()));
         Running {
