@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "some of its words are for clouds")]
 #[path = "clouds/cluster.rs"]
 mod cluster;
 #[path = "linux/namespace.rs"]

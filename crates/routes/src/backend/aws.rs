@@ -27,8 +27,9 @@ const MAX_CALLS: usize = 200;
 pub struct Aws {
     client: Client,
     tables: Tables,
-    /// The ids of the tables, as they were last found.
-    found: Mutex<BTreeSet<String>>,
+    /// By the id of each table, the destinations that it has routes to: as last listed, and as
+    /// changed since.
+    found: Mutex<BTreeMap<String, BTreeSet<Prefix>>>,
     /// Instances that were told to forward packets that are not their own.
     forwarding: Mutex<BTreeSet<String>>,
 }
@@ -52,14 +53,15 @@ impl Aws {
 
     async fn list_now(&self) -> Result<Vec<Route>, BackendError> {
         let mut entries: BTreeMap<Prefix, Vec<Entry>> = BTreeMap::new();
-        let mut tables = BTreeSet::new();
+        let mut tables: BTreeMap<String, BTreeSet<Prefix>> = BTreeMap::new();
         let mut next = None;
         loop {
             let answer = self.describe(next.as_deref()).await?;
             for table in answer.items("routeTableSet") {
-                tables.insert(table.text("routeTableId").to_owned());
+                let there = tables.entry(table.text("routeTableId").to_owned()).or_default();
                 for route in table.items("routeSet") {
                     if let Some((destination, entry)) = entry(route) {
+                        there.insert(destination);
                         entries.entry(destination).or_default().push(entry);
                     }
                 }
@@ -98,20 +100,32 @@ impl Aws {
     }
 
     async fn change(&self, change: &Change) -> Result<(), BackendError> {
-        let tables = self.found.lock().clone();
+        let tables: Vec<String> = self.found.lock().keys().cloned().collect();
         if let Some(creation) = &change.create {
             self.forward(&creation.hop).await?;
         }
         for table in &tables {
             match &change.create {
-                Some(creation) => {
-                    let there = !change.delete.is_empty();
-                    self.make(table, change.destination, &creation.hop, there).await?;
-                }
+                Some(creation) => self.make(table, change, &creation.hop).await?,
                 None => self.delete(table, change.destination).await?,
             }
         }
         Ok(())
+    }
+
+    fn has(&self, table: &str, destination: Prefix) -> bool {
+        let found = self.found.lock();
+        found.get(table).is_some_and(|there| there.contains(&destination))
+    }
+
+    fn set(&self, table: &str, destination: Prefix, there: bool) {
+        if let Some(found) = self.found.lock().get_mut(table) {
+            if there {
+                found.insert(destination);
+            } else {
+                found.remove(&destination);
+            }
+        }
     }
 
     /// An instance that is a router must take packets that are not addressed to it.
@@ -130,31 +144,24 @@ impl Aws {
     }
 
     /// In one step where there is one of ours. With several tables, the route may be in some only.
-    async fn make(
-        &self,
-        table: &str,
-        destination: Prefix,
-        hop: &Hop,
-        there: bool,
-    ) -> Result<(), BackendError> {
+    async fn make(&self, table: &str, change: &Change, hop: &Hop) -> Result<(), BackendError> {
+        let destination = change.destination;
         let mut parameters = place(table, destination);
         parameters.push(("InstanceId".to_owned(), hop.to_string()));
-        if !there {
-            return self.client.call("CreateRoute", &parameters).await.map(drop);
-        }
-        match self.client.call("ReplaceRoute", &parameters).await {
-            Err(error) if client::is_not_there(&error) => {
-                self.client.call("CreateRoute", &parameters).await.map(drop)
-            }
-            replaced => replaced.map(drop),
-        }
+        let replaces = !change.delete.is_empty() && self.has(table, destination);
+        let action = if replaces { "ReplaceRoute" } else { "CreateRoute" };
+        self.client.call(action, &parameters).await?;
+        self.set(table, destination, true);
+        Ok(())
     }
 
     async fn delete(&self, table: &str, destination: Prefix) -> Result<(), BackendError> {
         match self.client.call("DeleteRoute", &place(table, destination)).await {
-            Err(error) if client::is_not_there(&error) => Ok(()),
-            deleted => deleted.map(drop),
+            Err(error) if client::is_not_there(&error) => {}
+            deleted => drop(deleted?),
         }
+        self.set(table, destination, false);
+        Ok(())
     }
 }
 

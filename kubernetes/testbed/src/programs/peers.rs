@@ -68,6 +68,21 @@ const CONTAINERD: Module = Module {
     takes: "about 3 minutes on 2 cores",
 };
 
+/// Upstream's route controller, with a cloud in memory.
+const CLOUD_PROVIDER: Module = Module {
+    title: "cloud-provider's route controller",
+    folder: "peers/cloud-provider",
+    sources: &["go.mod", "go.sum", "main.go"],
+    requirement: "k8s.io/cloud-provider",
+    commands: &[Command {
+        package: ".",
+        names: &["route-controller"],
+    }],
+    tags: "",
+    variables: |_| Vec::new(),
+    takes: "about 3 minutes on 2 cores",
+};
+
 /// EC2's route tables, without a cloud.
 const MOTO: Environment = Environment {
     title: "moto",
@@ -81,6 +96,16 @@ const NEUTRON: Environment = Environment {
     folder: "peers/neutron",
     takes: "about two minutes",
 };
+
+/// Only benchmarks need it.
+pub fn build_cloud_provider(say: &dyn Fn(&str)) -> Result<()> {
+    CLOUD_PROVIDER.build(say)
+}
+
+/// Where upstream's route controller is, once it is built.
+pub fn cloud_provider() -> Result<PathBuf> {
+    Ok(CLOUD_PROVIDER.built()?.join("route-controller"))
+}
 
 /// Installs the clouds that route tests talk to.
 pub fn install_clouds(say: &dyn Fn(&str)) -> Result<()> {
