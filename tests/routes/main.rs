@@ -48,10 +48,19 @@ async fn pods_on_different_nodes_talk_through_our_routes() {
     let start = Instant::now();
     let look = async || {
         let others = &stage.nodes()[..2];
-        let routes: String = others.iter().map(|node| on_node(node, "ip route show proto 77")).collect();
-        Ok(if routes.contains(&gone) { Seen::NotYet(routes) } else { Seen::There })
+        let routes: String = others
+            .iter()
+            .map(|node| on_node(node, "ip route show proto 77"))
+            .collect();
+        Ok(if routes.contains(&gone) {
+            Seen::NotYet(routes)
+        } else {
+            Seen::There
+        })
     };
-    wait_for(&stage.scene, "the routes to the node that left are gone", look).await.unwrap();
+    wait_for(&stage.scene, "the routes to the node that left are gone", look)
+        .await
+        .unwrap();
     println!("the routes to a node that left were gone after {:?}", start.elapsed());
     for node in &stage.nodes()[..2] {
         assert!(on_node(node, "ip route show proto 78").contains("198.51.100.0/24"));

@@ -29,7 +29,9 @@ impl Stage {
             configuration: None,
             plugins: folder.clone(),
         };
-        let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare)).await.unwrap();
+        let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare))
+            .await
+            .unwrap();
         let spec = json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"]});
         install(&scene, &spec).await.unwrap();
         let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");
@@ -61,7 +63,10 @@ impl Stage {
 
     pub fn start_agent(&self, node: &Node) {
         let mut command = node.command(berth_e2e::berth().unwrap());
-        command.arg("agent").arg("--kubeconfig").arg(&self.kubeconfigs[node.name()]);
+        command
+            .arg("agent")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfigs[node.name()]);
         command.args(["--node-name", node.name(), "--install-cni", "--routes", "linux"]);
         command.args(["--cri-socket", "/run/containerd/containerd.sock"]);
         let agent = node.start_component("berth-agent", command).unwrap();
@@ -85,13 +90,22 @@ impl Stage {
                 seen.push(on_node(node, "ip route show proto 77"));
             }
             let all = seen.iter().all(|routes| routes.lines().count() == count);
-            Ok(if all { Seen::There } else { Seen::NotYet(seen.join("--\n")) })
+            Ok(if all {
+                Seen::There
+            } else {
+                Seen::NotYet(seen.join("--\n"))
+            })
         };
-        wait_for(&self.scene, "all nodes have their routes", look).await.unwrap();
+        wait_for(&self.scene, "all nodes have their routes", look)
+            .await
+            .unwrap();
     }
 
     pub async fn cidr(&self, node: &str) -> String {
-        let node = Api::<KubernetesNode>::all(self.scene.client.clone()).get(node).await.unwrap();
+        let node = Api::<KubernetesNode>::all(self.scene.client.clone())
+            .get(node)
+            .await
+            .unwrap();
         node.spec.unwrap().pod_cidr.unwrap()
     }
 
@@ -107,7 +121,9 @@ impl Stage {
                 found => Seen::NotYet(format!("{found:?}")),
             })
         };
-        wait_for(&self.scene, &format!("{name}: {status}, {reason}"), look).await.unwrap();
+        wait_for(&self.scene, &format!("{name}: {status}, {reason}"), look)
+            .await
+            .unwrap();
     }
 
     /// A Node without a machine, whose address is that of node 1's neighbour on the wire.
@@ -152,9 +168,11 @@ impl Stage {
         let mut found = Vec::new();
         let look = async || {
             found = pods.list(&ListParams::default()).await?.items;
-            found.retain(|pod| pod.status.as_ref().is_some_and(|status| {
-                status.phase.as_deref() == Some("Running") && status.pod_ip.is_some()
-            }));
+            found.retain(|pod| {
+                pod.status
+                    .as_ref()
+                    .is_some_and(|status| status.phase.as_deref() == Some("Running") && status.pod_ip.is_some())
+            });
             Ok(if found.len() == self.nodes().len() {
                 Seen::There
             } else {

@@ -112,7 +112,12 @@ pub async fn run(options: Options, stop: CancellationToken) {
     let scope = options.cluster_cidrs.clone().map(Scope::new);
     let shared = Arc::new(Shared::new(scope));
     let _running = options.metrics.running();
-    let feed = Feed::new(&options, shared.clone(), queue.clone(), StdRng::from_rng(&mut random));
+    let feed = Feed::new(
+        &options,
+        shared.clone(),
+        queue.clone(),
+        StdRng::from_rng(&mut random),
+    );
     let worker = Worker::new(options, shared, queue, events, random);
     tokio::select! {
         () = feed.run() => {}
@@ -121,7 +126,10 @@ pub async fn run(options: Options, stop: CancellationToken) {
     }
     stop.cancel();
     let abort = writing.abort_handle();
-    if tokio::time::timeout(LAST_EVENTS_TIMEOUT, writing).await.is_err() {
+    if tokio::time::timeout(LAST_EVENTS_TIMEOUT, writing)
+        .await
+        .is_err()
+    {
         abort.abort();
         tracing::warn!("the last events could not be written in time");
     }

@@ -37,7 +37,10 @@ struct Ec2 {
 
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     let parts = text.split(open).skip(1);
-    parts.filter_map(|part| part.split_once(close)).map(|(inside, _)| inside).collect()
+    parts
+        .filter_map(|part| part.split_once(close))
+        .map(|(inside, _)| inside)
+        .collect()
 }
 
 impl Ec2 {
@@ -50,7 +53,14 @@ impl Ec2 {
         let python = berth_testbed::peers::moto().unwrap();
         let server = Server::start(|_, port| {
             let mut command = Command::new(python);
-            command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
+            command.args([
+                "-m",
+                "moto.server",
+                "-H",
+                "127.0.0.1",
+                "-p",
+                &port.to_string(),
+            ]);
             if let Some(calls) = open_calls {
                 command.env("INITIAL_NO_AUTH_ACTION_COUNT", calls.to_string());
             }
@@ -67,18 +77,25 @@ impl Ec2 {
         };
         let vpc = ec2.call("CreateVpc", "CidrBlock=10.0.0.0/16");
         let vpc = between(&vpc, "<vpcId>", "</vpcId>")[0].to_owned();
-        let subnet = ec2.call("CreateSubnet", &format!("VpcId={vpc}&CidrBlock=10.0.0.0/20"));
+        let subnet = ec2.call(
+            "CreateSubnet",
+            &format!("VpcId={vpc}&CidrBlock=10.0.0.0/20"),
+        );
         let subnet = between(&subnet, "<subnetId>", "</subnetId>")[0].to_owned();
         for _ in 0..tables {
             let table = ec2.call("CreateRouteTable", &format!("VpcId={vpc}"));
-            ec2.tables.push(between(&table, "<routeTableId>", "</routeTableId>")[0].to_owned());
+            ec2.tables
+                .push(between(&table, "<routeTableId>", "</routeTableId>")[0].to_owned());
         }
         if instances > 0 {
             let parameters = format!(
                 "ImageId=ami-12c6146b&MinCount={instances}&MaxCount={instances}&SubnetId={subnet}"
             );
             let run = ec2.call("RunInstances", &parameters);
-            ec2.instances = between(&run, "<instanceId>", "</instanceId>").into_iter().map(String::from).collect();
+            ec2.instances = between(&run, "<instanceId>", "</instanceId>")
+                .into_iter()
+                .map(String::from)
+                .collect();
         }
         ec2
     }
@@ -97,15 +114,21 @@ impl Ec2 {
     }
 
     fn backend(&self, port: u16) -> Arc<Aws> {
-        let tables: Vec<String> =
-            self.tables.iter().map(|id| format!("RouteTableID = {id}\n")).collect();
+        let tables: Vec<String> = self
+            .tables
+            .iter()
+            .map(|id| format!("RouteTableID = {id}\n"))
+            .collect();
         self.backend_of(port, &format!("[Global]\n{}", tables.concat()))
     }
 
     fn backend_of(&self, port: u16, file: &str) -> Arc<Aws> {
         let environment = BTreeMap::from([
             ("AWS_REGION".to_owned(), "us-east-1".to_owned()),
-            ("AWS_ENDPOINT_URL".to_owned(), format!("http://127.0.0.1:{port}")),
+            (
+                "AWS_ENDPOINT_URL".to_owned(),
+                format!("http://127.0.0.1:{port}"),
+            ),
             (
                 "AWS_SHARED_CREDENTIALS_FILE".to_owned(),
                 self.credentials.path().display().to_string(),
@@ -124,13 +147,18 @@ impl Ec2 {
     }
 
     fn table_of(&self, at: usize) -> BTreeSet<String> {
-        let answer = self.call("DescribeRouteTables", &format!("RouteTableId.1={}", self.tables[at]));
+        let answer = self.call(
+            "DescribeRouteTables",
+            &format!("RouteTableId.1={}", self.tables[at]),
+        );
         let routes = between(&answer, "<routeSet>", "</routeSet>")[0].to_owned();
         let items = between(&routes, "<item>", "</item>");
         items
             .into_iter()
             .filter_map(|item| {
-                let instance = between(item, "<instanceId>", "</instanceId>").first().copied()?;
+                let instance = between(item, "<instanceId>", "</instanceId>")
+                    .first()
+                    .copied()?;
                 let v4 = between(item, "<destinationCidrBlock>", "</destinationCidrBlock>");
                 Some(format!("{} by {instance}", v4.first()?))
             })
@@ -147,7 +175,9 @@ impl Ec2 {
     async fn node(&self, cluster: &Cluster, at: usize) {
         let cidr = format!("10.120.{at}.0/24");
         let address = format!("10.0.0.{}", 10 + at);
-        cluster.node(&format!("n{at}"), &cidr, &address, &self.provider_id(at)).await;
+        cluster
+            .node(&format!("n{at}"), &cidr, &address, &self.provider_id(at))
+            .await;
     }
 }
 
@@ -174,7 +204,9 @@ async fn routes_come_change_and_go_with_their_nodes() {
     assert!(check.contains("<value>false</value>"), "{check}");
     // Another machine under the same name and CIDR.
     cluster.delete("n1").await;
-    cluster.node("n1", "10.120.1.0/24", "10.0.0.99", &ec2.provider_id(3)).await;
+    cluster
+        .node("n1", "10.120.1.0/24", "10.0.0.99", &ec2.provider_id(3))
+        .await;
     cluster.delete("n2").await;
     table_is(|| ec2.table(), &ec2.wanted(&[(0, 0), (1, 3)])).await;
     controller.stop().await;
@@ -196,7 +228,10 @@ async fn every_table_of_the_cluster_has_the_routes() {
         table_is(|| ec2.table_of(at), &ec2.wanted(&[(0, 0)])).await;
     }
     // Somebody removes it from one of them.
-    let lost = format!("RouteTableId={}&DestinationCidrBlock=10.120.0.0%2F24", ec2.tables[1]);
+    let lost = format!(
+        "RouteTableId={}&DestinationCidrBlock=10.120.0.0%2F24",
+        ec2.tables[1]
+    );
     ec2.call("DeleteRoute", &lost);
     ec2.node(&cluster, 1).await;
     for at in 0..2 {
@@ -221,7 +256,11 @@ async fn a_restart_in_the_middle_leaves_the_wanted_table_and_routes_of_others() 
         ec2.node(&cluster, at).await;
     }
     wait_for("one is there", async || {
-        if ec2.table().len() > 1 { Ok(()) } else { Err(String::new()) }
+        if ec2.table().len() > 1 {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
     })
     .await;
     controller.kill();
@@ -231,7 +270,11 @@ async fn a_restart_in_the_middle_leaves_the_wanted_table_and_routes_of_others() 
     for at in 4..6 {
         ec2.node(&cluster, at).await;
     }
-    table_is(|| ec2.table(), &ec2.wanted(&[(2, 2), (3, 3), (4, 4), (5, 5), (200, 7)])).await;
+    table_is(
+        || ec2.table(),
+        &ec2.wanted(&[(2, 2), (3, 3), (4, 4), (5, 5), (200, 7)]),
+    )
+    .await;
     controller.stop().await;
     cluster.close().await;
 }
@@ -298,10 +341,15 @@ async fn a_full_table_is_visible_and_goes_on_when_there_is_room() {
 async fn wrong_credentials_are_one_clear_error() {
     let ec2 = Ec2::start_with(0, 0, Some(2));
     let backend = ec2.backend_of(ec2.server.port, "[Global]\nRouteTableID = rtb-1\n");
-    let error = tokio::time::timeout(Duration::from_secs(60), backend.list()).await.unwrap();
+    let error = tokio::time::timeout(Duration::from_secs(60), backend.list())
+        .await
+        .unwrap();
     let error = error.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unauthorized, "{error}");
-    assert!(error.message.starts_with("DescribeRouteTables: "), "{error}");
+    assert!(
+        error.message.starts_with("DescribeRouteTables: "),
+        "{error}"
+    );
     assert!(!error.message.contains("secret"), "{error}");
 }
 
@@ -310,5 +358,8 @@ async fn a_table_that_is_not_there_is_named() {
     let ec2 = Ec2::start(0, 0);
     let backend = ec2.backend_of(ec2.server.port, "[Global]\nKubernetesClusterID = other\n");
     let error = backend.list().await.unwrap_err();
-    assert!(error.message.contains("kubernetes.io/cluster/other"), "{error}");
+    assert!(
+        error.message.contains("kubernetes.io/cluster/other"),
+        "{error}"
+    );
 }

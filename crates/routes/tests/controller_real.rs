@@ -28,13 +28,17 @@ use tokio_util::sync::CancellationToken;
 const STANDSTILL: Duration = Duration::from_secs(120);
 
 fn deploy(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy")
+        .join(file)
 }
 
 async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -44,7 +48,10 @@ async fn wait_for(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>)
         match look().await {
             Ok(()) => return,
             Err(seen) if seen != last => (last, changed) = (seen, Instant::now()),
-            Err(_) => assert!(changed.elapsed() < STANDSTILL, "in vain: {what}; last seen: {last}"),
+            Err(_) => assert!(
+                changed.elapsed() < STANDSTILL,
+                "in vain: {what}; last seen: {last}"
+            ),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -52,8 +59,13 @@ async fn wait_for(what: &str, mut look: impl AsyncFnMut() -> Result<(), String>)
 
 async fn unavailable(nodes: &Api<Node>, name: &str) -> Option<(String, String)> {
     let node = nodes.get(name).await.unwrap();
-    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-    let found = conditions.into_iter().find(|one| one.type_ == "NetworkUnavailable");
+    let conditions = node
+        .status
+        .and_then(|status| status.conditions)
+        .unwrap_or_default();
+    let found = conditions
+        .into_iter()
+        .find(|one| one.type_ == "NetworkUnavailable");
     found.map(|one| (one.status, one.reason.unwrap_or_default()))
 }
 
@@ -61,7 +73,11 @@ async fn becomes(nodes: &Api<Node>, name: &str, status: &str, reason: &str) {
     let wanted = Some((status.to_owned(), reason.to_owned()));
     wait_for(&format!("{name}: {wanted:?}"), async || {
         let found = unavailable(nodes, name).await;
-        if found == wanted { Ok(()) } else { Err(format!("{found:?}")) }
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     })
     .await;
 }
@@ -69,7 +85,11 @@ async fn becomes(nodes: &Api<Node>, name: &str, status: &str, reason: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_born_unavailable_until_its_route_is_there() {
     let cluster = berth_testbed::control_plane().unwrap();
-    for file in ["rbac/controller.yaml", "rbac/route.yaml", "routes/network-unavailable.yaml"] {
+    for file in [
+        "rbac/controller.yaml",
+        "rbac/route.yaml",
+        "routes/network-unavailable.yaml",
+    ] {
         cluster.apply(&deploy(file)).unwrap();
     }
     let admin = connect(&cluster.kubeconfig()).await;
@@ -83,7 +103,10 @@ async fn a_node_is_born_unavailable_until_its_route_is_there() {
         nodes.create(&PostParams::default(), &node).await.unwrap();
         let addresses = json!([{"type": "InternalIP", "address": address}]);
         let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
-        nodes.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        nodes
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     };
     // The policy is in force a moment after it was created.
     let mut round = 0;
@@ -101,7 +124,9 @@ async fn a_node_is_born_unavailable_until_its_route_is_there() {
     .await;
 
     create("real-1", "10.120.1.0/24", "192.0.2.1").await;
-    let kubeconfig = cluster.kubeconfig_of_account(NAMESPACE, "berth-controller", None).unwrap();
+    let kubeconfig = cluster
+        .kubeconfig_of_account(NAMESPACE, "berth-controller", None)
+        .unwrap();
     let backend = Memory::default();
     let stop = CancellationToken::new();
     let options = Options {
@@ -129,7 +154,10 @@ async fn a_node_is_born_unavailable_until_its_route_is_there() {
                 && event.regarding.as_ref().and_then(|one| one.name.as_deref()) == Some("real-2")
         });
         let notes: Vec<String> = notes.filter_map(|event| event.note).collect();
-        if notes.iter().any(|note| note.contains("outside of the cluster CIDRs")) {
+        if notes
+            .iter()
+            .any(|note| note.contains("outside of the cluster CIDRs"))
+        {
             Ok(())
         } else {
             Err(format!("{notes:?}"))
@@ -137,10 +165,17 @@ async fn a_node_is_born_unavailable_until_its_route_is_there() {
     })
     .await;
     becomes(&nodes, "real-2", "True", "NoRouteCreated").await;
-    nodes.delete("real-1", &DeleteParams::default()).await.unwrap();
+    nodes
+        .delete("real-1", &DeleteParams::default())
+        .await
+        .unwrap();
     wait_for("its route goes", async || {
         let left = backend.routes().len();
-        if left == 0 { Ok(()) } else { Err(format!("{left}")) }
+        if left == 0 {
+            Ok(())
+        } else {
+            Err(format!("{left}"))
+        }
     })
     .await;
     stop.cancel();

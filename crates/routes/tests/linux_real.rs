@@ -65,14 +65,32 @@ async fn routes_of_both_families_come_and_go_with_their_nodes() {
     cluster.node("n1", "10.120.1.0/24", "192.0.2.11", "").await;
     cluster.node("n2", "10.120.2.0/24", "192.0.2.12", "").await;
     let table = || ours(&namespace);
-    let of = |pairs: &[&str]| pairs.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-    table_is(table, &of(&["10.120.1.0/24 by 192.0.2.11", "10.120.2.0/24 by 192.0.2.12"])).await;
+    let of = |pairs: &[&str]| {
+        pairs
+            .iter()
+            .map(|one| (*one).to_owned())
+            .collect::<Vec<_>>()
+    };
+    table_is(
+        table,
+        &of(&["10.120.1.0/24 by 192.0.2.11", "10.120.2.0/24 by 192.0.2.12"]),
+    )
+    .await;
     cluster.delete("n1").await;
     table_is(table, &of(&["10.120.2.0/24 by 192.0.2.12"])).await;
     controller.stop().await;
     let six = cluster.start(backend(&namespace), "fd12::/32");
-    cluster.node("n3", "fd12:0:3::/64", "2001:db8::13", "").await;
-    table_is(table, &of(&["10.120.2.0/24 by 192.0.2.12", "fd12:0:3::/64 by 2001:db8::13"])).await;
+    cluster
+        .node("n3", "fd12:0:3::/64", "2001:db8::13", "")
+        .await;
+    table_is(
+        table,
+        &of(&[
+            "10.120.2.0/24 by 192.0.2.12",
+            "fd12:0:3::/64 by 2001:db8::13",
+        ]),
+    )
+    .await;
     six.stop().await;
     cluster.close().await;
 }
@@ -87,22 +105,36 @@ async fn routes_of_others_are_neither_listed_nor_touched() {
     let results = backend.apply(&[create("10.120.9.0/24", "192.0.2.7")]).await;
     let error = results[0].clone().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused);
-    assert!(error.message.contains("10.120.9.0/24") && error.message.contains("not ours"), "{error}");
-    assert!(namespace.ip("route show 10.120.9.0/24").contains("via 192.0.2.9"));
+    assert!(
+        error.message.contains("10.120.9.0/24") && error.message.contains("not ours"),
+        "{error}"
+    );
+    assert!(
+        namespace
+            .ip("route show 10.120.9.0/24")
+            .contains("via 192.0.2.9")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_is_replaced_in_one_step() {
     let namespace = Namespace::with_pair();
     let backend = backend(&namespace);
-    backend.apply(&[create("10.120.1.0/24", "192.0.2.7")]).await.remove(0).unwrap();
+    backend
+        .apply(&[create("10.120.1.0/24", "192.0.2.7")])
+        .await
+        .remove(0)
+        .unwrap();
     let monitor = namespace.monitor();
     let change = Change {
         delete: vec![route("10.120.1.0/24", "192.0.2.7")],
         ..create("10.120.1.0/24", "192.0.2.8")
     };
     backend.apply(&[change]).await.remove(0).unwrap();
-    assert_eq!(backend.list().await.unwrap(), [route("10.120.1.0/24", "192.0.2.8")]);
+    assert_eq!(
+        backend.list().await.unwrap(),
+        [route("10.120.1.0/24", "192.0.2.8")]
+    );
     let events = monitor.until("192.0.2.8");
     assert!(!events.contains("Deleted"), "{events}");
 }
@@ -119,7 +151,10 @@ async fn a_bad_gateway_is_named_and_the_rest_of_the_batch_is_there() {
     let results = backend.apply(&changes).await;
     assert!(results[0].is_ok() && results[2].is_ok());
     let error = results[1].clone().unwrap_err();
-    assert!(error.message.contains("10.120.2.0/24 via 203.0.113.1"), "{error}");
+    assert!(
+        error.message.contains("10.120.2.0/24 via 203.0.113.1"),
+        "{error}"
+    );
     assert_eq!(backend.list().await.unwrap().len(), 2);
 }
 
@@ -131,7 +166,11 @@ async fn deleting_what_is_gone_is_done() {
         delete: vec![route("10.120.1.0/24", "192.0.2.7")],
         create: None,
     };
-    backend(&namespace).apply(&[change]).await.remove(0).unwrap();
+    backend(&namespace)
+        .apply(&[change])
+        .await
+        .remove(0)
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,8 +181,9 @@ async fn five_thousand_routes_come_and_go() {
         let address = std::net::Ipv4Addr::from(u32::from_be_bytes([10, 0, 0, 0]) + (number << 8));
         Prefix::new(address.into(), 24).unwrap().to_string()
     };
-    let changes: Vec<Change> =
-        (0..5000).map(|number| create(&destination(number), "192.0.2.7")).collect();
+    let changes: Vec<Change> = (0..5000)
+        .map(|number| create(&destination(number), "192.0.2.7"))
+        .collect();
     let start = std::time::Instant::now();
     let results = backend.apply(&changes).await;
     println!("5,000 routes made in {:?}", start.elapsed());

@@ -26,7 +26,9 @@ use serde_json::{Value, json};
 async fn nodes(cluster: &Cluster, numbers: impl IntoIterator<Item = usize>) {
     for number in numbers {
         let cidr = format!("10.120.{number}.0/24");
-        cluster.node(&format!("n{number}"), &cidr, &hop(number), "").await;
+        cluster
+            .node(&format!("n{number}"), &cidr, &hop(number), "")
+            .await;
     }
 }
 
@@ -84,7 +86,11 @@ async fn the_quota_is_visible_and_a_route_that_goes_makes_room() {
     nodes(&cluster, [30]).await;
     cluster.unavailable_is("n30", "True").await;
     cluster.delete("n7").await;
-    table_is(|| router.table(), &wanted((0..31).filter(|number| *number != 7))).await;
+    table_is(
+        || router.table(),
+        &wanted((0..31).filter(|number| *number != 7)),
+    )
+    .await;
     cluster.unavailable_is("n30", "False").await;
     controller.stop().await;
     cluster.close().await;
@@ -95,7 +101,9 @@ async fn a_bad_next_hop_in_a_batch_keeps_no_other_from_being_routed() {
     let router = Router::new();
     let cluster = Cluster::open().await;
     nodes(&cluster, 0..8).await;
-    cluster.node("far", "10.120.100.0/24", "203.0.113.7", "").await;
+    cluster
+        .node("far", "10.120.100.0/24", "203.0.113.7", "")
+        .await;
     nodes(&cluster, 8..16).await;
     let controller = cluster.start(router.backend(), "10.120.0.0/16");
     table_is(|| router.table(), &wanted(0..16)).await;
@@ -123,7 +131,11 @@ async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
     table_is(|| router.table(), &wanted((1..5).chain(11..15))).await;
     nodes(&one, [6]).await;
     nodes(&two, [16]).await;
-    table_is(|| router.table(), &wanted([1, 2, 3, 4, 6, 11, 12, 13, 14, 16])).await;
+    table_is(
+        || router.table(),
+        &wanted([1, 2, 3, 4, 6, 11, 12, 13, 14, 16]),
+    )
+    .await;
     for controller in [first, second] {
         controller.stop().await;
     }
@@ -146,7 +158,12 @@ async fn without_atomic_routes_the_whole_list_is_written_with_its_revision() {
     one.delete("n0").await;
     two.delete("n10").await;
     table_is(|| router.table(), &wanted((1..8).chain(11..18))).await;
-    assert!(!proxy.calls().iter().any(|call| call.contains("_extraroutes ")));
+    assert!(
+        !proxy
+            .calls()
+            .iter()
+            .any(|call| call.contains("_extraroutes "))
+    );
     for controller in [first, second] {
         controller.stop().await;
     }
@@ -167,7 +184,11 @@ async fn the_port_of_a_node_lets_packets_to_its_pods_pass() {
     table_is(|| router.table(), &wanted([1])).await;
     cluster::wait_for("the pair is gone", async || {
         let pairs = router.pairs(&port);
-        if pairs.is_empty() { Ok(()) } else { Err(format!("{pairs:?}")) }
+        if pairs.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{pairs:?}"))
+        }
     })
     .await;
     controller.stop().await;
@@ -185,7 +206,12 @@ async fn without_address_pairs_ports_are_left_alone() {
     nodes(&cluster, 0..2).await;
     table_is(|| router.table(), &wanted(0..2)).await;
     assert_eq!(router.pairs(&port), Vec::<String>::new());
-    assert!(!proxy.calls().iter().any(|call| call.contains("/v2.0/ports")));
+    assert!(
+        !proxy
+            .calls()
+            .iter()
+            .any(|call| call.contains("/v2.0/ports"))
+    );
     controller.stop().await;
     cluster.close().await;
 }
@@ -232,11 +258,15 @@ async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
                 {"interface": "internal", "region": "R", "url": "http://127.0.0.1:1"},
                 {"interface": "public", "region": "R", "url": endpoint},
             ]}]);
-            let token = json!({"token": {"expires_at": "2099-01-01T00:00:00.000000Z", "catalog": catalog}});
+            let token =
+                json!({"token": {"expires_at": "2099-01-01T00:00:00.000000Z", "catalog": catalog}});
             let header = [("x-subject-token", format!("token-{tokens}"))];
             return Some((StatusCode::CREATED, header, token.to_string()).into_response());
         }
-        let token = parts.headers.get("x-auth-token").and_then(|value| value.to_str().ok());
+        let token = parts
+            .headers
+            .get("x-auth-token")
+            .and_then(|value| value.to_str().ok());
         (token != Some("token-2")).then(|| StatusCode::UNAUTHORIZED.into_response())
     });
     let backend = |password: &str| router.backend_with_password(proxy.port, password);

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -56,7 +55,6 @@ func (m *memory) DeleteRoute(_ context.Context, _ string, route *cloudprovider.R
 	return nil
 }
 
-var _ = types.NodeName("")
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "")

@@ -16,8 +16,7 @@ use berth_routes::backend::linux::Linux;
 use berth_routes::backend::memory::Memory;
 use berth_routes::backend::openstack::{OpenStack, OpenStackSettings};
 use berth_routes::controller::{
-    DEFAULT_MIN_RESYNC_PERIOD, DEFAULT_RECONCILIATION_PERIOD, Options, Publish, RouteMetrics,
-    WATCH_BASED_GATE,
+    DEFAULT_MIN_RESYNC_PERIOD, DEFAULT_RECONCILIATION_PERIOD, Options, Publish, RouteMetrics, WATCH_BASED_GATE,
 };
 use berth_routes::core::parse_cidr;
 use clap::ValueEnum;
@@ -100,7 +99,9 @@ pub struct RouteSettings {
 
 impl RouteArgs {
     pub fn settings(&self, metrics: &Metrics) -> Result<RouteSettings> {
-        let cloud = self.cloud.context("--cloud: which one? linux, aws, openstack or memory")?;
+        let cloud = self
+            .cloud
+            .context("--cloud: which one? linux, aws, openstack or memory")?;
         ensure!(
             !self.route_reconciliation_period.is_zero() && !self.min_resync_period.is_zero(),
             "--route-reconciliation-period and --min-resync-period: they must be more than 0s"
@@ -233,6 +234,9 @@ mod tests {
         };
         assert_eq!(parse("a00:100::/10").unwrap().unwrap()[0].to_string(), "a00::/10");
         let error = parse("10.0.0.0").unwrap_err().to_string();
-        assert!(error.starts_with("--cluster-cidr: \"10.0.0.0\" is not a CIDR"), "{error}");
+        assert!(
+            error.starts_with("--cluster-cidr: \"10.0.0.0\" is not a CIDR"),
+            "{error}"
+        );
     }
 }

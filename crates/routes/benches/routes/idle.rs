@@ -18,7 +18,9 @@ fn node(number: u32) -> Node {
     Node {
         name: format!("node-{number}"),
         uid: format!("uid-{number}"),
-        cidrs: vec![Cidr::from(format!("10.{}.{}.0/24", number / 256, number % 256).as_str())],
+        cidrs: vec![Cidr::from(
+            format!("10.{}.{}.0/24", number / 256, number % 256).as_str(),
+        )],
         addresses: vec![Address {
             kind: "InternalIP".to_owned(),
             address: format!("172.16.{}.{}", number / 256, number % 256),
@@ -60,7 +62,10 @@ pub fn measure(figures: &mut Figures) {
         };
         let all: BTreeSet<_> = index.destinations().chain(table.destinations()).collect();
         assert!(all.iter().all(|one| decide(&view, *one) == Decision::Keep));
-        let routed = index.nodes().filter(|node| standing(&view, node) == Standing::Routed).count();
+        let routed = index
+            .nodes()
+            .filter(|node| standing(&view, node) == Standing::Routed)
+            .count();
         assert_eq!(black_box(routed), 5000);
         best = best.min(start.elapsed().as_secs_f64());
     }

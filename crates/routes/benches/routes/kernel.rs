@@ -16,7 +16,9 @@ pub fn measure(figures: &mut Figures) {
     let backend = Linux::with(namespace.socket());
     let changes: Vec<Change> = (0..ROUTES)
         .map(|number| Change {
-            destination: format!("10.{}.{}.0/24", number / 256, number % 256).parse().unwrap(),
+            destination: format!("10.{}.{}.0/24", number / 256, number % 256)
+                .parse()
+                .unwrap(),
             delete: Vec::new(),
             create: Some(Creation {
                 node: "n".to_owned(),
@@ -31,9 +33,15 @@ pub fn measure(figures: &mut Figures) {
         for batch in changes.chunks(backend.limits().batch) {
             assert!(backend.apply(batch).await.iter().all(Result::is_ok));
         }
-        figures.millis("berth: 5,000 Linux routes made", start.elapsed().as_secs_f64() * 1e3);
+        figures.millis(
+            "berth: 5,000 Linux routes made",
+            start.elapsed().as_secs_f64() * 1e3,
+        );
         let start = Instant::now();
         assert_eq!(backend.list().await.unwrap().len(), 5000);
-        figures.millis("berth: 5,000 Linux routes listed", start.elapsed().as_secs_f64() * 1e3);
+        figures.millis(
+            "berth: 5,000 Linux routes listed",
+            start.elapsed().as_secs_f64() * 1e3,
+        );
     });
 }

@@ -48,7 +48,9 @@ fn main() {
 }
 
 async fn on_server(figures: &mut Figures) {
-    let cluster = Cluster::named("bench-routes").nodes(0).without_controllers();
+    let cluster = Cluster::named("bench-routes")
+        .nodes(0)
+        .without_controllers();
     let cluster = cluster.storage(Storage::Durable).start().unwrap();
     let nodes = Nodes::connect(&cluster.kubeconfig()).await;
     ours(&nodes, figures).await;
@@ -76,10 +78,16 @@ async fn ours(nodes: &Nodes, figures: &mut Figures) {
     let controller = ours::Ours::start(nodes.client.clone());
     let took = controller.burst(BURST).await;
     figures.millis("berth: 1,000 nodes at once", took.as_secs_f64() * 1e3);
-    figures.times("berth: of the backend's own time", took.as_secs_f64() / FLOOR.as_secs_f64());
+    figures.times(
+        "berth: of the backend's own time",
+        took.as_secs_f64() / FLOOR.as_secs_f64(),
+    );
     let start = nodes.move_to(7, "10.250.250.250").await;
     let after = controller.leads_to(&nodes::cidr(7), "10.250.250.250").await - start;
-    figures.millis("berth: an update right after them", after.as_secs_f64() * 1e3);
+    figures.millis(
+        "berth: an update right after them",
+        after.as_secs_f64() * 1e3,
+    );
     controller.stop().await;
 }
 

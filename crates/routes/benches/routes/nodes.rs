@@ -42,7 +42,9 @@ impl Nodes {
     pub async fn connect(kubeconfig: &Path) -> Self {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
         let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .unwrap();
         let client = Client::try_from(config).unwrap();
         Self {
             api: Api::all(client.clone()),
@@ -52,17 +54,27 @@ impl Nodes {
 
     /// A Node, and its podCIDR a tenth of a second later. When that was sent.
     pub async fn join(&self, number: usize) -> SystemTime {
-        self.api.create(&PostParams::default(), &node(number, None)).await.unwrap();
+        self.api
+            .create(&PostParams::default(), &node(number, None))
+            .await
+            .unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         let start = SystemTime::now();
         let cidr = cidr(number);
-        self.patch(number, &json!({"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})).await;
+        self.patch(
+            number,
+            &json!({"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}}),
+        )
+        .await;
         start
     }
 
     async fn patch(&self, number: usize, patch: &Value) {
         let params = PatchParams::default();
-        self.api.patch(&name(number), &params, &Patch::Merge(patch)).await.unwrap();
+        self.api
+            .patch(&name(number), &params, &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     /// It has another address now. When that was sent.
@@ -71,24 +83,34 @@ impl Nodes {
         let addresses = json!([{"type": "InternalIP", "address": address}]);
         let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
         let params = PatchParams::default();
-        self.api.patch_status(&name(number), &params, &patch).await.unwrap();
+        self.api
+            .patch_status(&name(number), &params, &patch)
+            .await
+            .unwrap();
         start
     }
 
     pub async fn create_all(&self, count: usize) {
         let create = async |number: usize| {
             let node = node(number, Some(&cidr(number)));
-            self.api.create(&PostParams::default(), &node).await.unwrap();
+            self.api
+                .create(&PostParams::default(), &node)
+                .await
+                .unwrap();
         };
-        futures::stream::iter(0..count).for_each_concurrent(32, create).await;
+        futures::stream::iter(0..count)
+            .for_each_concurrent(32, create)
+            .await;
     }
 
     pub async fn clear(&self) {
         let all = ListParams::default();
-        self.api.delete_collection(&DeleteParams::default(), &all).await.unwrap();
+        self.api
+            .delete_collection(&DeleteParams::default(), &all)
+            .await
+            .unwrap();
         while !self.api.list(&all).await.unwrap().items.is_empty() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
-

@@ -54,8 +54,14 @@ impl Backend for Timed {
             let asked = SystemTime::now();
             let results = self.memory.apply(changes).await;
             let mut made = self.made.lock();
-            for creation in changes.iter().filter_map(|one| Some((one.destination, one.create.as_ref()?))) {
-                made.insert(creation.0, (asked, SystemTime::now(), creation.1.hop.clone()));
+            for creation in changes
+                .iter()
+                .filter_map(|one| Some((one.destination, one.create.as_ref()?)))
+            {
+                made.insert(
+                    creation.0,
+                    (asked, SystemTime::now(), creation.1.hop.clone()),
+                );
             }
             results
         })
@@ -112,7 +118,10 @@ impl Ours {
     }
 
     pub async fn leads_to(&self, cidr: &str, address: &str) -> Moment {
-        let (prefix, hop) = (cidr.parse().unwrap(), Hop::Address(address.parse().unwrap()));
+        let (prefix, hop) = (
+            cidr.parse().unwrap(),
+            Hop::Address(address.parse().unwrap()),
+        );
         loop {
             match self.backend.made.lock().get(&prefix) {
                 Some((_, made, found)) if *found == hop => return Moment(*made),

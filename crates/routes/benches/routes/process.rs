@@ -19,8 +19,16 @@ pub async fn measure(kubeconfig: &Path, nodes: &Nodes, figures: &mut Figures) {
     };
     let mut command = Command::new(program);
     command.args(["controller", "--controllers", "route", "--cloud", "memory"]);
-    command.args(["--cluster-cidr", "10.0.0.0/8", "--leader-elect=false", "--kubeconfig"]);
-    command.arg(kubeconfig).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args([
+        "--cluster-cidr",
+        "10.0.0.0/8",
+        "--leader-elect=false",
+        "--kubeconfig",
+    ]);
+    command
+        .arg(kubeconfig)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     nodes.create_all(NODES).await;
     let api = Api::<Node>::all(nodes.client.clone());
@@ -38,7 +46,10 @@ pub async fn measure(kubeconfig: &Path, nodes: &Nodes, figures: &mut Figures) {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let process = Process::find(child.id()).unwrap();
-    figures.mebibytes("berth: resident with 5,000 nodes", process.resident().unwrap());
+    figures.mebibytes(
+        "berth: resident with 5,000 nodes",
+        process.resident().unwrap(),
+    );
     figures.mebibytes("berth: most resident", process.most_resident().unwrap());
     child.kill().unwrap();
     child.wait().unwrap();

@@ -74,5 +74,9 @@ pub async fn measure(kubeconfig: &Path, nodes: &Nodes, watch: bool, figures: &mu
         let made = tokio::task::block_in_place(|| upstream.made(&cidr(number)));
         waits.push(made.duration_since(start).unwrap_or_default());
     }
-    percentiles(figures, &format!("upstream, {how}: new node, podCIDR 0.1 s later"), waits);
+    percentiles(
+        figures,
+        &format!("upstream, {how}: new node, podCIDR 0.1 s later"),
+        waits,
+    );
 }

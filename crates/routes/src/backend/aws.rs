@@ -58,7 +58,9 @@ impl Aws {
         loop {
             let answer = self.describe(next.as_deref()).await?;
             for table in answer.items("routeTableSet") {
-                let there = tables.entry(table.text("routeTableId").to_owned()).or_default();
+                let there = tables
+                    .entry(table.text("routeTableId").to_owned())
+                    .or_default();
                 for route in table.items("routeSet") {
                     if let Some((destination, entry)) = entry(route) {
                         there.insert(destination);
@@ -72,13 +74,18 @@ impl Aws {
             }
         }
         if tables.is_empty() {
-            let message = format!("DescribeRouteTables: there is no route table {}", self.tables);
+            let message = format!(
+                "DescribeRouteTables: there is no route table {}",
+                self.tables
+            );
             return Err(BackendError::new(ErrorKind::Refused, message));
         }
         let count = tables.len();
         *self.found.lock() = tables;
         let merged = entries.into_iter();
-        Ok(merged.map(|(destination, entries)| merge(destination, entries, count)).collect())
+        Ok(merged
+            .map(|(destination, entries)| merge(destination, entries, count))
+            .collect())
     }
 
     async fn describe(&self, next: Option<&str>) -> Result<Element, BackendError> {
@@ -115,7 +122,9 @@ impl Aws {
 
     fn has(&self, table: &str, destination: Prefix) -> bool {
         let found = self.found.lock();
-        found.get(table).is_some_and(|there| there.contains(&destination))
+        found
+            .get(table)
+            .is_some_and(|there| there.contains(&destination))
     }
 
     fn set(&self, table: &str, destination: Prefix, there: bool) {
@@ -138,7 +147,9 @@ impl Aws {
             ("InstanceId".to_owned(), instance.clone()),
             ("SourceDestCheck.Value".to_owned(), "false".to_owned()),
         ];
-        self.client.call("ModifyInstanceAttribute", &parameters).await?;
+        self.client
+            .call("ModifyInstanceAttribute", &parameters)
+            .await?;
         self.forwarding.lock().insert(instance);
         Ok(())
     }
@@ -149,14 +160,22 @@ impl Aws {
         let mut parameters = place(table, destination);
         parameters.push(("InstanceId".to_owned(), hop.to_string()));
         let replaces = !change.delete.is_empty() && self.has(table, destination);
-        let action = if replaces { "ReplaceRoute" } else { "CreateRoute" };
+        let action = if replaces {
+            "ReplaceRoute"
+        } else {
+            "CreateRoute"
+        };
         self.client.call(action, &parameters).await?;
         self.set(table, destination, true);
         Ok(())
     }
 
     async fn delete(&self, table: &str, destination: Prefix) -> Result<(), BackendError> {
-        match self.client.call("DeleteRoute", &place(table, destination)).await {
+        match self
+            .client
+            .call("DeleteRoute", &place(table, destination))
+            .await
+        {
             Err(error) if client::is_not_there(&error) => {}
             deleted => drop(deleted?),
         }
@@ -184,8 +203,16 @@ fn entry(route: &Element) -> Option<(Prefix, Entry)> {
     };
     let hop = match route.text("instanceId") {
         "" => {
-            let other = ["networkInterfaceId", "gatewayId", "natGatewayId", "transitGatewayId"];
-            let found = other.iter().map(|name| route.text(name)).find(|id| !id.is_empty());
+            let other = [
+                "networkInterfaceId",
+                "gatewayId",
+                "natGatewayId",
+                "transitGatewayId",
+            ];
+            let found = other
+                .iter()
+                .map(|name| route.text(name))
+                .find(|id| !id.is_empty());
             Hop::Other(found.unwrap_or("elsewhere").to_owned())
         }
         instance => Hop::Instance(instance.to_owned()),
@@ -196,7 +223,8 @@ fn entry(route: &Element) -> Option<(Prefix, Entry)> {
 
 /// A route is there when it is the same in every table.
 fn merge(destination: Prefix, entries: Vec<Entry>, tables: usize) -> Route {
-    let everywhere = entries.len() == tables && entries.windows(2).all(|two| two.first() == two.last());
+    let everywhere =
+        entries.len() == tables && entries.windows(2).all(|two| two.first() == two.last());
     let active = entries.iter().all(|entry| entry.active);
     let hop = entries.into_iter().next().map(|entry| entry.hop);
     Route {

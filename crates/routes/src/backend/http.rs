@@ -38,7 +38,10 @@ impl Answer {
 
     /// Whether the server wants fewer requests, and from when on it takes them again.
     pub fn throttled(&self) -> Option<ErrorKind> {
-        let retry_after = self.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = self
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
         let retry_after = retry_after.and_then(delay);
         match self.status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
@@ -85,7 +88,11 @@ impl Http {
 
     /// `what` is the call's name in errors. Neither headers nor bodies are in them: they hold
     /// credentials.
-    pub async fn call(&self, what: &str, request: Request<Full<Bytes>>) -> Result<Answer, BackendError> {
+    pub async fn call(
+        &self,
+        what: &str,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Answer, BackendError> {
         let failed = |error: &dyn std::error::Error| {
             let mut message = format!("{what}: {error}");
             let mut source = error.source();
@@ -96,7 +103,11 @@ impl Http {
             BackendError::unavailable(message)
         };
         let exchange = async {
-            let answer = self.client.request(request).await.map_err(|error| failed(&error))?;
+            let answer = self
+                .client
+                .request(request)
+                .await
+                .map_err(|error| failed(&error))?;
             let (parts, body) = answer.into_parts();
             let body = Limited::new(body, MAX_ANSWER).collect().await;
             let body = body.map_err(|error| failed(&*error))?;
@@ -107,7 +118,11 @@ impl Http {
             })
         };
         let answer = timeout(ANSWER_TIMEOUT, exchange).await;
-        answer.unwrap_or_else(|_| Err(BackendError::unavailable(format!("{what}: no answer in time"))))
+        answer.unwrap_or_else(|_| {
+            Err(BackendError::unavailable(format!(
+                "{what}: no answer in time"
+            )))
+        })
     }
 }
 

@@ -24,7 +24,10 @@ impl Ini {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
-            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|line| line.strip_suffix(']'))
+            {
                 section = plain(name);
                 continue;
             }
@@ -36,7 +39,10 @@ impl Ini {
     }
 
     pub fn get(&self, section: &str, key: &str) -> Option<&str> {
-        self.all(section, key).last().map(String::as_str).filter(|value| !value.is_empty())
+        self.all(section, key)
+            .last()
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
     }
 
     pub fn all(&self, section: &str, key: &str) -> &[String] {
@@ -46,7 +52,10 @@ impl Ini {
 }
 
 fn plain(name: &str) -> String {
-    let kept = name.trim().chars().filter(|one| !matches!(one, '-' | '_' | '"'));
+    let kept = name
+        .trim()
+        .chars()
+        .filter(|one| !matches!(one, '-' | '_' | '"'));
     kept.collect::<String>().to_lowercase()
 }
 
@@ -61,7 +70,10 @@ fn unquoted(value: &str) -> String {
         let rest = value.get(*at..).unwrap_or_default().trim_start();
         rest.starts_with(['#', ';'])
     });
-    value.get(..end.unwrap_or(value.len())).unwrap_or_default().to_owned()
+    value
+        .get(..end.unwrap_or(value.len()))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -80,6 +92,12 @@ mod tests {
 
     #[test]
     fn a_line_that_says_nothing_is_named() {
-        assert_eq!(Ini::parse("[a]\nb = 1\nnonsense").unwrap_err().to_string().get(..7), Some("line 3:"));
+        assert_eq!(
+            Ini::parse("[a]\nb = 1\nnonsense")
+                .unwrap_err()
+                .to_string()
+                .get(..7),
+            Some("line 3:")
+        );
     }
 }

@@ -46,7 +46,11 @@ impl Linux {
             protocol: Some(PROTOCOL),
             ..RouteFilter::default()
         };
-        let routes = self.socket.lock().routes(&filter).map_err(|error| refused(&error))?;
+        let routes = self
+            .socket
+            .lock()
+            .routes(&filter)
+            .map_err(|error| refused(&error))?;
         Ok(routes.iter().map(listed).collect())
     }
 
@@ -101,7 +105,10 @@ impl Request {
 /// The first route that is to be deleted is replaced by the one that is to be made.
 fn requests(change: &Change) -> Vec<Request> {
     let mut requests = Vec::new();
-    let made = change.create.as_ref().map(|creation| kernel_route(change.destination, &creation.hop));
+    let made = change
+        .create
+        .as_ref()
+        .map(|creation| kernel_route(change.destination, &creation.hop));
     let mut deleted = change.delete.iter();
     if let Some(made) = made {
         requests.push(match deleted.next() {

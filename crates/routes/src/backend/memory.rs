@@ -35,7 +35,10 @@ impl Memory {
         let Some(creation) = &change.create else {
             return Ok(());
         };
-        if routes.iter().any(|route| route.destination == change.destination) {
+        if routes
+            .iter()
+            .any(|route| route.destination == change.destination)
+        {
             let message = format!("there is a route to {} already", change.destination);
             return Err(BackendError::new(ErrorKind::Conflict, message));
         }
@@ -55,7 +58,10 @@ impl Backend for Memory {
     }
 
     fn limits(&self) -> Limits {
-        Limits { calls: 200, batch: 1 }
+        Limits {
+            calls: 200,
+            batch: 1,
+        }
     }
 
     fn mark(&self) -> Mark {

@@ -38,7 +38,8 @@ impl Damping {
 
     /// What has been quiet is forgotten.
     pub fn forget(&mut self, now: Instant) {
-        self.changed.retain(|_, changed| changed.back().is_some_and(|at| now - *at < WINDOW));
+        self.changed
+            .retain(|_, changed| changed.back().is_some_and(|at| now - *at < WINDOW));
     }
 }
 

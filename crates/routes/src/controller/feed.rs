@@ -82,7 +82,8 @@ impl Feed {
     /// were started together don't come back together.
     fn period(&mut self) -> Duration {
         if self.watch_based {
-            self.min_resync_period.mul_f64(1.0 + self.random.random::<f64>())
+            self.min_resync_period
+                .mul_f64(1.0 + self.random.random::<f64>())
         } else {
             self.reconciliation_period
         }
@@ -117,7 +118,9 @@ impl Feed {
             self.queue.add(Key::All);
         }
         if self.watch_based {
-            changed.into_iter().for_each(|name| self.queue.add(Key::Node(name)));
+            changed
+                .into_iter()
+                .for_each(|name| self.queue.add(Key::Node(name)));
         }
     }
 
@@ -183,7 +186,9 @@ impl Feed {
             };
             let names = names(&self.shared.index.lock());
             if self.watch_based {
-                names.into_iter().for_each(|name| self.queue.add(Key::Node(name)));
+                names
+                    .into_iter()
+                    .for_each(|name| self.queue.add(Key::Node(name)));
             }
         }
     }

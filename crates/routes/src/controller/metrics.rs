@@ -122,7 +122,9 @@ impl RouteMetrics {
     }
 
     pub(super) fn operation(&self, kind: &'static str, result: &'static str) {
-        self.operations.get_or_create(&Operation { kind, result }).inc();
+        self.operations
+            .get_or_create(&Operation { kind, result })
+            .inc();
     }
 
     pub(super) fn call(&self, call: &'static str, result: &'static str) {

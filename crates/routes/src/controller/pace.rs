@@ -41,7 +41,11 @@ impl Pace {
 
     /// How many calls may be under way now.
     pub fn limit(&self, now: Instant) -> usize {
-        if self.pause(now).is_some() { 0 } else { self.limit }
+        if self.pause(now).is_some() {
+            0
+        } else {
+            self.limit
+        }
     }
 
     /// When calls may go on, if they may not now.
@@ -73,7 +77,10 @@ impl Pace {
 
     /// A later answer may ask for a longer pause.
     fn extend(&mut self, kind: ErrorKind, now: Instant) {
-        if let ErrorKind::Throttled { retry_after: Some(after) } = kind {
+        if let ErrorKind::Throttled {
+            retry_after: Some(after),
+        } = kind
+        {
             self.paused_until = self.paused_until.max(Some(now + after));
         }
     }

@@ -88,14 +88,21 @@ pub async fn write_condition(
     }
     let api = Api::<KubernetesNode>::all(client);
     let params = PatchParams::default();
-    api.patch_status(node, &params, &Patch::Strategic(patch)).await.map(drop)
+    api.patch_status(node, &params, &Patch::Strategic(patch))
+        .await
+        .map(drop)
 }
 
 /// What is there before this process has written anything, for a node that is not watched.
 pub async fn read_condition(client: Client, node: &str) -> kube::Result<Option<Condition>> {
     let node = Api::<KubernetesNode>::all(client).get(node).await?;
-    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-    let found = conditions.into_iter().find(|one| one.type_ == "NetworkUnavailable");
+    let conditions = node
+        .status
+        .and_then(|status| status.conditions)
+        .unwrap_or_default();
+    let found = conditions
+        .into_iter()
+        .find(|one| one.type_ == "NetworkUnavailable");
     Ok(found.map(|one| Condition {
         status: one.status,
         reason: one.reason.unwrap_or_default(),

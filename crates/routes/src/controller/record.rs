@@ -72,7 +72,8 @@ impl Record {
             return Ok(());
         }
         let pending = self.pending.lock().clone();
-        self.write(|there| there.extend(pending.iter().cloned())).await?;
+        self.write(|there| there.extend(pending.iter().cloned()))
+            .await?;
         self.pending.lock().retain(|hop| !pending.contains(hop));
         Ok(())
     }
@@ -80,7 +81,8 @@ impl Record {
     /// Of hops that no node has and no route leads to, nothing has to be remembered.
     pub async fn forget(&self, gone: BTreeSet<Hop>) -> kube::Result<()> {
         let _writing = self.writing.lock().await;
-        self.write(|there| there.retain(|hop| !gone.contains(hop))).await
+        self.write(|there| there.retain(|hop| !gone.contains(hop)))
+            .await
     }
 
     async fn write(&self, change: impl Fn(&mut BTreeSet<Hop>)) -> kube::Result<()> {

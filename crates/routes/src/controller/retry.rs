@@ -91,7 +91,10 @@ impl Retries {
 
     /// There is room again: what waits for it is due now.
     pub fn wake(&mut self, now: Instant) -> Vec<Prefix> {
-        let waiting = self.retries.iter_mut().filter(|(_, retry)| retry.quota && retry.due > now);
+        let waiting = self
+            .retries
+            .iter_mut()
+            .filter(|(_, retry)| retry.quota && retry.due > now);
         waiting
             .map(|(destination, retry)| {
                 retry.due = now;

@@ -57,9 +57,17 @@ struct WatchedCondition {
 
 impl From<WatchedNode> for Node {
     fn from(watched: WatchedNode) -> Self {
-        let WatchedNode { metadata, spec, status } = watched;
+        let WatchedNode {
+            metadata,
+            spec,
+            status,
+        } = watched;
         let created = metadata.creation_timestamp;
-        let mut cidrs: Vec<Cidr> = spec.pod_cidrs.iter().map(|one| one.as_str().into()).collect();
+        let mut cidrs: Vec<Cidr> = spec
+            .pod_cidrs
+            .iter()
+            .map(|one| one.as_str().into())
+            .collect();
         if cidrs.is_empty() && !spec.pod_cidr.is_empty() {
             cidrs.push(spec.pod_cidr.as_str().into());
         }

@@ -213,15 +213,19 @@ impl Worker {
     fn destinations_of(&mut self, name: &str) -> BTreeSet<Prefix> {
         let index = self.shared.index.lock();
         let node = index.get(name);
-        let wanted: BTreeSet<Prefix> = node.map(|node| node.prefixes().collect()).unwrap_or_default();
+        let wanted: BTreeSet<Prefix> = node
+            .map(|node| node.prefixes().collect())
+            .unwrap_or_default();
         let before = match wanted.is_empty() {
             true => self.of_node.remove(name),
             false => self.of_node.insert(name.to_owned(), wanted.clone()),
         };
         let mut all = before.unwrap_or_default();
         all.extend(wanted);
-        let neighbours: Vec<Prefix> =
-            all.iter().flat_map(|destination| index.neighbours(*destination)).collect();
+        let neighbours: Vec<Prefix> = all
+            .iter()
+            .flat_map(|destination| index.neighbours(*destination))
+            .collect();
         all.extend(neighbours);
         all
     }
@@ -250,7 +254,10 @@ impl Worker {
                 if change.create.is_some() {
                     self.missing_since.entry(destination).or_insert(now);
                 }
-                let delay = self.retries.due(&change, now).max(self.damping.delay(destination, now));
+                let delay = self
+                    .retries
+                    .due(&change, now)
+                    .max(self.damping.delay(destination, now));
                 if self.in_flight.contains(&destination) {
                     self.dirty.insert(destination);
                 } else if let Some(delay) = delay {
@@ -323,9 +330,18 @@ impl Worker {
     fn take(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Listed(listed) => self.listed(listed),
-            Outcome::Applied { changes, results, after } => self.applied(changes, results, after),
+            Outcome::Applied {
+                changes,
+                results,
+                after,
+            } => self.applied(changes, results, after),
             Outcome::Looked(nodes) => self.looked(nodes),
-            Outcome::Written { node, uid, condition, result } => {
+            Outcome::Written {
+                node,
+                uid,
+                condition,
+                result,
+            } => {
                 self.condition_written(&node, &uid, condition, result);
             }
             Outcome::WrittenOwn(result) => self.own_written(&result),
@@ -352,7 +368,10 @@ impl Worker {
             (node, problems)
         };
         let mut warnings: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
-        warnings.extend(node.prefixes().filter_map(|destination| self.obstacle(&node, destination)));
+        warnings.extend(
+            node.prefixes()
+                .filter_map(|destination| self.obstacle(&node, destination)),
+        );
         for note in self.publishing.are_news(name, warnings) {
             tracing::warn!(node = name, note, "no route is made");
             publish::warn(&self.events, &node, "FailedToCreateRoute", note);

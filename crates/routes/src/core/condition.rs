@@ -37,7 +37,11 @@ impl Condition {
     /// What has to be written over what is there, or nothing: one of another author with the same
     /// status is taken over.
     pub fn to_write(there: Option<&Self>, routed: bool) -> Option<Self> {
-        let next = if routed { Self::routed() } else { Self::not_routed() };
+        let next = if routed {
+            Self::routed()
+        } else {
+            Self::not_routed()
+        };
         (there != Some(&next)).then_some(next)
     }
 }
@@ -55,7 +59,11 @@ pub enum Standing {
 pub fn standing(view: &View<'_>, node: &Node) -> Standing {
     if node.cidrs.is_empty() {
         let leads_here = node.hops().any(|hop| view.table.leads_to(&hop));
-        return if leads_here { Standing::Routed } else { Standing::NoCidr };
+        return if leads_here {
+            Standing::Routed
+        } else {
+            Standing::NoCidr
+        };
     }
     let parse = node.cidrs.iter().all(|cidr| cidr.prefix.is_some());
     if parse && node.prefixes().all(|prefix| view.is_routed(node, prefix)) {

@@ -92,8 +92,13 @@ fn wanted(
     node: &Node,
     hop: Hop,
 ) -> Decision {
-    let right = there.iter().position(|route| route.usable && route.hop == hop);
-    let others = there.iter().enumerate().filter(|(at, _)| Some(*at) != right);
+    let right = there
+        .iter()
+        .position(|route| route.usable && route.hop == hop);
+    let others = there
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| Some(*at) != right);
     let (ours, foreign): (Vec<&Route>, Vec<&Route>) = others
         .map(|(_, route)| route)
         .partition(|route| view.is_ours(route));

@@ -49,12 +49,20 @@ pub enum CidrProblem {
     Unparsable { written: String },
     #[error("podCIDR {cidr} is there twice: remove one of them from spec.podCIDRs")]
     Repeated { cidr: Prefix },
-    #[error("podCIDR {cidr} is outside of the cluster CIDRs ({scope}): it gets no route; give the \
-             node another one, or add the CIDR to --cluster-cidr")]
+    #[error(
+        "podCIDR {cidr} is outside of the cluster CIDRs ({scope}): it gets no route; give the \
+             node another one, or add the CIDR to --cluster-cidr"
+    )]
     Outside { cidr: Prefix, scope: String },
-    #[error("podCIDR {cidr} overlaps {other} of node {node}, which is older and keeps its route: \
-             give one of them another podCIDR")]
-    Overlaps { cidr: Prefix, other: Prefix, node: String },
+    #[error(
+        "podCIDR {cidr} overlaps {other} of node {node}, which is older and keeps its route: \
+             give one of them another podCIDR"
+    )]
+    Overlaps {
+        cidr: Prefix,
+        other: Prefix,
+        node: String,
+    },
 }
 
 impl Index {
@@ -112,7 +120,10 @@ impl Index {
                 node: node.name.clone(),
             };
             self.claims.entry(prefix).or_default().insert(claim);
-            *self.lengths.entry((prefix.family(), prefix.length())).or_default() += 1;
+            *self
+                .lengths
+                .entry((prefix.family(), prefix.length()))
+                .or_default() += 1;
         }
         for hop in node.hops() {
             self.departed.remove(&hop);
@@ -139,7 +150,8 @@ impl Index {
     }
 
     fn depart(&mut self, node: &Node) {
-        self.departed.extend(node.hops().filter(|hop| !self.hops.contains_key(hop)));
+        self.departed
+            .extend(node.hops().filter(|hop| !self.hops.contains_key(hop)));
     }
 
     /// Of what departed, only what routes still lead to is of interest.
@@ -183,7 +195,9 @@ impl Index {
     /// that overlaps it.
     pub fn owner(&self, destination: Prefix) -> Option<&Node> {
         let first = self.claims.get(&destination)?.first()?;
-        let beaten = self.overlapping(destination).any(|(_, other)| other < first);
+        let beaten = self
+            .overlapping(destination)
+            .any(|(_, other)| other < first);
         self.nodes.get(&first.node).filter(|_| !beaten)
     }
 
@@ -227,11 +241,22 @@ impl Index {
                 problems.push(CidrProblem::Repeated { cidr: prefix });
             } else if !scope.covers(prefix) {
                 let cidrs: Vec<String> = scope.cidrs().iter().map(ToString::to_string).collect();
-                let scope = if cidrs.is_empty() { "none".to_owned() } else { cidrs.join(", ") };
-                problems.push(CidrProblem::Outside { cidr: prefix, scope });
+                let scope = if cidrs.is_empty() {
+                    "none".to_owned()
+                } else {
+                    cidrs.join(", ")
+                };
+                problems.push(CidrProblem::Outside {
+                    cidr: prefix,
+                    scope,
+                });
             } else if let Some((other, node)) = self.rival(node, prefix) {
                 let node = node.to_owned();
-                problems.push(CidrProblem::Overlaps { cidr: prefix, other, node });
+                problems.push(CidrProblem::Overlaps {
+                    cidr: prefix,
+                    other,
+                    node,
+                });
             }
         }
         problems

@@ -75,7 +75,10 @@ impl Node {
 
     /// All that a route to this node can name as its next hop.
     pub fn hops(&self) -> impl Iterator<Item = Hop> {
-        let addresses = self.addresses.iter().filter_map(|one| one.address.parse().ok());
+        let addresses = self
+            .addresses
+            .iter()
+            .filter_map(|one| one.address.parse().ok());
         let instance = self.instance().map(|name| Hop::Instance(name.to_owned()));
         addresses.map(Hop::Address).chain(instance)
     }
@@ -86,7 +89,9 @@ impl Node {
     pub fn routes_differ(&self, before: &Self) -> bool {
         let cidrs = |node: &Self| -> Vec<Result<Prefix, String>> {
             let cidrs = node.cidrs.iter();
-            cidrs.map(|cidr| cidr.prefix.ok_or_else(|| cidr.written.clone())).collect()
+            cidrs
+                .map(|cidr| cidr.prefix.ok_or_else(|| cidr.written.clone()))
+                .collect()
         };
         let addresses = |node: &Self| {
             let mut addresses = node.addresses.clone();

@@ -52,15 +52,19 @@ pub struct Route {
 /// Why a node can't be the next hop of a route.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HopError {
-    #[error("node {node} has no {family} address of type InternalIP for {destination}: the kubelet \
-             has to report one (--node-ip)")]
+    #[error(
+        "node {node} has no {family} address of type InternalIP for {destination}: the kubelet \
+             has to report one (--node-ip)"
+    )]
     NoAddress {
         node: String,
         family: berth_addr::Family,
         destination: Prefix,
     },
-    #[error("node {node} has no spec.providerID that names an instance (aws:///ZONE/i-…): the cloud \
-             controller manager or the kubelet (--provider-id) has to set it")]
+    #[error(
+        "node {node} has no spec.providerID that names an instance (aws:///ZONE/i-…): the cloud \
+             controller manager or the kubelet (--provider-id) has to set it"
+    )]
     NoInstance { node: String },
 }
 
@@ -68,11 +72,15 @@ impl Hop {
     /// The node's own address in the destination's family.
     pub fn by_address(node: &Node, destination: Prefix) -> Result<Self, HopError> {
         let family = destination.family();
-        let address = node.internal_addresses().find(|ip| berth_addr::Family::of(*ip) == family);
-        address.map(Self::Address).ok_or_else(|| HopError::NoAddress {
-            node: node.name.clone(),
-            family,
-            destination,
-        })
+        let address = node
+            .internal_addresses()
+            .find(|ip| berth_addr::Family::of(*ip) == family);
+        address
+            .map(Self::Address)
+            .ok_or_else(|| HopError::NoAddress {
+                node: node.name.clone(),
+                family,
+                destination,
+            })
     }
 }

@@ -75,7 +75,10 @@ impl Table {
 
     fn insert(&mut self, route: Route) {
         *self.hops.entry(route.hop.clone()).or_default() += 1;
-        self.routes.entry(route.destination).or_default().push(route);
+        self.routes
+            .entry(route.destination)
+            .or_default()
+            .push(route);
     }
 
     fn remove(&mut self, destination: Prefix) -> Vec<Route> {

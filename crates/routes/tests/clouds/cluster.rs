@@ -83,29 +83,50 @@ impl Cluster {
             "spec": {"podCIDRs": [cidr], "podCIDR": cidr, "providerID": provider_id},
         });
         let node = serde_json::from_value(node).unwrap();
-        self.nodes().create(&PostParams::default(), &node).await.unwrap();
+        self.nodes()
+            .create(&PostParams::default(), &node)
+            .await
+            .unwrap();
         let addresses = json!([{"type": "InternalIP", "address": address}]);
         let patch = Patch::Merge(json!({"status": {"addresses": addresses}}));
-        self.nodes().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.nodes()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn delete(&self, name: &str) {
-        self.nodes().delete(name, &DeleteParams::default()).await.unwrap();
+        self.nodes()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// The status of `NetworkUnavailable`.
     pub async fn unavailable(&self, name: &str) -> Option<String> {
         let node = self.nodes().get(name).await.unwrap();
-        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-        let found = conditions.into_iter().find(|one| one.type_ == "NetworkUnavailable");
+        let conditions = node
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let found = conditions
+            .into_iter()
+            .find(|one| one.type_ == "NetworkUnavailable");
         found.map(|one| one.status)
     }
 
     pub async fn unavailable_is(&self, name: &str, status: &str) {
-        wait_for(&format!("{name}: NetworkUnavailable={status}"), async || {
-            let found = self.unavailable(name).await;
-            if found.as_deref() == Some(status) { Ok(()) } else { Err(format!("{found:?}")) }
-        })
+        wait_for(
+            &format!("{name}: NetworkUnavailable={status}"),
+            async || {
+                let found = self.unavailable(name).await;
+                if found.as_deref() == Some(status) {
+                    Ok(())
+                } else {
+                    Err(format!("{found:?}"))
+                }
+            },
+        )
         .await;
     }
 }
@@ -117,7 +138,10 @@ pub async fn wait_for(what: &str, mut look: impl AsyncFnMut() -> Result<(), Stri
         match look().await {
             Ok(()) => return,
             Err(seen) if seen != last => (last, changed) = (seen, Instant::now()),
-            Err(_) => assert!(changed.elapsed() < STANDSTILL, "in vain: {what}; last seen: {last}"),
+            Err(_) => assert!(
+                changed.elapsed() < STANDSTILL,
+                "in vain: {what}; last seen: {last}"
+            ),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -128,7 +152,11 @@ pub async fn table_is(mut table: impl FnMut() -> BTreeSet<String>, wanted: &[Str
     let wanted: BTreeSet<String> = wanted.iter().cloned().collect();
     wait_for("the table is as wanted", async || {
         let found = table();
-        if found == wanted { Ok(()) } else { Err(format!("{found:?}")) }
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     })
     .await;
 }

@@ -49,10 +49,19 @@ fn command(directory: &Path, port: u16) -> Command {
     );
     let file = directory.join("neutron.conf");
     std::fs::write(&file, settings).unwrap();
-    let made = Command::new(&python).args(["-W", "ignore", "-c", SCHEMA, &database]).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = Command::new(&python)
+        .args(["-W", "ignore", "-c", SCHEMA, &database])
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let mut command = Command::new(&python);
-    command.args(["-W", "ignore"]).arg(environment.join("bin/neutron-server"));
+    command
+        .args(["-W", "ignore"])
+        .arg(environment.join("bin/neutron-server"));
     command.arg("--config-file").arg(file);
     command
 }
@@ -84,7 +93,12 @@ impl Router {
         );
         let id = ask("router", json!({"name": "router", "tenant_id": "t"}));
         let path = format!("/v2.0/routers/{id}/add_router_interface");
-        let (status, answer) = server.ask("PUT", &path, JSON, &json!({"subnet_id": subnet}).to_string());
+        let (status, answer) = server.ask(
+            "PUT",
+            &path,
+            JSON,
+            &json!({"subnet_id": subnet}).to_string(),
+        );
         assert_eq!(status, 200, "{answer}");
         Self {
             server,
@@ -103,7 +117,9 @@ impl Router {
     }
 
     pub fn backend_by(&self, port: u16) -> Arc<OpenStack> {
-        self.backend_of(&format!("auth-type = none\nendpoint = http://127.0.0.1:{port}\n"))
+        self.backend_of(&format!(
+            "auth-type = none\nendpoint = http://127.0.0.1:{port}\n"
+        ))
     }
 
     pub fn backend_with_password(&self, port: u16, password: &str) -> Arc<OpenStack> {
@@ -149,7 +165,9 @@ impl Router {
             "network_id": self.network, "tenant_id": "t", "fixed_ips": fixed,
             "port_security_enabled": security,
         }});
-        let (status, answer) = self.server.ask("POST", "/v2.0/ports", JSON, &body.to_string());
+        let (status, answer) = self
+            .server
+            .ask("POST", "/v2.0/ports", JSON, &body.to_string());
         assert_eq!(status, 201, "{answer}");
         let answer: Value = serde_json::from_str(&answer).unwrap();
         answer["port"]["id"].as_str().unwrap().to_owned()
@@ -157,8 +175,13 @@ impl Router {
 
     pub fn pairs(&self, port: &str) -> Vec<String> {
         let port = self.get(&format!("ports/{port}"));
-        let pairs = port["port"]["allowed_address_pairs"].as_array().unwrap().iter();
-        pairs.map(|pair| pair["ip_address"].as_str().unwrap().to_owned()).collect()
+        let pairs = port["port"]["allowed_address_pairs"]
+            .as_array()
+            .unwrap()
+            .iter();
+        pairs
+            .map(|pair| pair["ip_address"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 

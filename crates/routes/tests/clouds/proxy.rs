@@ -49,16 +49,23 @@ impl Proxy {
                 let text = String::from_utf8_lossy(&body).into_owned();
                 let instead = {
                     let mut inner = shared.lock();
-                    inner.calls.push(format!("{} {} {text}", parts.method, parts.uri));
+                    inner
+                        .calls
+                        .push(format!("{} {} {text}", parts.method, parts.uri));
                     (inner.instead)(&parts, &text)
                 };
                 if let Some(instead) = instead {
                     return instead;
                 }
                 let path = parts.uri.path_and_query().unwrap().to_string();
-                parts.uri = format!("http://127.0.0.1:{upstream}{path}").parse().unwrap();
+                parts.uri = format!("http://127.0.0.1:{upstream}{path}")
+                    .parse()
+                    .unwrap();
                 let seen = parts.clone();
-                let answer = client.request(Request::from_parts(parts, Full::new(body))).await.unwrap();
+                let answer = client
+                    .request(Request::from_parts(parts, Full::new(body)))
+                    .await
+                    .unwrap();
                 let (mut head, body) = answer.into_parts();
                 let body = body.collect().await.unwrap().to_bytes();
                 let body = String::from_utf8_lossy(&body).into_owned();

@@ -38,9 +38,18 @@ impl Server {
     }
 
     /// Status and body of one request, without any client.
-    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+    pub fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\n", self.port);
+        let mut head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\n",
+            self.port
+        );
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -58,7 +67,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // Neutron has a child of its own, which ends with it.
-        let terminated = Command::new("kill").arg(self.child.id().to_string()).status();
+        let terminated = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
         if terminated.is_err() {
             let _ = self.child.kill();
         }
@@ -67,5 +78,9 @@ impl Drop for Server {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }

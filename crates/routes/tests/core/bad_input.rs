@@ -7,7 +7,9 @@ use crate::scene::{Scene, node, prefix, route};
 const CLUSTER: &[&str] = &["10.120.0.0/16", "fd12::/32"];
 
 fn problems(scene: &Scene, name: &str) -> Vec<CidrProblem> {
-    scene.index.problems(scene.index.get(name).unwrap(), &scene.scope)
+    scene
+        .index
+        .problems(scene.index.get(name).unwrap(), &scene.scope)
 }
 
 fn standing_of(scene: &Scene, name: &str) -> Standing {
@@ -20,7 +22,10 @@ fn of_two_nodes_with_one_cidr_the_older_has_it() {
     let old = node("b", 1, &["10.120.0.0/24"], "10.0.0.2");
     let mut scene = Scene::new(vec![young, old], vec![], CLUSTER);
     scene.reconcile();
-    assert_eq!(scene.table.get(prefix("10.120.0.0/24")), [route("10.120.0.0/24", "10.0.0.2")]);
+    assert_eq!(
+        scene.table.get(prefix("10.120.0.0/24")),
+        [route("10.120.0.0/24", "10.0.0.2")]
+    );
     assert_eq!(standing_of(&scene, "a"), Standing::NotRouted);
     assert_eq!(standing_of(&scene, "b"), Standing::Routed);
     let [CidrProblem::Overlaps { node, .. }] = &problems(&scene, "a")[..] else {
@@ -37,7 +42,11 @@ fn a_cidr_that_overlaps_an_older_one_gets_no_route() {
     let narrow = node("c", 3, &["10.120.0.128/25", "10.120.99.0/24"], "10.0.0.3");
     let mut scene = Scene::new(vec![old, wide, narrow], vec![], CLUSTER);
     scene.reconcile();
-    let there: Vec<String> = scene.table.destinations().map(|one| one.to_string()).collect();
+    let there: Vec<String> = scene
+        .table
+        .destinations()
+        .map(|one| one.to_string())
+        .collect();
     assert_eq!(there, ["10.120.0.0/24", "10.120.99.0/24"]);
     assert_eq!(problems(&scene, "b").len(), 1);
     assert_eq!(problems(&scene, "c").len(), 1);
@@ -71,7 +80,10 @@ fn a_repeated_cidr_is_routed_once_and_named() {
     scene.reconcile();
     assert_eq!(scene.table.routes().count(), 1);
     assert_eq!(standing_of(&scene, "a"), Standing::Routed);
-    assert!(matches!(problems(&scene, "a")[..], [CidrProblem::Repeated { .. }]));
+    assert!(matches!(
+        problems(&scene, "a")[..],
+        [CidrProblem::Repeated { .. }]
+    ));
 }
 
 #[test]

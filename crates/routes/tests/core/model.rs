@@ -14,12 +14,23 @@ const CLUSTER: &[&str] = &["10.120.0.0/16"];
 #[derive(Clone, Debug)]
 enum Step {
     /// A node of this number comes, or has other CIDRs now.
-    Apply { node: u8, cidrs: Vec<u8>, address: u8 },
-    Delete { node: u8 },
+    Apply {
+        node: u8,
+        cidrs: Vec<u8>,
+        address: u8,
+    },
+    Delete {
+        node: u8,
+    },
     /// Somebody else makes a route.
-    Foreign { third: u8, inside: bool },
+    Foreign {
+        third: u8,
+        inside: bool,
+    },
     /// Somebody removes one of ours.
-    Lose { third: u8 },
+    Lose {
+        third: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -38,12 +49,18 @@ fn cidr(third: u8) -> String {
 
 fn take(scene: &mut Scene, foreign: &mut Vec<Route>, step: &Step) {
     match step {
-        Step::Apply { node: name, cidrs, address } => {
+        Step::Apply {
+            node: name,
+            cidrs,
+            address,
+        } => {
             let cidrs: Vec<String> = cidrs.iter().map(|third| cidr(*third)).collect();
             let cidrs: Vec<&str> = cidrs.iter().map(String::as_str).collect();
             let name = format!("n{name}");
             let created = i64::from(name.as_bytes()[1]);
-            scene.index.apply(node(&name, created, &cidrs, &format!("10.0.0.{address}")));
+            scene
+                .index
+                .apply(node(&name, created, &cidrs, &format!("10.0.0.{address}")));
         }
         Step::Delete { node } => drop(scene.index.delete(&format!("n{node}"))),
         Step::Foreign { third, inside } => {
@@ -52,12 +69,16 @@ fn take(scene: &mut Scene, foreign: &mut Vec<Route>, step: &Step) {
             one.mark = Mark::Foreign;
             if !foreign.contains(&one) {
                 foreign.push(one);
-                with_table(scene, |routes| routes.push(foreign[foreign.len() - 1].clone()));
+                with_table(scene, |routes| {
+                    routes.push(foreign[foreign.len() - 1].clone())
+                });
             }
         }
         Step::Lose { third } => {
             let lost = prefix(&cidr(*third));
-            with_table(scene, |routes| routes.retain(|route| route.destination != lost));
+            with_table(scene, |routes| {
+                routes.retain(|route| route.destination != lost)
+            });
         }
     }
 }
@@ -81,7 +102,10 @@ fn model(scene: &Scene) -> BTreeMap<Prefix, Hop> {
             }
         }
     }
-    wanted.into_iter().map(|(prefix, (_, _, hop))| (prefix, hop)).collect()
+    wanted
+        .into_iter()
+        .map(|(prefix, (_, _, hop))| (prefix, hop))
+        .collect()
 }
 
 proptest! {

@@ -75,7 +75,10 @@ impl Scene {
     }
 
     pub fn destinations(&self) -> BTreeSet<Prefix> {
-        self.index.destinations().chain(self.table.destinations()).collect()
+        self.index
+            .destinations()
+            .chain(self.table.destinations())
+            .collect()
     }
 
     /// Everything is done that has to be, and a second look finds nothing new.

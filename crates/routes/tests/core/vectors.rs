@@ -33,7 +33,10 @@ fn nodes(vectors: &Value) -> BTreeMap<String, Node> {
 fn complete(nodes: &[Node]) -> Vec<Route> {
     let of = |node: &Node| -> Vec<Route> {
         let hop = &node.addresses[0].address;
-        node.cidrs.iter().map(|cidr| route(&cidr.written, hop)).collect()
+        node.cidrs
+            .iter()
+            .map(|cidr| route(&cidr.written, hop))
+            .collect()
     };
     nodes.iter().flat_map(of).collect()
 }
@@ -74,7 +77,10 @@ fn every_reconcile_ends_with_the_wanted_routes() {
     let cases = vectors["reconcile"].as_array().unwrap();
     assert_eq!(cases.len(), 7);
     for case in cases {
-        let nodes: Vec<Node> = list(&case["nodes"]).iter().map(|name| all[*name].clone()).collect();
+        let nodes: Vec<Node> = list(&case["nodes"])
+            .iter()
+            .map(|name| all[*name].clone())
+            .collect();
         let have = routes(&case["have"], &all, &nodes);
         let mut want = routes(&case["want"], &all, &nodes);
         let mut scene = Scene::new(nodes.clone(), have, &list(&vectors["clusterCIDRs"]));
@@ -86,8 +92,17 @@ fn every_reconcile_ends_with_the_wanted_routes() {
         assert_eq!(found, want, "{}", case["name"]);
         assert!(found.iter().all(|route| route.mark == Mark::Ours));
         for node in &nodes {
-            let expected = if node.cidrs.is_empty() { Standing::NoCidr } else { Standing::Routed };
-            assert_eq!(scene.with(|view| standing(view, node)), expected, "{}", case["name"]);
+            let expected = if node.cidrs.is_empty() {
+                Standing::NoCidr
+            } else {
+                Standing::Routed
+            };
+            assert_eq!(
+                scene.with(|view| standing(view, node)),
+                expected,
+                "{}",
+                case["name"]
+            );
         }
     }
 }

@@ -20,9 +20,12 @@ fn a_node_without_a_cidr_is_left_alone() {
 fn a_condition_of_another_author_is_taken_over() {
     play(async |scene| {
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
-        let calico = json!({"type": "NetworkUnavailable", "status": "False", "reason": "CalicoIsUp"});
+        let calico =
+            json!({"type": "NetworkUnavailable", "status": "False", "reason": "CalicoIsUp"});
         let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady"});
-        scene.status("n1", json!({"conditions": [calico, ready]})).await;
+        scene
+            .status("n1", json!({"conditions": [calico, ready]}))
+            .await;
         let controller = scene.start();
         scene.condition_is("n1", "False", "RouteCreated").await;
         let node = scene.nodes().get("n1").await.unwrap();
@@ -38,11 +41,23 @@ fn when_nothing_changes_nothing_is_written() {
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         scene.condition_is("n1", "False", "RouteCreated").await;
         settle().await;
-        let before = scene.nodes().get("n1").await.unwrap().metadata.resource_version;
+        let before = scene
+            .nodes()
+            .get("n1")
+            .await
+            .unwrap()
+            .metadata
+            .resource_version;
         controller.stop().await;
         let controller = scene.start();
         settle().await;
-        let after = scene.nodes().get("n1").await.unwrap().metadata.resource_version;
+        let after = scene
+            .nodes()
+            .get("n1")
+            .await
+            .unwrap()
+            .metadata
+            .resource_version;
         assert_eq!(before, after);
         controller.stop().await;
     });
@@ -86,8 +101,12 @@ fn a_cidr_that_two_nodes_have_is_the_older_one_s_and_the_other_says_so() {
         scene.node("a-old", &["10.120.0.0/24"], "10.0.0.1").await;
         scene.routed("10.120.0.0/24", "10.0.0.1").await;
         scene.node("b-young", &["10.120.0.0/24"], "10.0.0.2").await;
-        scene.event("b-young", "FailedToCreateRoute", "of node a-old").await;
-        scene.condition_is("b-young", "True", "NoRouteCreated").await;
+        scene
+            .event("b-young", "FailedToCreateRoute", "of node a-old")
+            .await;
+        scene
+            .condition_is("b-young", "True", "NoRouteCreated")
+            .await;
         settle().await;
         assert_eq!(scene.routes()["10.120.0.0/24"], "10.0.0.1");
         scene.delete("a-old").await;
@@ -104,7 +123,9 @@ fn a_cidr_outside_of_the_cluster_cidrs_is_said_once_and_holds_up_nobody() {
         scene.node("n1", &["192.168.7.0/24"], "10.0.0.1").await;
         scene.node("n2", &["10.120.1.0/24"], "10.0.0.2").await;
         scene.routed("10.120.1.0/24", "10.0.0.2").await;
-        scene.event("n1", "FailedToCreateRoute", "192.168.7.0/24 is outside").await;
+        scene
+            .event("n1", "FailedToCreateRoute", "192.168.7.0/24 is outside")
+            .await;
         scene.condition_is("n1", "True", "NoRouteCreated").await;
         settle().await;
         assert_eq!(scene.events("n1", "FailedToCreateRoute").await.len(), 1);

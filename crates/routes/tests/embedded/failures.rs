@@ -23,11 +23,17 @@ fn a_create_that_fails_once_is_there_in_seconds_without_an_event() {
         scene.node("other", &["10.120.9.0/24"], "10.0.0.9").await;
         scene.routed("10.120.9.0/24", "10.0.0.9").await;
         settle().await;
-        scene.backend.on_change(once(BackendError::unavailable("no")));
+        scene
+            .backend
+            .on_change(once(BackendError::unavailable("no")));
         let start = Instant::now();
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         scene.routed("10.120.0.0/24", "10.0.0.1").await;
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            start.elapsed()
+        );
         controller.stop().await;
     });
 }
@@ -44,11 +50,17 @@ fn a_delete_that_fails_is_tried_again_without_an_event() {
             scene.routed(cidr, address).await;
         }
         settle().await;
-        scene.backend.on_change(once(BackendError::unavailable("no")));
+        scene
+            .backend
+            .on_change(once(BackendError::unavailable("no")));
         let start = Instant::now();
         scene.delete("n1").await;
         scene.unrouted("10.120.0.0/24").await;
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            start.elapsed()
+        );
         controller.stop().await;
     });
 }
@@ -62,12 +74,19 @@ fn an_update_after_a_thousand_nodes_is_served_at_once() {
             let address = format!("10.0.{}.{}", number / 256, number % 256);
             scene.node(&format!("n{number}"), &[&cidr], &address).await;
         }
-        until("all are routed", async || (scene.routes().len() == 1000).then_some(())).await;
+        until("all are routed", async || {
+            (scene.routes().len() == 1000).then_some(())
+        })
+        .await;
         assert!(scene.backend.most_at_once() <= 200);
         let start = Instant::now();
         scene.address("n7", "10.9.9.9").await;
         scene.routed("10.120.7.0/24", "10.9.9.9").await;
-        assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            start.elapsed()
+        );
         controller.stop().await;
     });
 }
@@ -83,7 +102,11 @@ fn a_pod_cidr_that_follows_the_node_is_routed_at_once() {
         let cidrs = json!({"spec": {"podCIDR": "10.120.0.0/24", "podCIDRs": ["10.120.0.0/24"]}});
         scene.patch("n1", cidrs).await;
         scene.routed("10.120.0.0/24", "10.0.0.1").await;
-        assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            start.elapsed()
+        );
         controller.stop().await;
     });
 }
@@ -105,9 +128,8 @@ fn a_cidr_that_moves_to_another_node_is_deleted_before_it_is_created() {
         }
         settle().await;
         assert_eq!(scene.routes().len(), 1);
-        let failed = controller.metric(
-            r#"route_controller_operations_total{kind="create",result="conflict"}"#,
-        );
+        let failed = controller
+            .metric(r#"route_controller_operations_total{kind="create",result="conflict"}"#);
         assert!(failed.abs() < f64::EPSILON, "{failed}");
         controller.stop().await;
     });
@@ -123,7 +145,12 @@ fn a_cidr_that_is_written_in_another_way_is_not_touched() {
         let controller = scene.start();
         scene.condition_is("n1", "False", "RouteCreated").await;
         for label in 0..5 {
-            scene.patch("n1", json!({"metadata": {"labels": {"round": label.to_string()}}})).await;
+            scene
+                .patch(
+                    "n1",
+                    json!({"metadata": {"labels": {"round": label.to_string()}}}),
+                )
+                .await;
             settle().await;
         }
         assert_eq!(scene.backend.changes(), []);
@@ -141,7 +168,10 @@ fn routes_that_only_touch_the_cluster_cidr_or_are_of_others_stay() {
             route("10.120.77.0/24", "10.0.9.1", Mark::Foreign),
         ];
         let stale = route("10.121.0.0/24", "10.0.9.2", Mark::Ours);
-        scene.backend.memory.set([others.clone(), vec![stale]].concat());
+        scene
+            .backend
+            .memory
+            .set([others.clone(), vec![stale]].concat());
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         let controller = scene.start();
         scene.routed("10.120.0.0/24", "10.0.0.1").await;
@@ -172,9 +202,15 @@ fn a_bad_route_holds_up_no_other() {
         let start = Instant::now();
         scene.node("n1", &["10.120.1.0/24"], "10.0.0.2").await;
         scene.routed("10.120.1.0/24", "10.0.0.2").await;
-        assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            start.elapsed()
+        );
         scene.condition_is("n0", "True", "NoRouteCreated").await;
-        let note = scene.event("n0", "FailedToCreateRoute", "10.120.0.0/24").await;
+        let note = scene
+            .event("n0", "FailedToCreateRoute", "10.120.0.0/24")
+            .await;
         assert!(note.starts_with("Could not create route "), "{note}");
         assert!(note.contains(" for node n0 after "), "{note}");
         assert!(note.ends_with(": no such gateway"), "{note}");

@@ -112,9 +112,9 @@ impl Faulty {
         let same = |route: &Route, other: &Route| {
             (route.destination, &route.hop) == (other.destination, &other.hop)
         };
-        let delete = there.into_iter().filter(|real| {
-            change.delete.iter().any(|route| same(route, real))
-        });
+        let delete = there
+            .into_iter()
+            .filter(|real| change.delete.iter().any(|route| same(route, real)));
         Change {
             delete: delete.collect(),
             ..change.clone()
@@ -149,7 +149,12 @@ impl Backend for Faulty {
             tokio::time::sleep(latency).await;
             match fate {
                 Some(error) => Err(error),
-                None => Ok(self.memory.routes().into_iter().map(|one| self.seen(one)).collect()),
+                None => Ok(self
+                    .memory
+                    .routes()
+                    .into_iter()
+                    .map(|one| self.seen(one))
+                    .collect()),
             }
         })
     }

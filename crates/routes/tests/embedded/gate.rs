@@ -36,7 +36,9 @@ fn on_off_on_without_a_route_missing_in_between() {
     play(async |scene| {
         for number in 0..20 {
             let cidr = format!("10.120.{number}.0/24");
-            scene.node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}")).await;
+            scene
+                .node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}"))
+                .await;
         }
         let deleted = Arc::new(Mutex::new(Vec::new()));
         let seen = deleted.clone();
@@ -46,13 +48,16 @@ fn on_off_on_without_a_route_missing_in_between() {
             }
             Fate::Done
         });
-        for (round, options) in
-            [scene.options(), polling(&scene), scene.options()].into_iter().enumerate()
+        for (round, options) in [scene.options(), polling(&scene), scene.options()]
+            .into_iter()
+            .enumerate()
         {
             let controller = scene.start_with(options);
             let late = format!("10.121.{round}.0/24");
             let address = format!("10.0.1.{round}");
-            scene.node(&format!("late{round}"), &[&late], &address).await;
+            scene
+                .node(&format!("late{round}"), &[&late], &address)
+                .await;
             scene.routed(&late, &address).await;
             settle().await;
             controller.stop().await;

@@ -16,7 +16,9 @@ async fn subnet(scene: &Scene, name: &str, cidr: &str) {
     });
     let subnet = serde_json::from_value(subnet).unwrap();
     let api = kube::Api::<berth_api::Subnet>::all(scene.client.clone());
-    api.create(&kube::api::PostParams::default(), &subnet).await.unwrap();
+    api.create(&kube::api::PostParams::default(), &subnet)
+        .await
+        .unwrap();
 }
 
 #[test]
@@ -44,7 +46,9 @@ fn a_node_that_went_while_nobody_watched_loses_its_route() {
         let controller = scene.start();
         for number in 0..3 {
             let cidr = format!("10.120.{number}.0/24");
-            scene.node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}")).await;
+            scene
+                .node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}"))
+                .await;
             scene.routed(&cidr, &format!("10.0.0.{number}")).await;
         }
         controller.kill();
@@ -78,10 +82,15 @@ fn the_cluster_cidrs_are_those_of_all_node_cidrs_subnets() {
 #[test]
 fn a_foreign_route_in_the_way_is_named_and_waited_for() {
     play(async |scene| {
-        scene.backend.memory.set(vec![route("10.120.0.0/24", "10.9.9.9", Mark::Foreign)]);
+        scene
+            .backend
+            .memory
+            .set(vec![route("10.120.0.0/24", "10.9.9.9", Mark::Foreign)]);
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         let controller = scene.start();
-        scene.event("n1", "FailedToCreateRoute", "10.9.9.9 that is not ours").await;
+        scene
+            .event("n1", "FailedToCreateRoute", "10.9.9.9 that is not ours")
+            .await;
         scene.condition_is("n1", "True", "NoRouteCreated").await;
         assert_eq!(scene.backend.changes(), []);
         scene.backend.memory.set(Vec::new());

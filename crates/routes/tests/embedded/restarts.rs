@@ -18,7 +18,9 @@ use crate::scene::{Scene, settle, until};
 async fn nodes(scene: &Scene, count: usize) {
     for number in 0..count {
         let cidr = format!("10.120.{number}.0/24");
-        scene.node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}")).await;
+        scene
+            .node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}"))
+            .await;
     }
 }
 
@@ -37,7 +39,11 @@ fn showing_nothing(client: Client, lists: Arc<AtomicUsize>) -> Client {
             let list = request.uri().path() == "/api/v1/nodes"
                 && !request.uri().query().unwrap_or_default().contains("watch");
             let left = |count: usize| count.checked_sub(1);
-            if list && lists.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
+            if list
+                && lists
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+                    .is_ok()
+            {
                 let empty = r#"{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}"#;
                 let body = Body::from(Bytes::from(empty));
                 return Ok::<_, io::Error>(Response::new(body));
@@ -152,7 +158,9 @@ fn controllers_that_are_killed_at_any_moment_end_with_the_wanted_table() {
             let number = round % 20;
             if round < 20 {
                 let cidr = format!("10.120.{number}.0/24");
-                scene.node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}")).await;
+                scene
+                    .node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}"))
+                    .await;
             } else if number % 2 == 0 {
                 scene.delete(&format!("n{number}")).await;
             }

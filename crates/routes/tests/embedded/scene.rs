@@ -84,7 +84,9 @@ impl Scene {
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
         let params = PatchParams::apply("scene").force();
         for crd in berth_api::crds::all() {
-            api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await.unwrap();
+            api.patch(&crd.name_any(), &params, &Patch::Apply(&crd))
+                .await
+                .unwrap();
         }
         Self {
             client,
@@ -144,33 +146,50 @@ impl Scene {
             "spec": {"podCIDRs": cidrs, "podCIDR": cidrs.first()},
         });
         let node = serde_json::from_value(node).unwrap();
-        self.nodes().create(&PostParams::default(), &node).await.unwrap();
+        self.nodes()
+            .create(&PostParams::default(), &node)
+            .await
+            .unwrap();
         self.address(name, address).await;
     }
 
     pub async fn address(&self, name: &str, address: &str) {
-        self.status(name, json!({"addresses": [{"type": "InternalIP", "address": address}]}))
-            .await;
+        self.status(
+            name,
+            json!({"addresses": [{"type": "InternalIP", "address": address}]}),
+        )
+        .await;
     }
 
     pub async fn status(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
-        self.nodes().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.nodes()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn patch(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
-        self.nodes().patch(name, &PatchParams::default(), &patch).await.unwrap();
+        self.nodes()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn delete(&self, name: &str) {
-        self.nodes().delete(name, &DeleteParams::default()).await.unwrap();
+        self.nodes()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// By destination, where the backend's routes lead.
     pub fn routes(&self) -> BTreeMap<String, String> {
         let routes = self.backend.memory.routes();
-        let pairs = routes.iter().map(|one| (one.destination.to_string(), one.hop.to_string()));
+        let pairs = routes
+            .iter()
+            .map(|one| (one.destination.to_string(), one.hop.to_string()));
         pairs.collect()
     }
 
@@ -191,8 +210,13 @@ impl Scene {
     /// Status and reason of `NetworkUnavailable`.
     pub async fn condition(&self, name: &str) -> Option<(String, String)> {
         let node = self.nodes().get(name).await.unwrap();
-        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-        let found = conditions.into_iter().find(|one| one.type_ == "NetworkUnavailable");
+        let conditions = node
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        let found = conditions
+            .into_iter()
+            .find(|one| one.type_ == "NetworkUnavailable");
         found.map(|one| (one.status, one.reason.unwrap_or_default()))
     }
 
@@ -207,7 +231,12 @@ impl Scene {
     /// The notes of events about a Node.
     pub async fn events(&self, name: &str, reason: &str) -> Vec<String> {
         let all = Api::<Event>::all(self.client.clone());
-        let all = all.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let all = all
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter();
         let about = all.filter(|event| {
             let regarding = event.regarding.clone().unwrap_or_default();
             regarding.name.as_deref() == Some(name) && event.reason.as_deref() == Some(reason)

@@ -17,7 +17,9 @@ use crate::scene::{Scene, route, settle, until};
 async fn nodes(scene: &Scene, count: usize) {
     for number in 0..count {
         let cidr = format!("10.120.{number}.0/24");
-        scene.node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}")).await;
+        scene
+            .node(&format!("n{number}"), &[&cidr], &format!("10.0.0.{number}"))
+            .await;
     }
 }
 
@@ -36,19 +38,32 @@ fn retry_after_is_honoured_by_all() {
         scene.backend.on_change(move |_| {
             left -= 1;
             let kind = ErrorKind::Throttled { retry_after };
-            if left >= 0 { Fate::Fails(BackendError::new(kind, "slow down")) } else { Fate::Done }
+            if left >= 0 {
+                Fate::Fails(BackendError::new(kind, "slow down"))
+            } else {
+                Fate::Done
+            }
         });
         let controller = scene.start();
         settle().await;
-        scene.node("first", &["10.120.200.0/24"], "10.0.0.200").await;
-        until("it was tried", async || (!scene.backend.changes().is_empty()).then_some(())).await;
+        scene
+            .node("first", &["10.120.200.0/24"], "10.0.0.200")
+            .await;
+        until("it was tried", async || {
+            (!scene.backend.changes().is_empty()).then_some(())
+        })
+        .await;
         let throttled = scene.backend.changes()[0].0;
         // Until the answer is there.
         tokio::time::sleep(Duration::from_millis(100)).await;
         nodes(&scene, 20).await;
         all_routed(&scene, 21).await;
         let next = scene.backend.changes()[1].0;
-        assert!(next - throttled >= Duration::from_secs(30), "{:?}", next - throttled);
+        assert!(
+            next - throttled >= Duration::from_secs(30),
+            "{:?}",
+            next - throttled
+        );
         controller.stop().await;
     });
 }
@@ -93,7 +108,9 @@ fn a_quota_is_slow_and_visible_and_a_route_that_goes_makes_room() {
         all_routed(&scene, 5).await;
         scene.node("late", &["10.120.99.0/24"], "10.0.0.99").await;
         scene.condition_is("late", "True", "NoRouteCreated").await;
-        scene.event("late", "FailedToCreateRoute", "RoutesExhausted").await;
+        scene
+            .event("late", "FailedToCreateRoute", "RoutesExhausted")
+            .await;
         let before = scene.backend.changes().len();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let tries = scene.backend.changes().len() - before;
@@ -101,7 +118,11 @@ fn a_quota_is_slow_and_visible_and_a_route_that_goes_makes_room() {
         let start = Instant::now();
         scene.delete("n0").await;
         scene.routed("10.120.99.0/24", "10.0.0.99").await;
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            start.elapsed()
+        );
         scene.condition_is("late", "False", "RouteCreated").await;
         controller.stop().await;
     });
@@ -120,7 +141,11 @@ fn wrong_credentials_are_said_and_not_tried_all_the_time() {
         })
         .await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert!(scene.backend.lists() < 30, "{} lists in an hour", scene.backend.lists());
+        assert!(
+            scene.backend.lists() < 30,
+            "{} lists in an hour",
+            scene.backend.lists()
+        );
         scene.backend.on_list(|| None);
         all_routed(&scene, 3).await;
         assert!(controller.readiness.not_ready().is_empty());
@@ -132,11 +157,13 @@ fn wrong_credentials_are_said_and_not_tried_all_the_time() {
 fn lost_answers_end_with_the_wanted_table() {
     play(async |scene| {
         let random = Mutex::new(StdRng::seed_from_u64(3));
-        scene.backend.on_change(move |_| match random.lock().random_range(0..4) {
-            0 => Fate::Lost,
-            1 => Fate::Fails(BackendError::unavailable("it never arrived")),
-            _ => Fate::Done,
-        });
+        scene
+            .backend
+            .on_change(move |_| match random.lock().random_range(0..4) {
+                0 => Fate::Lost,
+                1 => Fate::Fails(BackendError::unavailable("it never arrived")),
+                _ => Fate::Done,
+            });
         let controller = scene.start();
         nodes(&scene, 60).await;
         tokio::time::sleep(Duration::from_secs(5)).await;

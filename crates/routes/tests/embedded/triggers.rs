@@ -17,14 +17,26 @@ fn updates_of_other_fields_put_nothing_into_the_queue() {
         let adds = r#"workqueue_adds_total{name="Routes"}"#;
         let before = controller.metric(adds);
         for round in 0..10 {
-            scene.patch("n1", json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
-            scene.patch("n1", json!({"spec": {"unschedulable": round % 2 == 0}})).await;
-            scene.status("n1", json!({"capacity": {"pods": round.to_string()}})).await;
+            scene
+                .patch(
+                    "n1",
+                    json!({"metadata": {"labels": {"round": round.to_string()}}}),
+                )
+                .await;
+            scene
+                .patch("n1", json!({"spec": {"unschedulable": round % 2 == 0}}))
+                .await;
+            scene
+                .status("n1", json!({"capacity": {"pods": round.to_string()}}))
+                .await;
         }
         settle().await;
         assert!((controller.metric(adds) - before).abs() < f64::EPSILON);
         scene.address("n1", "10.0.0.2").await;
-        until("there is an item", async || (controller.metric(adds) > before).then_some(())).await;
+        until("there is an item", async || {
+            (controller.metric(adds) > before).then_some(())
+        })
+        .await;
         controller.stop().await;
     });
 }
@@ -38,7 +50,10 @@ fn the_queue_works_when_a_node_comes() {
         let before = controller.metric(works);
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         scene.condition_is("n1", "False", "RouteCreated").await;
-        until("work was done", async || (controller.metric(works) > before).then_some(())).await;
+        until("work was done", async || {
+            (controller.metric(works) > before).then_some(())
+        })
+        .await;
         let running = controller.metric(r#"running_managed_controllers{name="route"}"#);
         assert!((running - 1.0).abs() < f64::EPSILON);
         let created = controller.metric("route_controller_route_creation_delay_seconds_count");
@@ -90,12 +105,17 @@ fn an_address_that_flaps_costs_a_bounded_number_of_calls() {
         settle().await;
         let (lists, changes) = (scene.backend.lists(), scene.backend.changes().len());
         for round in 0..3600 {
-            scene.address("n1", &format!("10.0.0.{}", 1 + round % 2)).await;
+            scene
+                .address("n1", &format!("10.0.0.{}", 1 + round % 2))
+                .await;
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         let lists = scene.backend.lists() - lists;
         let changes = scene.backend.changes().len() - changes;
-        assert!((300..=361).contains(&lists), "{lists} full reconciles in an hour");
+        assert!(
+            (300..=361).contains(&lists),
+            "{lists} full reconciles in an hour"
+        );
         assert!(changes <= 370, "{changes} changes in an hour");
         scene.routed("10.120.0.0/24", "10.0.0.2").await;
         let listed = scene.backend.listed_at();

@@ -62,7 +62,10 @@ impl Namespace {
         let mut round = 0;
         loop {
             round += 1;
-            self.ip(&format!("route replace 198.51.100.{}/32 dev near", round % 250));
+            self.ip(&format!(
+                "route replace 198.51.100.{}/32 dev near",
+                round % 250
+            ));
             if monitor.is_ready() {
                 return monitor;
             }
@@ -82,7 +85,10 @@ impl Monitor {
             self.lines.get_ref(),
             rustix::event::PollFlags::IN,
         )];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         rustix::event::poll(&mut ready, Some(&now)).unwrap() > 0
     }
 
@@ -109,7 +115,9 @@ impl Drop for Monitor {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
+        let _ = Command::new("ip")
+            .args(["netns", "delete", &self.name])
+            .status();
     }
 }
 

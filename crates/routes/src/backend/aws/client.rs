@@ -13,7 +13,11 @@ use crate::backend::{BackendError, ErrorKind};
 
 const VERSION: &str = "2016-11-15";
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 /// What EC2 says of a route that is not there.
 const NOT_THERE: &str = "InvalidRoute.NotFound";
 
@@ -29,7 +33,10 @@ pub struct Client {
 impl Client {
     pub fn new(settings: AwsSettings) -> Result<Self, BackendError> {
         let http = Http::new()?;
-        let host = settings.endpoint.split_once("://").map_or("", |(_, host)| host);
+        let host = settings
+            .endpoint
+            .split_once("://")
+            .map_or("", |(_, host)| host);
         let host = host.split('/').next().unwrap_or_default().to_owned();
         Ok(Self {
             keys: Keys::new(settings.credentials, http.clone()),
@@ -57,13 +64,19 @@ impl Client {
             at: Timestamp::now(),
         };
         let headers = sign(&signing, &keys, CONTENT_TYPE, &body);
-        let headers: Vec<(&str, &str)> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let headers: Vec<(&str, &str)> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         let uri = format!("{}/", self.endpoint);
         let request = request(action, Method::POST, &uri, &headers, body)?;
         let answer = self.http.call(action, request).await?;
         let read = read(action, &answer);
-        if let Err(BackendError { kind: ErrorKind::Unauthorized, .. }) = &read {
+        if let Err(BackendError {
+            kind: ErrorKind::Unauthorized,
+            ..
+        }) = &read
+        {
             self.keys.forget();
         }
         read
@@ -77,8 +90,12 @@ fn read(action: &str, answer: &Answer) -> Result<Element, BackendError> {
         return root.ok_or_else(garbage);
     }
     let error = root.as_ref().and_then(|root| root.find("Error"));
-    let (code, message) = error.map_or(("", ""), |error| (error.text("Code"), error.text("Message")));
-    let kind = answer.throttled().unwrap_or_else(|| kind(answer.status, code));
+    let (code, message) = error.map_or(("", ""), |error| {
+        (error.text("Code"), error.text("Message"))
+    });
+    let kind = answer
+        .throttled()
+        .unwrap_or_else(|| kind(answer.status, code));
     let message = match code {
         "" => format!("{action}: {}", answer.status),
         code => format!("{action}: {code}: {message}"),
@@ -88,12 +105,21 @@ fn read(action: &str, answer: &Answer) -> Result<Element, BackendError> {
 
 fn kind(status: StatusCode, code: &str) -> ErrorKind {
     match code {
-        "RequestLimitExceeded" | "Throttling" | "ThrottlingException" | "TooManyRequestsException"
+        "RequestLimitExceeded"
+        | "Throttling"
+        | "ThrottlingException"
+        | "TooManyRequestsException"
         | "Client.RequestLimitExceeded" => ErrorKind::Throttled { retry_after: None },
         "RouteLimitExceeded" => ErrorKind::Quota,
-        "AuthFailure" | "UnauthorizedOperation" | "InvalidClientTokenId" | "SignatureDoesNotMatch"
-        | "ExpiredToken" | "RequestExpired" | "MissingAuthenticationToken"
-        | "OptInRequired" | "Blocked" => ErrorKind::Unauthorized,
+        "AuthFailure"
+        | "UnauthorizedOperation"
+        | "InvalidClientTokenId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "RequestExpired"
+        | "MissingAuthenticationToken"
+        | "OptInRequired"
+        | "Blocked" => ErrorKind::Unauthorized,
         "RouteAlreadyExists" | NOT_THERE => ErrorKind::Conflict,
         _ if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN => {
             ErrorKind::Unauthorized
@@ -131,13 +157,22 @@ mod tests {
 
     #[test]
     fn errors_are_told_apart_by_their_codes() {
-        assert!(matches!(error(503, "RequestLimitExceeded").kind, ErrorKind::Throttled { .. }));
+        assert!(matches!(
+            error(503, "RequestLimitExceeded").kind,
+            ErrorKind::Throttled { .. }
+        ));
         assert_eq!(error(400, "RouteLimitExceeded").kind, ErrorKind::Quota);
         assert_eq!(error(401, "AuthFailure").kind, ErrorKind::Unauthorized);
         assert_eq!(error(400, "RouteAlreadyExists").kind, ErrorKind::Conflict);
-        assert_eq!(error(400, "InvalidInstanceID.NotFound").kind, ErrorKind::Refused);
+        assert_eq!(
+            error(400, "InvalidInstanceID.NotFound").kind,
+            ErrorKind::Refused
+        );
         assert_eq!(error(500, "InternalError").kind, ErrorKind::Unavailable);
-        assert_eq!(error(400, "RouteLimitExceeded").message, "CreateRoute: RouteLimitExceeded: why");
+        assert_eq!(
+            error(400, "RouteLimitExceeded").message,
+            "CreateRoute: RouteLimitExceeded: why"
+        );
     }
 
     #[test]

@@ -56,7 +56,10 @@ impl Keys {
     }
 
     pub async fn get(&self) -> Result<Credentials, BackendError> {
-        let good = |keys: &Credentials| keys.expires.is_none_or(|end| end - SLACK > Timestamp::now());
+        let good = |keys: &Credentials| {
+            keys.expires
+                .is_none_or(|end| end - SLACK > Timestamp::now())
+        };
         if let Some(keys) = self.known.lock().clone().filter(good) {
             return Ok(keys);
         }
@@ -79,11 +82,17 @@ impl Keys {
         let what = "the instance's role";
         let ask = async |method: Method, path: &str, header: (&str, &str)| {
             let uri = format!("{endpoint}/latest/{path}");
-            let answer = self.http.call(what, request(what, method, &uri, &[header], "")?).await?;
+            let answer = self
+                .http
+                .call(what, request(what, method, &uri, &[header], "")?)
+                .await?;
             if answer.status.is_success() {
                 Ok(answer.text())
             } else {
-                let message = format!("{what}: {} for {path}: give the instance a role", answer.status);
+                let message = format!(
+                    "{what}: {} for {path}: give the instance a role",
+                    answer.status
+                );
                 Err(BackendError::new(ErrorKind::Unauthorized, message))
             }
         };
@@ -150,7 +159,12 @@ mod tests {
             expires: None,
         };
         let shown = format!("{keys:?}");
-        assert!(!["AKID", "secret", "token"].iter().any(|part| shown.contains(part)), "{shown}");
+        assert!(
+            !["AKID", "secret", "token"]
+                .iter()
+                .any(|part| shown.contains(part)),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -158,7 +172,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = "[default]\naws_access_key_id = a\naws_secret_access_key = b/c+d=\n";
         std::fs::write(file.path(), text).unwrap();
-        assert_eq!(from_file(file.path(), "default").unwrap().secret_access_key, "b/c+d=");
+        assert_eq!(
+            from_file(file.path(), "default").unwrap().secret_access_key,
+            "b/c+d="
+        );
         let error = from_file(file.path(), "other").unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unauthorized);
         assert!(error.message.contains("profile other has no"), "{error}");

@@ -65,12 +65,21 @@ impl AwsSettings {
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, SettingsError> {
         let ini = Ini::parse(file.unwrap_or_default())?;
-        let set = |name: &str| environment.get(name).filter(|value| !value.is_empty()).cloned();
+        let set = |name: &str| {
+            environment
+                .get(name)
+                .filter(|value| !value.is_empty())
+                .cloned()
+        };
         let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"));
         let region = region.or_else(|| ini.get("Global", "Region").map(ToOwned::to_owned));
         let region = region.ok_or(SettingsError::NoRegion)?;
         let endpoint = set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL"));
-        let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let suffix = if region.starts_with("cn-") {
+            "amazonaws.com.cn"
+        } else {
+            "amazonaws.com"
+        };
         let endpoint = endpoint.unwrap_or_else(|| format!("https://ec2.{region}.{suffix}"));
         let ids: Vec<String> = ini
             .all("Global", "RouteTableID")
@@ -141,7 +150,10 @@ mod tests {
     fn without_route_tables_the_error_names_the_fix() {
         let environment = environment(&[("AWS_REGION", "eu-central-1")]);
         let error = AwsSettings::new(None, &environment).unwrap_err();
-        assert!(error.to_string().contains("RouteTableID in [Global]"), "{error}");
+        assert!(
+            error.to_string().contains("RouteTableID in [Global]"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -16,7 +16,12 @@ pub struct Signing<'a> {
 }
 
 /// The headers to be sent with the request, `host` aside.
-pub fn sign(signing: &Signing<'_>, keys: &Credentials, content_type: &str, body: &str) -> Vec<(String, String)> {
+pub fn sign(
+    signing: &Signing<'_>,
+    keys: &Credentials,
+    content_type: &str,
+    body: &str,
+) -> Vec<(String, String)> {
     let stamp = signing.at.strftime("%Y%m%dT%H%M%SZ").to_string();
     let mut headers = vec![
         ("content-type".to_owned(), content_type.to_owned()),
@@ -53,12 +58,19 @@ fn authorization(
     let scope = format!("{date}/{}/{}/aws4_request", signing.region, signing.service);
     let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hash(&canonical));
     let mut key = format!("AWS4{}", keys.secret_access_key).into_bytes();
-    for part in [date.as_str(), signing.region, signing.service, "aws4_request"] {
+    for part in [
+        date.as_str(),
+        signing.region,
+        signing.service,
+        "aws4_request",
+    ] {
         key = keyed(&key, part);
     }
     let signature = hex(&keyed(&key, &to_sign));
     let id = &keys.access_key_id;
-    format!("AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}")
+    format!(
+        "AWS4-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
 }
 
 fn keyed(key: &[u8], text: &str) -> Vec<u8> {
@@ -98,7 +110,10 @@ mod tests {
             expires: None,
         };
         let headers = [
-            ("content-type", "application/x-www-form-urlencoded; charset=utf-8"),
+            (
+                "content-type",
+                "application/x-www-form-urlencoded; charset=utf-8",
+            ),
             ("host", "iam.amazonaws.com"),
             ("x-amz-date", "20150830T123600Z"),
         ];

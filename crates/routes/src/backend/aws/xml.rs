@@ -69,7 +69,10 @@ impl Element {
 }
 
 fn plain(text: &str) -> String {
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    let text = text
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"");
     text.replace("&apos;", "'").replace("&amp;", "&")
 }
 

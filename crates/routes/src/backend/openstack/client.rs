@@ -54,7 +54,9 @@ impl Client {
 
     pub async fn extensions(&self) -> Result<Vec<String>, BackendError> {
         let path = "/v2.0/extensions";
-        let found: Extensions = self.ask("GET extensions", Method::GET, path, None, None).await?;
+        let found: Extensions = self
+            .ask("GET extensions", Method::GET, path, None, None)
+            .await?;
         Ok(found.extensions.into_iter().map(|one| one.alias).collect())
     }
 
@@ -91,7 +93,10 @@ impl Client {
         let session = self.session().await?;
         let uri = format!("{}{path}", session.endpoint);
         let matches = revision.map(|revision| format!("revision_number={revision}"));
-        let mut headers = vec![("content-type", "application/json"), ("accept", "application/json")];
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("accept", "application/json"),
+        ];
         if let Some(token) = &session.token {
             headers.push(("x-auth-token", token));
         }
@@ -118,14 +123,21 @@ impl Client {
 
 fn refusal(what: &str, answer: &Answer) -> BackendError {
     let refusal: Refusal = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let NeutronError { kind: name, message } = refusal.error;
-    let kind = answer.throttled().unwrap_or(match (answer.status, name.as_str()) {
-        (_, "RoutesExhausted" | "OverQuota" | "AllowedAddressPairExhausted") => ErrorKind::Quota,
-        (StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED, _) => ErrorKind::Conflict,
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => ErrorKind::Unauthorized,
-        (status, _) if status.is_client_error() => ErrorKind::Refused,
-        _ => ErrorKind::Unavailable,
-    });
+    let NeutronError {
+        kind: name,
+        message,
+    } = refusal.error;
+    let kind = answer
+        .throttled()
+        .unwrap_or(match (answer.status, name.as_str()) {
+            (_, "RoutesExhausted" | "OverQuota" | "AllowedAddressPairExhausted") => {
+                ErrorKind::Quota
+            }
+            (StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED, _) => ErrorKind::Conflict,
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => ErrorKind::Unauthorized,
+            (status, _) if status.is_client_error() => ErrorKind::Refused,
+            _ => ErrorKind::Unavailable,
+        });
     let message = match name.as_str() {
         "" => format!("{what}: {}", answer.status),
         name => format!("{what}: {name}: {message}"),
@@ -154,7 +166,10 @@ mod tests {
     fn errors_are_told_apart_by_their_types() {
         assert_eq!(kind(400, "RoutesExhausted"), ErrorKind::Quota);
         assert_eq!(kind(400, "InvalidRoutes"), ErrorKind::Refused);
-        assert_eq!(kind(412, "RevisionNumberConstraintFailed"), ErrorKind::Conflict);
+        assert_eq!(
+            kind(412, "RevisionNumberConstraintFailed"),
+            ErrorKind::Conflict
+        );
         assert_eq!(kind(401, ""), ErrorKind::Unauthorized);
         assert_eq!(kind(429, ""), ErrorKind::Throttled { retry_after: None });
         assert_eq!(kind(500, "Internal"), ErrorKind::Unavailable);

@@ -25,7 +25,9 @@ pub struct Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Session");
-        fields.field("endpoint", &self.endpoint).finish_non_exhaustive()
+        fields
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -39,7 +41,8 @@ impl Session {
     }
 
     pub fn is_good(&self) -> bool {
-        self.expires.is_none_or(|end| end - SLACK > Timestamp::now())
+        self.expires
+            .is_none_or(|end| end - SLACK > Timestamp::now())
     }
 }
 
@@ -81,20 +84,28 @@ pub async fn log_in(http: &Http, auth: &Keystone) -> Result<Session, BackendErro
     let request = request(what, Method::POST, &uri, &json, body(auth).to_string())?;
     let answer = http.call(what, request).await?;
     if !answer.status.is_success() {
-        let kind = answer.throttled().unwrap_or(match answer.status.is_client_error() {
-            true => ErrorKind::Unauthorized,
-            false => ErrorKind::Unavailable,
-        });
+        let kind = answer
+            .throttled()
+            .unwrap_or(match answer.status.is_client_error() {
+                true => ErrorKind::Unauthorized,
+                false => ErrorKind::Unavailable,
+            });
         let message = format!("{what} at {uri}: {}: check the credentials", answer.status);
         return Err(BackendError::new(kind, message));
     }
     let garbage = || BackendError::unavailable(format!("{what} at {uri}: the answer is no token"));
-    let token = answer.headers.get("x-subject-token").and_then(|value| value.to_str().ok());
+    let token = answer
+        .headers
+        .get("x-subject-token")
+        .and_then(|value| value.to_str().ok());
     let token = token.ok_or_else(garbage)?.to_owned();
     let found: Answer = serde_json::from_slice(&answer.body).map_err(|_| garbage())?;
     let endpoint = network(&found.token.catalog, auth).ok_or_else(|| {
         let region = auth.region.as_deref().unwrap_or("any region");
-        let message = format!("{what}: the catalog has no network service ({}, {region})", auth.interface);
+        let message = format!(
+            "{what}: the catalog has no network service ({}, {region})",
+            auth.interface
+        );
         BackendError::new(ErrorKind::Unauthorized, message)
     })?;
     Ok(Session {
@@ -171,7 +182,10 @@ mod tests {
             project: Some(Project::Id("t".to_owned())),
         };
         let found = body(&auth);
-        assert_eq!(found["auth"]["identity"]["password"]["user"]["domain"]["name"], "Default");
+        assert_eq!(
+            found["auth"]["identity"]["password"]["user"]["domain"]["name"],
+            "Default"
+        );
         assert_eq!(found["auth"]["scope"]["project"]["id"], "t");
         assert!(!format!("{auth:?}").contains("\"p\""), "{auth:?}");
     }

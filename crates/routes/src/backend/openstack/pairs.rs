@@ -63,7 +63,9 @@ async fn change(
     let address = utf8_percent_encode(&extra.nexthop, NON_ALPHANUMERIC);
     let list = format!("/v2.0/ports?fixed_ips=ip_address%3D{address}");
     for _ in 0..MAX_CONFLICTS {
-        let found: Ports = client.ask("GET ports", Method::GET, &list, None, None).await?;
+        let found: Ports = client
+            .ask("GET ports", Method::GET, &list, None, None)
+            .await?;
         let mut conflict = false;
         for mut port in found.ports {
             if port.port_security_enabled == Some(false) || !edit(&mut port.allowed_address_pairs) {
@@ -72,10 +74,14 @@ async fn change(
             let path = format!("/v2.0/ports/{}", port.id);
             let body = json!({"port": {"allowed_address_pairs": port.allowed_address_pairs}});
             let revision = port.revision_number;
-            let written: Result<Value, _> =
-                client.ask("PUT port", Method::PUT, &path, Some(&body), revision).await;
+            let written: Result<Value, _> = client
+                .ask("PUT port", Method::PUT, &path, Some(&body), revision)
+                .await;
             match written {
-                Err(BackendError { kind: ErrorKind::Conflict, .. }) => conflict = true,
+                Err(BackendError {
+                    kind: ErrorKind::Conflict,
+                    ..
+                }) => conflict = true,
                 written => drop(written?),
             }
         }
@@ -83,6 +89,9 @@ async fn change(
             return Ok(());
         }
     }
-    let message = format!("PUT port of {}: others change it all the time", extra.nexthop);
+    let message = format!(
+        "PUT port of {}: others change it all the time",
+        extra.nexthop
+    );
     Err(BackendError::new(ErrorKind::Conflict, message))
 }

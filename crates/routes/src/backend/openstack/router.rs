@@ -57,9 +57,14 @@ struct Router {
 }
 
 /// The routes, and the revision of the router where Neutron has one.
-pub async fn read(client: &Client, router: &str) -> Result<(Vec<Extra>, Option<u64>), BackendError> {
+pub async fn read(
+    client: &Client,
+    router: &str,
+) -> Result<(Vec<Extra>, Option<u64>), BackendError> {
     let path = format!("/v2.0/routers/{router}");
-    let answer: Answer = client.ask("GET router", Method::GET, &path, None, None).await?;
+    let answer: Answer = client
+        .ask("GET router", Method::GET, &path, None, None)
+        .await?;
     Ok((answer.router.routes, answer.router.revision_number))
 }
 
@@ -84,7 +89,9 @@ async fn change(
     }
     let path = format!("/v2.0/routers/{router}/{verb}");
     let body = json!({"router": {"routes": extras}});
-    let _: Answer = client.ask(verb, Method::PUT, &path, Some(&body), None).await?;
+    let _: Answer = client
+        .ask(verb, Method::PUT, &path, Some(&body), None)
+        .await?;
     Ok(())
 }
 
@@ -112,10 +119,14 @@ pub async fn rewrite(
         }
         let body = json!({"router": {"routes": extras}});
         let revision = revision.filter(|_| guarded);
-        let written: Result<Answer, _> =
-            client.ask("PUT router", Method::PUT, &path, Some(&body), revision).await;
+        let written: Result<Answer, _> = client
+            .ask("PUT router", Method::PUT, &path, Some(&body), revision)
+            .await;
         match written {
-            Err(BackendError { kind: ErrorKind::Conflict, .. }) => {}
+            Err(BackendError {
+                kind: ErrorKind::Conflict,
+                ..
+            }) => {}
             written => return written.map(drop),
         }
     }

@@ -19,7 +19,9 @@ pub struct OpenStackSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// Neutron asks nobody who he is.
-    None { endpoint: String },
+    None {
+        endpoint: String,
+    },
     Keystone(Keystone),
 }
 
@@ -110,7 +112,9 @@ impl OpenStackSettings {
         let is_yaml = file.lines().any(|line| line.trim_end() == "clouds:");
         let mut router = environment.get("OS_ROUTER_ID").cloned();
         let keys = if is_yaml {
-            let name = environment.get("OS_CLOUD").map_or("openstack", String::as_str);
+            let name = environment
+                .get("OS_CLOUD")
+                .map_or("openstack", String::as_str);
             of_cloud(file, name)?
         } else {
             let ini = Ini::parse(file)?;
@@ -130,11 +134,30 @@ impl OpenStackSettings {
 }
 
 const KEYS: &[&str] = &[
-    "auth-type", "endpoint", "auth-url", "region", "os-endpoint-type", "interface", "username",
-    "user-id", "password", "domain-id", "domain-name", "user-domain-id", "user-domain-name",
-    "tenant-id", "tenant-name", "project-id", "project-name", "tenant-domain-id",
-    "tenant-domain-name", "project-domain-id", "project-domain-name",
-    "application-credential-id", "application-credential-secret", "router-id",
+    "auth-type",
+    "endpoint",
+    "auth-url",
+    "region",
+    "os-endpoint-type",
+    "interface",
+    "username",
+    "user-id",
+    "password",
+    "domain-id",
+    "domain-name",
+    "user-domain-id",
+    "user-domain-name",
+    "tenant-id",
+    "tenant-name",
+    "project-id",
+    "project-name",
+    "tenant-domain-id",
+    "tenant-domain-name",
+    "project-domain-id",
+    "project-domain-name",
+    "application-credential-id",
+    "application-credential-secret",
+    "router-id",
 ];
 
 /// What is under `auth` and beside it, as one.
@@ -142,10 +165,13 @@ fn of_cloud(file: &str, name: &str) -> Result<Keys, SettingsError> {
     let clouds: Clouds =
         serde_saphyr::from_str(file).map_err(|error| SettingsError::Yaml(error.to_string()))?;
     let known = clouds.clouds.keys().cloned().collect::<Vec<_>>().join(", ");
-    let cloud = clouds.clouds.get(name).ok_or_else(|| SettingsError::NoCloud {
-        name: name.to_owned(),
-        known,
-    })?;
+    let cloud = clouds
+        .clouds
+        .get(name)
+        .ok_or_else(|| SettingsError::NoCloud {
+            name: name.to_owned(),
+            known,
+        })?;
     let mut keys = BTreeMap::new();
     for level in [Some(cloud), cloud.get("auth")] {
         for (name, value) in level.and_then(Value::as_object).into_iter().flatten() {
@@ -162,10 +188,14 @@ fn of_cloud(file: &str, name: &str) -> Result<Keys, SettingsError> {
 
 fn auth(keys: &Keys) -> Result<Auth, SettingsError> {
     if keys.get(&["auth-type"]).as_deref() == Some("none") {
-        let endpoint = keys.get(&["endpoint"]).ok_or(SettingsError::Missing("endpoint"))?;
+        let endpoint = keys
+            .get(&["endpoint"])
+            .ok_or(SettingsError::Missing("endpoint"))?;
         return Ok(Auth::None { endpoint });
     }
-    let url = keys.get(&["auth-url"]).ok_or(SettingsError::Missing("auth-url"))?;
+    let url = keys
+        .get(&["auth-url"])
+        .ok_or(SettingsError::Missing("auth-url"))?;
     let credential = keys.get(&["application-credential-id"]);
     let (identity, project) = match credential {
         Some(id) => {
@@ -176,7 +206,9 @@ fn auth(keys: &Keys) -> Result<Auth, SettingsError> {
         None => {
             let user = named(keys, &["user-id"], &["username"], "user");
             let user = user.ok_or(SettingsError::Missing("username"))?;
-            let password = keys.get(&["password"]).ok_or(SettingsError::Missing("password"))?;
+            let password = keys
+                .get(&["password"])
+                .ok_or(SettingsError::Missing("password"))?;
             let ids = ["tenant-id", "project-id"];
             let project = named(keys, &ids, &["tenant-name", "project-name"], "project");
             let project = project.ok_or(SettingsError::Missing("tenant-id"))?;
@@ -200,7 +232,13 @@ fn named(keys: &Keys, ids: &[&str], names: &[&str], of: &str) -> Option<Project>
     }
     let name = keys.get(names)?;
     let tenant = if of == "project" { "tenant" } else { of };
-    let with = |end: &str| [format!("{of}-{end}"), format!("{tenant}-{end}"), end.to_owned()];
+    let with = |end: &str| {
+        [
+            format!("{of}-{end}"),
+            format!("{tenant}-{end}"),
+            end.to_owned(),
+        ]
+    };
     let find = |end: &str| with(end).iter().find_map(|name| keys.get(&[name]));
     let domain = match (find("domain-id"), find("domain-name")) {
         (Some(id), _) => Domain::Id(id),
@@ -256,6 +294,9 @@ mod tests {
         let error = OpenStackSettings::new(Some(file), &BTreeMap::new()).unwrap_err();
         assert!(error.to_string().contains("password is missing"), "{error}");
         let error = OpenStackSettings::new(None, &BTreeMap::new()).unwrap_err();
-        assert!(error.to_string().contains("router-id in [Route]"), "{error}");
+        assert!(
+            error.to_string().contains("router-id in [Route]"),
+            "{error}"
+        );
     }
 }

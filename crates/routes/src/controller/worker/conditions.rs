@@ -37,7 +37,10 @@ impl Worker {
                 let tried = || node.prefixes().any(|one| self.retries.has_failed(one));
                 let scope = self.shared.scope.lock().clone().unwrap_or_default();
                 let refused = || !self.shared.index.lock().problems(node, &scope).is_empty();
-                let blocked = || node.prefixes().any(|one| self.obstacle(node, one).is_some());
+                let blocked = || {
+                    node.prefixes()
+                        .any(|one| self.obstacle(node, one).is_some())
+                };
                 (tried() || refused() || blocked())
                     .then(|| Condition::to_write(node.condition.as_ref(), false))
                     .flatten()
@@ -82,7 +85,8 @@ impl Worker {
             }
             Err(error) => {
                 warn!(node = name, %error, "condition not written; retrying in {WRITE_INTERVAL:?}");
-                self.queue.add_after(Key::Condition(name.to_owned()), WRITE_INTERVAL);
+                self.queue
+                    .add_after(Key::Condition(name.to_owned()), WRITE_INTERVAL);
                 return;
             }
         }

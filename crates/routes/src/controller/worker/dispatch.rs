@@ -29,7 +29,11 @@ impl Worker {
                 return;
             }
             self.calls += 1;
-            self.tasks.spawn(call(self.options.backend.clone(), self.record.clone(), batch));
+            self.tasks.spawn(call(
+                self.options.backend.clone(),
+                self.record.clone(),
+                batch,
+            ));
         }
     }
 
@@ -37,7 +41,10 @@ impl Worker {
     fn next_batch(&mut self, size: usize) -> Vec<Change> {
         let mut batch = Vec::new();
         while batch.len() < size {
-            let next = self.urgent.pop_front().or_else(|| self.background.pop_front());
+            let next = self
+                .urgent
+                .pop_front()
+                .or_else(|| self.background.pop_front());
             let Some(destination) = next else {
                 break;
             };
@@ -105,7 +112,9 @@ impl Worker {
 
     fn failed(&mut self, change: &Change, error: &BackendError, after: Duration) {
         let (destination, now) = (change.destination, Instant::now());
-        self.options.metrics.operation(change.kind(), error.kind.label());
+        self.options
+            .metrics
+            .operation(change.kind(), error.kind.label());
         self.pace.fail(error.kind, now);
         let delay = self.retries.fail(change, error.kind, now);
         let kind = change.kind();
@@ -172,7 +181,11 @@ async fn call(backend: Arc<dyn Backend>, record: Option<Record>, changes: Vec<Ch
         }
         Err(error) => all(&format!("writing down the next hop: {error}")),
     };
-    let silent = || Err(BackendError::unavailable("the backend said nothing about it"));
+    let silent = || {
+        Err(BackendError::unavailable(
+            "the backend said nothing about it",
+        ))
+    };
     results.resize_with(changes.len(), silent);
     Outcome::Applied {
         changes,

@@ -68,7 +68,10 @@ impl Worker {
     }
 
     pub(super) fn listed(&mut self, listed: Result<Vec<Route>, BackendError>) {
-        let result = listed.as_ref().err().map_or("success", |error| error.kind.label());
+        let result = listed
+            .as_ref()
+            .err()
+            .map_or("success", |error| error.kind.label());
         self.options.metrics.call("list", result);
         let routes = match listed {
             Ok(routes) => routes,
@@ -91,7 +94,10 @@ impl Worker {
 
     fn list_failed(&mut self, error: &BackendError) {
         let mut delay = self.list_backoff.fail();
-        if let ErrorKind::Throttled { retry_after: Some(after) } = error.kind {
+        if let ErrorKind::Throttled {
+            retry_after: Some(after),
+        } = error.kind
+        {
             delay = delay.max(after);
         }
         self.pace.fail(error.kind, Instant::now());
@@ -144,7 +150,10 @@ impl Worker {
 
     fn count_routes(&self) {
         let counted = self.with_view(|view| {
-            let inside = view.table.routes().filter(|route| view.scope.covers(route.destination));
+            let inside = view
+                .table
+                .routes()
+                .filter(|route| view.scope.covers(route.destination));
             let (ours, foreign): (Vec<&Route>, Vec<&Route>) =
                 inside.partition(|route| view.is_ours(route));
             (ours.len(), foreign.len())
@@ -168,7 +177,8 @@ impl Worker {
         let idle = |hop: &&Hop| !index.is_live(hop) && !table.leads_to(hop);
         let gone: BTreeSet<Hop> = record.hops().iter().filter(idle).cloned().collect();
         if !gone.is_empty() {
-            self.tasks.spawn(async move { Outcome::Forgotten(record.forget(gone).await) });
+            self.tasks
+                .spawn(async move { Outcome::Forgotten(record.forget(gone).await) });
         }
     }
 
@@ -180,7 +190,10 @@ impl Worker {
     }
 
     fn finish_full_if_through(&mut self) {
-        let Some(full) = self.full.take_if(|full| full.listed && full.waiting.is_empty()) else {
+        let Some(full) = self
+            .full
+            .take_if(|full| full.listed && full.waiting.is_empty())
+        else {
             return;
         };
         let outcome = match (full.failed, full.changed) {
@@ -200,7 +213,8 @@ impl Worker {
         }
         self.looking = true;
         let client = self.options.client.clone();
-        self.tasks.spawn(async move { Outcome::Looked(look::list_nodes(client).await) });
+        self.tasks
+            .spawn(async move { Outcome::Looked(look::list_nodes(client).await) });
     }
 
     pub(super) fn looked(&mut self, nodes: kube::Result<Vec<Node>>) {
@@ -219,7 +233,9 @@ impl Worker {
                     routes = self.unconfirmed.len(),
                     "the cluster has routes and no nodes; looking again before they are deleted"
                 );
-                return self.queue.add_after(Key::Look, LOOK_INTERVAL.max(FULL_INTERVAL));
+                return self
+                    .queue
+                    .add_after(Key::Look, LOOK_INTERVAL.max(FULL_INTERVAL));
             }
         } else {
             self.empty_looks = 0;
