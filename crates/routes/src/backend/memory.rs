@@ -70,7 +70,7 @@ impl Backend for Memory {
 
     /// An address of the other family is better than none here.
     fn hop(&self, node: &Node, destination: Prefix) -> Result<Hop, HopError> {
-        Hop::by_address(node, destination).or_else(|error| {
+        node.address_hop(destination).or_else(|error| {
             let any = node.internal_addresses().next();
             any.map(Hop::Address).ok_or(error)
         })

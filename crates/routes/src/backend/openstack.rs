@@ -140,7 +140,7 @@ impl Backend for OpenStack {
     }
 
     fn hop(&self, node: &Node, destination: Prefix) -> Result<Hop, HopError> {
-        Hop::by_address(node, destination)
+        node.address_hop(destination)
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Route>, BackendError>> {

@@ -202,3 +202,84 @@ fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
     let cidrs = subnet.spec.cidrs.iter();
     cidrs.filter_map(|cidr| parse_cidr(cidr)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use berth_kit::queue::{DEFAULT_BACKOFF, QueueMetrics};
+    use http::{Request, Response};
+    use kube::client::Body;
+    use prometheus_client::registry::Registry;
+    use rand::SeedableRng;
+
+    use super::*;
+    use crate::core::{Address, Cidr, Condition};
+
+    fn feed(watch_based: bool) -> Feed {
+        let nobody = tower::service_fn(async |_: Request<Body>| {
+            Err::<Response<Body>, _>(io::Error::other("nobody answers"))
+        });
+        let metrics = QueueMetrics::register(&mut Registry::default());
+        Feed {
+            client: Client::new(nobody, "default"),
+            shared: Arc::new(Shared::new(None)),
+            queue: Queue::new("Routes", DEFAULT_BACKOFF, &metrics),
+            watch_based,
+            reconciliation_period: Duration::from_secs(10),
+            min_resync_period: Duration::from_secs(10),
+            scope_is_given: true,
+            own: None,
+            random: StdRng::seed_from_u64(1),
+        }
+    }
+
+    fn node() -> Node {
+        Node {
+            name: "n1".to_owned(),
+            cidrs: vec![Cidr::from("10.120.0.0/24")],
+            addresses: vec![Address {
+                kind: "InternalIP".to_owned(),
+                address: "10.0.0.1".to_owned(),
+            }],
+            ..Node::default()
+        }
+    }
+
+    /// What is in the queue after this, taken out of it.
+    async fn queued(feed: &Feed) -> Vec<Key> {
+        let mut keys = Vec::new();
+        while !feed.queue.is_empty() {
+            keys.push(feed.queue.take().await.unwrap().clone());
+        }
+        keys
+    }
+
+    #[tokio::test]
+    async fn only_updates_that_matter_put_an_item_into_the_queue() {
+        let feed = feed(true);
+        let key = || vec![Key::Node("n1".to_owned())];
+        feed.apply(node());
+        assert_eq!(queued(&feed).await, key());
+        let mut other = node();
+        other.condition = Some(Condition::routed());
+        feed.apply(other.clone());
+        assert_eq!(queued(&feed).await, []);
+        other.cidrs.push(Cidr::from("fd12::/64"));
+        feed.apply(other.clone());
+        assert_eq!(queued(&feed).await, key());
+        other.addresses[0].address = "10.0.0.2".to_owned();
+        feed.apply(other);
+        assert_eq!(queued(&feed).await, key());
+        feed.delete("n1");
+        assert_eq!(queued(&feed).await, key());
+    }
+
+    #[tokio::test]
+    async fn with_the_gate_off_no_event_puts_an_item_into_the_queue() {
+        let feed = feed(false);
+        feed.apply(node());
+        feed.delete("n1");
+        assert_eq!(queued(&feed).await, []);
+    }
+}

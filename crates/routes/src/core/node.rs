@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use berth_addr::Prefix;
+use berth_addr::{Family, Prefix};
 
 use super::condition::Condition;
-use super::route::Hop;
+use super::route::{Hop, HopError};
 
 /// A CIDR as it is written, and what it means. Text is kept only for messages: two ways to write
 /// one CIDR are the same CIDR.
@@ -81,6 +81,20 @@ impl Node {
             .filter_map(|one| one.address.parse().ok());
         let instance = self.instance().map(|name| Hop::Instance(name.to_owned()));
         addresses.map(Hop::Address).chain(instance)
+    }
+
+    /// The node as a next hop, by its own address in the destination's family.
+    pub fn address_hop(&self, destination: Prefix) -> Result<Hop, HopError> {
+        let family = destination.family();
+        let mut addresses = self.internal_addresses();
+        let address = addresses.find(|address| Family::of(*address) == family);
+        address
+            .map(Hop::Address)
+            .ok_or_else(|| HopError::NoAddress {
+                node: self.name.clone(),
+                family,
+                destination,
+            })
     }
 
     /// The filter of updates: whether the routes of this node can be other ones than those of

@@ -5,8 +5,6 @@ use std::net::IpAddr;
 
 use berth_addr::Prefix;
 
-use super::node::Node;
-
 /// Where a route sends packets: what the backend knows of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
@@ -66,21 +64,4 @@ pub enum HopError {
              controller manager or the kubelet (--provider-id) has to set it"
     )]
     NoInstance { node: String },
-}
-
-impl Hop {
-    /// The node's own address in the destination's family.
-    pub fn by_address(node: &Node, destination: Prefix) -> Result<Self, HopError> {
-        let family = destination.family();
-        let address = node
-            .internal_addresses()
-            .find(|ip| berth_addr::Family::of(*ip) == family);
-        address
-            .map(Self::Address)
-            .ok_or_else(|| HopError::NoAddress {
-                node: node.name.clone(),
-                family,
-                destination,
-            })
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_addr::Prefix;
 
-use super::decide::Change;
+use super::change::Change;
 use super::route::{Hop, Mark, Route};
 
 /// By destination: what was listed, and what we have changed since.
