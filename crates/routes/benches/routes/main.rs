@@ -12,6 +12,7 @@
 
 mod idle;
 mod kernel;
+#[allow(dead_code, reason = "some of its words are for tests")]
 #[path = "../../tests/linux/namespace.rs"]
 mod namespace;
 mod nodes;

@@ -77,10 +77,7 @@ pub struct Ours {
 impl Ours {
     pub fn start(client: Client) -> Self {
         let backend = Timed {
-            memory: Memory {
-                latency: LATENCY,
-                ..Memory::default()
-            },
+            memory: Memory::with_latency(LATENCY),
             made: Arc::default(),
         };
         let options = Options {

@@ -16,10 +16,18 @@ use crate::core::{Change, Hop, HopError, Mark, Node, Route};
 pub struct Memory {
     routes: Arc<Mutex<Vec<Route>>>,
     /// How long each call takes.
-    pub latency: Duration,
+    latency: Duration,
 }
 
 impl Memory {
+    /// As a cloud far away.
+    pub fn with_latency(latency: Duration) -> Self {
+        Self {
+            latency,
+            ..Self::default()
+        }
+    }
+
     pub fn routes(&self) -> Vec<Route> {
         self.routes.lock().clone()
     }
