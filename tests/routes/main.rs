@@ -80,17 +80,24 @@ async fn no_route_flaps_when_agents_are_killed_and_the_api_server_is_away() {
         stage.start_agent(node);
     }
     let server = stage.scene.cluster.control_plane().process("kube-apiserver").unwrap();
-    let signal = |name: &str| {
-        let pid = server.pid().to_string();
-        let sent = std::process::Command::new("kill").args([name, &pid]).status().unwrap();
+    // What entered the cluster's namespaces with it stops when it does, and has to go on, too.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let parent = status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:\t"))
+        .unwrap()
+        .to_owned();
+    let signal = |name: &str, pid: &str| {
+        let sent = std::process::Command::new("kill").args([name, pid]).status().unwrap();
         assert!(sent.success());
     };
-    signal("-STOP");
+    signal("-STOP", &server.pid().to_string());
     // One starts while nobody tells it which nodes there are.
     stage.kill_agent(&stage.nodes()[0]);
     stage.start_agent(&stage.nodes()[0]);
     tokio::time::sleep(OUTAGE).await;
-    signal("-CONT");
+    signal("-CONT", &server.pid().to_string());
+    signal("-CONT", &parent);
     // All of them have seen the API server again once they have routed something new.
     stage.ghost("ghost", "10.244.200.0/24").await;
     for (node, monitor) in stage.nodes().iter().zip(monitors) {

@@ -24,9 +24,11 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 struct Timed {
     memory: Memory,
-    /// When a change was asked for and when it was made.
-    made: Arc<Mutex<BTreeMap<Prefix, (SystemTime, SystemTime, Hop)>>>,
+    made: Arc<Mutex<BTreeMap<Prefix, Made>>>,
 }
+
+/// When it was asked for, when it was made, and where it leads.
+type Made = (SystemTime, SystemTime, Hop);
 
 impl Backend for Timed {
     fn name(&self) -> &'static str {

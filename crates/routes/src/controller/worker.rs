@@ -356,7 +356,11 @@ impl Worker {
     /// Podcidrs that get no route, hops that can't be, routes in the way: each is told when it is
     /// new.
     fn warn_of_problems(&mut self, name: &str) {
-        let scope = self.shared.scope.lock().clone().unwrap_or_default();
+        // Before routes were listed nothing is known of cluster CIDRs and routes in the way.
+        let scope = self.shared.scope.lock().clone();
+        let Some(scope) = scope.filter(|_| self.table.is_some()) else {
+            return;
+        };
         let (node, problems) = {
             let index = self.shared.index.lock();
             let Some(node) = index.get(name).cloned() else {

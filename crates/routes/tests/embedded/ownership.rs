@@ -1,6 +1,12 @@
 //! Where routes can't be marked: what is or was a node of ours, and nothing else, is ours.
 
+use std::io;
+use std::time::Duration;
+
 use berth_routes::core::Mark;
+use http::Request;
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
 
 use crate::faulty::Faulty;
@@ -112,4 +118,37 @@ fn a_blackhole_of_ours_goes() {
         scene.unrouted(&prefix("10.120.5.0/24").to_string()).await;
         controller.stop().await;
     });
+}
+
+#[test]
+fn nodes_that_are_known_before_the_subnets_are_not_warned_of() {
+    play(async |scene| {
+        scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
+        let mut options = scene.options();
+        options.cluster_cidrs = None;
+        options.client = slow_subnets(scene.client.clone());
+        subnet(&scene, "nodes", "10.120.0.0/16").await;
+        let controller = scene.start_with(options);
+        scene.routed("10.120.0.0/24", "10.0.0.1").await;
+        settle().await;
+        assert_eq!(
+            scene.events("n1", "FailedToCreateRoute").await,
+            Vec::<String>::new()
+        );
+        controller.stop().await;
+    });
+}
+
+/// A way to the API server on which Subnets come long after Nodes.
+fn slow_subnets(client: Client) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.uri().path().contains("subnets") {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+            }
+            client.send(request).await.map_err(io::Error::other)
+        }
+    });
+    Client::new(service, "default")
 }
