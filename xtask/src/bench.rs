@@ -28,6 +28,8 @@ enum Name {
     Join,
     /// The CNI plugins and the agent behind them; and host-local and ptp.
     Cni,
+    /// The route controller, and upstream's.
+    Routes,
 }
 
 impl Bench {
@@ -49,6 +51,12 @@ impl Bench {
                 command.env("BERTH_PLUGINS", plugins::build()?);
                 peers::build_host_local(&|line| eprintln!("{line}"))?;
                 command.args(["bench", "--package", "berth-e2e", "--bench", "cni", "--"]);
+            }
+            Name::Routes => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                peers::build_cloud_provider(&|line| eprintln!("{line}"))?;
+                command.args(["bench", "--package", "berth-routes", "--bench", "routes", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);

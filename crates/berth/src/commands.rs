@@ -4,6 +4,7 @@ mod agent;
 mod allocator;
 mod controller;
 mod crds;
+mod routes;
 mod store;
 mod up;
 mod version;

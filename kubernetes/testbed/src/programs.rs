@@ -3,6 +3,7 @@
 mod build;
 mod go;
 pub mod peers;
+mod python;
 
 use std::path::{Path, PathBuf};
 

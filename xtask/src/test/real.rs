@@ -20,6 +20,7 @@ pub fn set_up() -> Result<()> {
     let say = |line: &str| println!("{line}");
     Programs::find_or_build(&say)?;
     peers::build(&say)?;
+    peers::install_clouds(&say)?;
     packages::install(&say)
 }
 

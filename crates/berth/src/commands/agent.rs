@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -19,6 +20,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::duration;
+use super::routes::{ClusterCidrs, RouteSettings};
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(2);
@@ -73,6 +75,16 @@ pub struct Agent {
     /// Where the container runtime looks for its network configuration
     #[arg(long, env = "BERTH_CNI_CONF_DIR", value_name = "DIR", default_value = DEFAULT_CONF_DIR)]
     cni_conf_dir: PathBuf,
+    /// Make routes to the pods of all other nodes in this machine's kernel; off by default
+    #[arg(long, env = "BERTH_ROUTES", value_name = "KIND")]
+    routes: Option<Routes>,
+    #[command(flatten)]
+    cidrs: ClusterCidrs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Routes {
+    Linux,
 }
 
 impl Agent {
@@ -102,10 +114,6 @@ impl Agent {
         let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
         let readiness = Readiness::default();
         let ready = readiness.check("agent");
-        if let Some(address) = common.metrics_listen {
-            let admin = Admin::bind(address, metrics.clone(), readiness).await?;
-            tasks.spawn("metrics", admin.serve(tasks.stopping()));
-        }
         let reporter = Reporter {
             controller: "berth-agent".to_owned(),
             instance: Some(options.node.clone()),
@@ -118,6 +126,20 @@ impl Agent {
             writer.run(stopping).await;
             anyhow::Ok(())
         });
+        if let Some(Routes::Linux) = self.routes {
+            let settings = RouteSettings::of_agent(&options.node, &self.cidrs, &metrics)?;
+            let check = Arc::new(readiness.check("routes"));
+            let options = settings.options(client.clone(), Some(check));
+            let run = berth_routes::controller::run(options, tasks.stopping());
+            tasks.spawn("routes", async move {
+                run.await;
+                anyhow::Ok(())
+            });
+        }
+        if let Some(address) = common.metrics_listen {
+            let admin = Admin::bind(address, metrics.clone(), readiness).await?;
+            tasks.spawn("metrics", admin.serve(tasks.stopping()));
+        }
         let around = Surroundings {
             client,
             metrics: metrics.register(AgentMetrics::register),

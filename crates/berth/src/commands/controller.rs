@@ -3,6 +3,7 @@
 mod source;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -10,18 +11,20 @@ use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::controller::{Catalogue, Choice, Group};
 use berth_kit::events::EventMetrics;
-use berth_kit::health::Readiness;
+use berth_kit::health::{Check, Readiness};
 use berth_kit::lease::{ElectionMetrics, LeaderElection};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
 use berth_nodenet::controllers::{self as nodenet, Controller as Name, ControllerMetrics, Options};
+use berth_routes::controller as routes;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::routes::{RouteArgs, RouteSettings};
 use super::{duration, hostname};
 use source::{Source, SourceArgs};
 
@@ -34,8 +37,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim; '*' is
-    /// all but nodeipam, and -NAME is all but that one
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim, route;
+    /// '*' is all but nodeipam and route, and -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -49,6 +52,8 @@ pub struct Controller {
     /// How long a Node must be gone before its addresses are taken back, as 90s, 2m or 1h
     #[arg(long, env = "BERTH_NODE_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     node_grace: Duration,
+    #[command(flatten)]
+    routes: RouteArgs,
 }
 
 impl Controller {
@@ -66,15 +71,20 @@ impl Controller {
             Name::NodeIpam
         );
         let cluster = source.cluster(self.cluster_name.as_deref())?;
+        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+        let is_router = choice.has_any_of(&routes::CONTROLLERS);
+        let routes = is_router.then(|| self.routes.settings(&metrics)).transpose()?;
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let client = common.cluster.client().await?;
         let cluster = match cluster {
             Some(name) => name,
             None => uid_of_cluster(client.clone()).await?,
         };
-        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
         let readiness = Readiness::default();
         let ready = readiness.check("controllers");
+        // One that waits to lead is ready to.
+        let routes_ready = routes.as_ref().map(|_| Arc::new(readiness.check("routes")));
+        routes_ready.iter().for_each(|check| check.ready());
         let tasks = shutdown.tasks();
         if let Some(address) = common.metrics_listen {
             let admin = Admin::bind(address, metrics.clone(), readiness).await?;
@@ -90,6 +100,8 @@ impl Controller {
             controllers: controller_metrics(&metrics),
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
+            routes,
+            routes_ready,
         };
         ready.ready();
         if self.leader_elect {
@@ -120,18 +132,33 @@ struct Work {
     controllers: ControllerMetrics,
     ledger: LedgerMetrics,
     node_grace: Duration,
+    routes: Option<RouteSettings>,
+    routes_ready: Option<Arc<Check>>,
 }
 
 impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let choice = self.choice.clone();
-        let groups = [self.nodenet()];
+        let groups = [self.clone().nodenet(), self.routes()];
         choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
     }
 
     fn nodenet(self) -> Group {
         Group::new(nodenet::CONTROLLERS, move |names, stop| {
             self.clone().run_nodenet(Name::named(&names), stop)
+        })
+    }
+
+    fn routes(self) -> Group {
+        Group::new(routes::CONTROLLERS, move |_, stop| {
+            let (settings, ready) = (self.routes.clone(), self.routes_ready.clone());
+            let options = settings.map(|settings| settings.options(self.client.clone(), ready));
+            async move {
+                if let Some(options) = options {
+                    routes::run(options, stop).await;
+                }
+                anyhow::Ok(())
+            }
         })
     }
 
@@ -202,7 +229,7 @@ async fn uid_of_cluster(client: Client) -> Result<String> {
 
 /// All that there are, from all crates.
 fn catalogue() -> Catalogue {
-    Catalogue::new(nodenet::CONTROLLERS)
+    Catalogue::new(nodenet::CONTROLLERS.into_iter().chain(routes::CONTROLLERS))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::build::{Command, Module};
+use super::python::Environment;
 
 /// The agent of Azure's nodes: it reads and writes NodeNetworkConfigs.
 const CNS: Module = Module {
@@ -66,6 +67,61 @@ const CONTAINERD: Module = Module {
     },
     takes: "about 3 minutes on 2 cores",
 };
+
+/// Upstream's route controller, with a cloud in memory.
+const CLOUD_PROVIDER: Module = Module {
+    title: "cloud-provider's route controller",
+    folder: "peers/cloud-provider",
+    sources: &["go.mod", "go.sum", "main.go"],
+    requirement: "k8s.io/cloud-provider",
+    commands: &[Command {
+        package: ".",
+        names: &["route-controller"],
+    }],
+    tags: "",
+    variables: |_| Vec::new(),
+    takes: "about 3 minutes on 2 cores",
+};
+
+/// EC2's route tables, without a cloud.
+const MOTO: Environment = Environment {
+    title: "moto",
+    folder: "peers/moto",
+    takes: "about a minute",
+};
+
+/// OpenStack's network service itself.
+const NEUTRON: Environment = Environment {
+    title: "Neutron",
+    folder: "peers/neutron",
+    takes: "about two minutes",
+};
+
+/// Only benchmarks need it.
+pub fn build_cloud_provider(say: &dyn Fn(&str)) -> Result<()> {
+    CLOUD_PROVIDER.build(say)
+}
+
+/// Where upstream's route controller is, once it is built.
+pub fn cloud_provider() -> Result<PathBuf> {
+    Ok(CLOUD_PROVIDER.built()?.join("route-controller"))
+}
+
+/// Installs the clouds that route tests talk to.
+pub fn install_clouds(say: &dyn Fn(&str)) -> Result<()> {
+    MOTO.make(say)?;
+    NEUTRON.make(say)
+}
+
+/// The Python that has moto's server, once it is installed.
+pub fn moto() -> Result<PathBuf> {
+    MOTO.python()
+}
+
+/// The Python that has Neutron, once it is installed.
+pub fn neutron() -> Result<PathBuf> {
+    NEUTRON.python()
+}
 
 /// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {

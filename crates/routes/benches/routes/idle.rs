@@ -1,0 +1,73 @@
+//! What it costs to compare 5,000 nodes with 5,000 routes when nothing differs.
+
+use std::collections::BTreeSet;
+use std::hint::black_box;
+use std::time::Instant;
+
+use berth_routes::backend::Backend;
+use berth_routes::backend::memory::Memory;
+use berth_routes::core::{
+    Address, Cidr, Decision, Hop, Index, Mark, Node, Route, Scope, Standing, Table, View, decide,
+    standing,
+};
+use berth_testbed::Figures;
+
+const NODES: u32 = 5000;
+
+fn node(number: u32) -> Node {
+    Node {
+        name: format!("node-{number}"),
+        uid: format!("uid-{number}"),
+        cidrs: vec![Cidr::from(
+            format!("10.{}.{}.0/24", number / 256, number % 256).as_str(),
+        )],
+        addresses: vec![Address {
+            kind: "InternalIP".to_owned(),
+            address: format!("172.16.{}.{}", number / 256, number % 256),
+        }],
+        ..Node::default()
+    }
+}
+
+fn route(node: &Node) -> Route {
+    Route {
+        destination: node.prefixes().next().unwrap(),
+        hop: Hop::Address(node.internal_addresses().next().unwrap()),
+        mark: Mark::Ours,
+        usable: true,
+    }
+}
+
+pub fn measure(figures: &mut Figures) {
+    let nodes: Vec<Node> = (0..NODES).map(node).collect();
+    let listed: Vec<Route> = nodes.iter().map(route).collect();
+    let mut index = Index::default();
+    index.reset(nodes);
+    let backend = Memory::default();
+    let scope = Scope::new(["10.0.0.0/8".parse().unwrap()]);
+    let nothing = (BTreeSet::new(), BTreeSet::new());
+    let mut best = f64::MAX;
+    for _ in 0..20 {
+        let listed = listed.clone();
+        let start = Instant::now();
+        // From the answer to the list on.
+        let table = Table::new(listed);
+        let view = View {
+            index: &index,
+            table: &table,
+            scope: &scope,
+            recorded: &nothing.0,
+            confirmed: &nothing.1,
+            hop: &|node, destination| backend.hop(node, destination),
+        };
+        let all: BTreeSet<_> = index.destinations().chain(table.destinations()).collect();
+        assert!(all.iter().all(|one| decide(&view, *one) == Decision::Keep));
+        let routed = index
+            .nodes()
+            .filter(|node| standing(&view, node) == Standing::Routed)
+            .count();
+        assert_eq!(black_box(routed), 5000);
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    figures.millis("berth: compare 5,000 nodes, nothing to do", best * 1e3);
+}

@@ -1,0 +1,155 @@
+//! Calls to a cloud's HTTP API.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, RETRY_AFTER};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use super::{BackendError, ErrorKind};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_ANSWER: usize = 32 << 20;
+
+/// Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Http {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Whether the server wants fewer requests, and from when on it takes them again.
+    pub fn throttled(&self) -> Option<ErrorKind> {
+        let retry_after = self
+            .headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(delay);
+        match self.status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
+                Some(ErrorKind::Throttled { retry_after })
+            }
+            // Not every overload is a 429.
+            StatusCode::SERVICE_UNAVAILABLE if retry_after.is_some() => {
+                Some(ErrorKind::Throttled { retry_after })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Seconds, or a date.
+fn delay(retry_after: &str) -> Option<Duration> {
+    if let Ok(seconds) = retry_after.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(retry_after).ok()?.timestamp();
+    let seconds = date.as_second() - jiff::Timestamp::now().as_second();
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
+
+impl Http {
+    pub fn new() -> Result<Self, BackendError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // The process may have one already.
+        let provider = rustls::crypto::ring::default_provider();
+        let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider);
+        let builder = builder.map_err(|error| {
+            BackendError::unavailable(format!("the machine's CA certificates: {error}"))
+        })?;
+        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Ok(Self { client })
+    }
+
+    /// `what` is the call's name in errors. Neither headers nor bodies are in them: they hold
+    /// credentials.
+    pub async fn call(
+        &self,
+        what: &str,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Answer, BackendError> {
+        let failed = |error: &dyn std::error::Error| {
+            let mut message = format!("{what}: {error}");
+            let mut source = error.source();
+            while let Some(deeper) = source {
+                message = format!("{message}: {deeper}");
+                source = deeper.source();
+            }
+            BackendError::unavailable(message)
+        };
+        let exchange = async {
+            let answer = self
+                .client
+                .request(request)
+                .await
+                .map_err(|error| failed(&error))?;
+            let (parts, body) = answer.into_parts();
+            let body = Limited::new(body, MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| failed(&*error))?;
+            Ok(Answer {
+                status: parts.status,
+                headers: parts.headers,
+                body: body.to_bytes(),
+            })
+        };
+        let answer = timeout(ANSWER_TIMEOUT, exchange).await;
+        answer.unwrap_or_else(|_| {
+            Err(BackendError::unavailable(format!(
+                "{what}: no answer in time"
+            )))
+        })
+    }
+}
+
+/// A request with headers that the caller has made.
+pub fn request(
+    what: &str,
+    method: Method,
+    uri: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Result<Request<Full<Bytes>>, BackendError> {
+    let mut request = Request::builder().method(method).uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(body.into()));
+    request.map_err(|error| BackendError::new(ErrorKind::Refused, format!("{what}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(delay("17"), Some(Duration::from_secs(17)));
+        assert_eq!(delay("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(delay("soon"), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Routes in memory: for `berth up`, where nothing is to be routed, and for tests and benchmarks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_addr::Prefix;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::{Backend, BackendError, ErrorKind, Limits};
+use crate::core::{Change, Hop, HopError, Mark, Node, Route};
+
+/// Like a cloud: each route costs a call, and 200 calls are served at a time. Clones share their
+/// routes.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    routes: Arc<Mutex<Vec<Route>>>,
+    /// How long each call takes.
+    latency: Duration,
+}
+
+impl Memory {
+    /// As a cloud far away.
+    pub fn with_latency(latency: Duration) -> Self {
+        Self {
+            latency,
+            ..Self::default()
+        }
+    }
+
+    pub fn routes(&self) -> Vec<Route> {
+        self.routes.lock().clone()
+    }
+
+    /// By another hand.
+    pub fn set(&self, routes: Vec<Route>) {
+        *self.routes.lock() = routes;
+    }
+
+    fn change(&self, change: &Change) -> Result<(), BackendError> {
+        let mut routes = self.routes.lock();
+        routes.retain(|route| !change.delete.contains(route));
+        let Some(creation) = &change.create else {
+            return Ok(());
+        };
+        if routes
+            .iter()
+            .any(|route| route.destination == change.destination)
+        {
+            let message = format!("there is a route to {} already", change.destination);
+            return Err(BackendError::new(ErrorKind::Conflict, message));
+        }
+        routes.push(Route {
+            destination: change.destination,
+            hop: creation.hop.clone(),
+            mark: Mark::Ours,
+            usable: true,
+        });
+        Ok(())
+    }
+}
+
+impl Backend for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            calls: 200,
+            batch: 1,
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark::Ours
+    }
+
+    /// An address of the other family is better than none here.
+    fn hop(&self, node: &Node, destination: Prefix) -> Result<Hop, HopError> {
+        node.address_hop(destination).or_else(|error| {
+            let any = node.internal_addresses().next();
+            any.map(Hop::Address).ok_or(error)
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Route>, BackendError>> {
+        Box::pin(async {
+            wait(self.latency).await;
+            Ok(self.routes())
+        })
+    }
+
+    fn apply<'a>(&'a self, changes: &'a [Change]) -> BoxFuture<'a, Vec<Result<(), BackendError>>> {
+        Box::pin(async {
+            wait(self.latency).await;
+            changes.iter().map(|change| self.change(change)).collect()
+        })
+    }
+}
+
+async fn wait(latency: Duration) {
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
+    }
+}

@@ -1,0 +1,46 @@
+//! The second look: before routes are deleted whose nodes are merely not known, the API server is
+//! asked once more for all nodes.
+
+use std::collections::BTreeSet;
+
+use berth_addr::Prefix;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::watched::WatchedNode;
+use crate::core::{Index, Node, Table};
+
+const PAGE: u32 = 500;
+
+/// All nodes, from the store and not from a cache.
+pub async fn list_nodes(client: Client) -> kube::Result<Vec<Node>> {
+    let api = Api::<WatchedNode>::all(client);
+    let mut page = ListParams::default().limit(PAGE);
+    let mut nodes = Vec::new();
+    loop {
+        let list = api.list(&page).await?;
+        nodes.extend(list.items.into_iter().map(Node::from));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(nodes),
+        }
+    }
+}
+
+/// Of these destinations, those that no node wants and whose routes lead to no node.
+pub fn confirm(
+    nodes: Vec<Node>,
+    table: &Table,
+    unconfirmed: &BTreeSet<Prefix>,
+) -> BTreeSet<Prefix> {
+    let mut fresh = Index::default();
+    fresh.reset(nodes);
+    let leads_nowhere = |destination: Prefix| {
+        let routes = table.get(destination);
+        !routes.iter().any(|route| fresh.is_live(&route.hop))
+    };
+    let confirmed = unconfirmed.iter().copied();
+    confirmed
+        .filter(|one| fresh.owner(*one).is_none() && leads_nowhere(*one))
+        .collect()
+}

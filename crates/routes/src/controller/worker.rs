@@ -1,0 +1,401 @@
+//! The one worker: it takes what the queue has, decides, and sends changes to the backend. It
+//! never waits for the backend itself: answers come back as they are there, so a slow route holds
+//! up no other, and an event that comes during a burst is served at once.
+
+mod conditions;
+mod dispatch;
+mod full;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_addr::Prefix;
+use berth_kit::backoff::{Backoff, Exponential};
+use berth_kit::events::Recorder;
+use berth_kit::queue::{Queue, Work};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tracing::error;
+
+use super::Options;
+use super::damping::Damping;
+use super::feed::Key;
+use super::pace::Pace;
+use super::publish::{self, Publishing};
+use super::record::Record;
+use super::retry::Retries;
+use super::shared::Shared;
+use crate::backend::BackendError;
+use crate::core::{Change, Condition, Decision, Mark, Node, Route, Table, View, decide};
+use full::Full;
+
+/// A full reconcile follows a burst of events after this time, and is not more frequent than that.
+const FOLLOW_UP_DELAY: Duration = Duration::from_secs(1);
+const FULL_INTERVAL: Duration = Duration::from_secs(10);
+const LIST_BACKOFF: Exponential = Exponential {
+    base: Duration::from_secs(1),
+    max: Duration::from_secs(5 * 60),
+};
+const TAKEN_BACKOFF: Exponential = Exponential {
+    base: Duration::from_secs(30),
+    max: Duration::from_secs(10 * 60),
+};
+
+/// What a task brings back.
+enum Outcome {
+    Listed(Result<Vec<Route>, BackendError>),
+    Applied {
+        changes: Vec<Change>,
+        results: Vec<Result<(), BackendError>>,
+        after: Duration,
+    },
+    Looked(kube::Result<Vec<Node>>),
+    Written {
+        node: String,
+        uid: String,
+        condition: Condition,
+        result: kube::Result<()>,
+    },
+    /// Of our own node.
+    WrittenOwn(kube::Result<()>),
+    Forgotten(kube::Result<()>),
+}
+
+pub struct Worker {
+    options: Options,
+    shared: Arc<Shared>,
+    queue: Queue<Key>,
+    events: Recorder,
+    /// Only where routes can't be marked.
+    record: Option<Record>,
+    /// `None` until it was listed.
+    table: Option<Table>,
+    full: Option<Full>,
+    last_full: Option<Instant>,
+    /// What was changed while a list was read.
+    changed_meanwhile: BTreeSet<Prefix>,
+    list_backoff: Backoff<StdRng>,
+    taken_backoff: Backoff<StdRng>,
+    is_any_taken: bool,
+    /// Changes to be sent, what events asked for first.
+    urgent: VecDeque<Prefix>,
+    background: VecDeque<Prefix>,
+    in_flight: BTreeSet<Prefix>,
+    /// To be looked at again once their change is through.
+    dirty: BTreeSet<Prefix>,
+    calls: usize,
+    pace: Pace,
+    retries: Retries,
+    damping: Damping,
+    /// Since when a wanted route has been missing.
+    missing_since: BTreeMap<Prefix, Instant>,
+    /// What a node wanted when it was last looked at.
+    of_node: BTreeMap<String, BTreeSet<Prefix>>,
+    /// Work that is done once so many destinations are.
+    held: BTreeMap<u64, (Work<Key>, usize)>,
+    waiting: BTreeMap<Prefix, Vec<u64>>,
+    next_hold: u64,
+    unconfirmed: BTreeSet<Prefix>,
+    confirmed: BTreeSet<Prefix>,
+    /// So often in a row a second look has shown no nodes at all.
+    empty_looks: u32,
+    looking: bool,
+    publishing: Publishing,
+    own_published: bool,
+    tasks: JoinSet<Outcome>,
+}
+
+impl Worker {
+    pub fn new(
+        options: Options,
+        shared: Arc<Shared>,
+        queue: Queue<Key>,
+        events: Recorder,
+        mut random: StdRng,
+    ) -> Self {
+        let mut seed = || StdRng::from_rng(&mut random);
+        let unmarked = options.backend.mark() == Mark::Unmarked;
+        let record = unmarked.then(|| Record::new(options.client.clone()));
+        Self {
+            record,
+            table: None,
+            full: None,
+            last_full: None,
+            changed_meanwhile: BTreeSet::new(),
+            list_backoff: Backoff::new(LIST_BACKOFF, seed()),
+            taken_backoff: Backoff::new(TAKEN_BACKOFF, seed()),
+            is_any_taken: false,
+            urgent: VecDeque::new(),
+            background: VecDeque::new(),
+            in_flight: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            calls: 0,
+            pace: Pace::new(options.backend.limits().calls, [seed(), seed()]),
+            retries: Retries::new(seed()),
+            damping: Damping::default(),
+            missing_since: BTreeMap::new(),
+            of_node: BTreeMap::new(),
+            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next_hold: 0,
+            unconfirmed: BTreeSet::new(),
+            confirmed: BTreeSet::new(),
+            empty_looks: 0,
+            looking: false,
+            publishing: Publishing::default(),
+            own_published: false,
+            tasks: JoinSet::new(),
+            options,
+            shared,
+            queue,
+            events,
+        }
+    }
+
+    pub async fn run(mut self) {
+        loop {
+            let pause = self.pace.pause(Instant::now());
+            let waits = pause.is_some() && !(self.urgent.is_empty() && self.background.is_empty());
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(outcome) => self.take(outcome),
+                    Err(error) => error!(%error, "a task of the route controller has died"),
+                },
+                work = self.queue.take() => match work {
+                    Some(work) => self.handle(work),
+                    None => return,
+                },
+                () = sleep_until(pause.unwrap_or_else(Instant::now)), if waits => {}
+            }
+            self.dispatch();
+            self.write_conditions();
+        }
+    }
+
+    fn handle(&mut self, work: Work<Key>) {
+        match work.clone() {
+            Key::All => self.start_full(work, "node_change"),
+            Key::Periodic => self.start_full(work, "periodic"),
+            Key::Look => {
+                self.look();
+                work.succeeded();
+            }
+            Key::Destination(destination) => {
+                let waits = self.consider(destination, false);
+                self.hold(work, &if waits { vec![destination] } else { Vec::new() });
+            }
+            Key::Node(name) => self.handle_node(&name, work),
+            Key::Condition(name) => {
+                self.publishing.push(&name);
+                work.succeeded();
+            }
+        }
+    }
+
+    fn handle_node(&mut self, name: &str, work: Work<Key>) {
+        self.follow_up();
+        let destinations = self.destinations_of(name);
+        let waiting: Vec<Prefix> = destinations
+            .into_iter()
+            .filter(|destination| self.consider(*destination, true))
+            .collect();
+        self.warn_of_problems(name);
+        self.publishing.push(name);
+        self.hold(work, &waiting);
+    }
+
+    /// Those that it wants, those that it wanted before, and those whose owner may be another one
+    /// because of that.
+    fn destinations_of(&mut self, name: &str) -> BTreeSet<Prefix> {
+        let index = self.shared.index.lock();
+        let node = index.get(name);
+        let wanted: BTreeSet<Prefix> = node
+            .map(|node| node.prefixes().collect())
+            .unwrap_or_default();
+        let before = match wanted.is_empty() {
+            true => self.of_node.remove(name),
+            false => self.of_node.insert(name.to_owned(), wanted.clone()),
+        };
+        let mut all = before.unwrap_or_default();
+        all.extend(wanted);
+        let neighbours: Vec<Prefix> = all
+            .iter()
+            .flat_map(|destination| index.neighbours(*destination))
+            .collect();
+        all.extend(neighbours);
+        all
+    }
+
+    /// A full reconcile follows each burst, so that what was changed by other hands is found.
+    fn follow_up(&mut self) {
+        let now = Instant::now();
+        let earliest = self.last_full.map_or(now, |last| last + FULL_INTERVAL);
+        let due = earliest.max(now + FOLLOW_UP_DELAY);
+        self.queue.add_after(Key::All, due - now);
+    }
+
+    /// Decides about one destination. Whether a change was asked for that is not through yet.
+    fn consider(&mut self, destination: Prefix, urgent: bool) -> bool {
+        let Some(decision) = self.with_view(|view| decide(view, destination)) else {
+            return false;
+        };
+        let now = Instant::now();
+        match decision {
+            Decision::Keep => {
+                self.retries.succeed(destination);
+                self.missing_since.remove(&destination);
+                false
+            }
+            Decision::Change(change) => {
+                if change.create.is_some() {
+                    self.missing_since.entry(destination).or_insert(now);
+                }
+                let delay = self
+                    .retries
+                    .due(&change, now)
+                    .max(self.damping.delay(destination, now));
+                if self.in_flight.contains(&destination) {
+                    self.dirty.insert(destination);
+                } else if let Some(delay) = delay {
+                    self.queue.add_after(Key::Destination(destination), delay);
+                    return false;
+                } else if urgent {
+                    self.urgent.push_back(destination);
+                } else {
+                    self.background.push_back(destination);
+                }
+                true
+            }
+            Decision::LookAgain => {
+                self.unconfirmed.insert(destination);
+                self.queue.add(Key::Look);
+                false
+            }
+            Decision::Taken(_) => {
+                self.is_any_taken = true;
+                false
+            }
+            Decision::NoHop(_) => false,
+        }
+    }
+
+    /// `None` while nothing can be decided.
+    fn with_view<T>(&self, on: impl FnOnce(&View<'_>) -> T) -> Option<T> {
+        let table = self.table.as_ref()?;
+        let scope = self.shared.scope.lock().clone()?;
+        let index = self.shared.index.lock();
+        let recorded = self.record.as_ref().map(Record::hops).unwrap_or_default();
+        let backend = &self.options.backend;
+        Some(on(&View {
+            index: &index,
+            table,
+            scope: &scope,
+            recorded: &recorded,
+            confirmed: &self.confirmed,
+            hop: &|node, destination| backend.hop(node, destination),
+        }))
+    }
+
+    /// The work is done when all of these have been tried.
+    fn hold(&mut self, work: Work<Key>, destinations: &[Prefix]) {
+        if destinations.is_empty() {
+            return work.succeeded();
+        }
+        let id = self.next_hold;
+        self.next_hold += 1;
+        self.held.insert(id, (work, destinations.len()));
+        for destination in destinations {
+            self.waiting.entry(*destination).or_default().push(id);
+        }
+    }
+
+    fn release(&mut self, destination: Prefix) {
+        for id in self.waiting.remove(&destination).unwrap_or_default() {
+            let Some((_, left)) = self.held.get_mut(&id) else {
+                continue;
+            };
+            *left -= 1;
+            if *left == 0
+                && let Some((work, _)) = self.held.remove(&id)
+            {
+                work.succeeded();
+            }
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Listed(listed) => self.listed(listed),
+            Outcome::Applied {
+                changes,
+                results,
+                after,
+            } => self.applied(changes, results, after),
+            Outcome::Looked(nodes) => self.looked(nodes),
+            Outcome::Written {
+                node,
+                uid,
+                condition,
+                result,
+            } => {
+                self.condition_written(&node, &uid, condition, result);
+            }
+            Outcome::WrittenOwn(result) => self.own_written(&result),
+            Outcome::Forgotten(result) => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "the record of hops could not be shortened");
+                }
+            }
+        }
+    }
+
+    /// Podcidrs that get no route, hops that can't be, routes in the way: each is told when it is
+    /// new.
+    fn warn_of_problems(&mut self, name: &str) {
+        // Before routes were listed nothing is known of cluster CIDRs and routes in the way.
+        let scope = self.shared.scope.lock().clone();
+        let Some(scope) = scope.filter(|_| self.table.is_some()) else {
+            return;
+        };
+        let (node, problems) = {
+            let index = self.shared.index.lock();
+            let Some(node) = index.get(name).cloned() else {
+                drop(index);
+                self.publishing.are_news(name, BTreeSet::new());
+                return;
+            };
+            let problems = index.problems(&node, &scope);
+            (node, problems)
+        };
+        let mut warnings: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
+        warnings.extend(
+            node.prefixes()
+                .filter_map(|destination| self.obstacle(&node, destination)),
+        );
+        for note in self.publishing.are_news(name, warnings) {
+            tracing::warn!(node = name, note, "no route is made");
+            publish::warn(&self.events, &node, "FailedToCreateRoute", note);
+        }
+    }
+
+    /// Why a route that the node should have can't even be tried.
+    fn obstacle(&self, node: &Node, destination: Prefix) -> Option<String> {
+        let owns = |view: &View<'_>| {
+            let owner = view.index.owner(destination);
+            owner.is_some_and(|owner| owner.name == node.name)
+        };
+        self.with_view(|view| match decide(view, destination) {
+            Decision::Taken(route) if owns(view) => Some(format!(
+                "Could not create route {} {destination} for node {}: there is a route to it by {} \
+                 that is not ours: remove it, or give the node another podCIDR",
+                node.uid, node.name, route.hop
+            )),
+            Decision::NoHop(error) if owns(view) => Some(error.to_string()),
+            _ => None,
+        })?
+    }
+}

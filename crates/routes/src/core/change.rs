@@ -1,0 +1,33 @@
+//! All that is to be done about one destination.
+
+use berth_addr::Prefix;
+
+use super::route::{Hop, Route};
+
+/// A route to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Creation {
+    pub node: String,
+    pub uid: String,
+    pub hop: Hop,
+}
+
+/// All that is to be done about one destination, in one piece: what is there is deleted before a
+/// new route is made, whichever nodes they are of. So two nodes can't be in each other's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub destination: Prefix,
+    pub delete: Vec<Route>,
+    pub create: Option<Creation>,
+}
+
+impl Change {
+    /// For labels of metrics.
+    pub fn kind(&self) -> &'static str {
+        match (self.delete.is_empty(), self.create.is_some()) {
+            (true, _) => "create",
+            (false, true) => "replace",
+            (false, false) => "delete",
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! How far the routes of a node are.
+
+use super::decide::View;
+use super::node::Node;
+
+/// How far the routes of a node are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has no CIDR, and no route leads to it: nothing is said about it.
+    NoCidr,
+    /// Every CIDR has its route.
+    Routed,
+    NotRouted,
+}
+
+pub fn standing(view: &View<'_>, node: &Node) -> Standing {
+    if node.cidrs.is_empty() {
+        let leads_here = node.hops().any(|hop| view.table.leads_to(&hop));
+        return if leads_here {
+            Standing::Routed
+        } else {
+            Standing::NoCidr
+        };
+    }
+    let parse = node.cidrs.iter().all(|cidr| cidr.prefix.is_some());
+    if parse && node.prefixes().all(|prefix| view.is_routed(node, prefix)) {
+        Standing::Routed
+    } else {
+        Standing::NotRouted
+    }
+}

@@ -1,0 +1,36 @@
+//! The controller on the embedded API, with routes in memory, in one process and on a stopped
+//! clock.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod conditions;
+mod failures;
+mod faulty;
+mod gate;
+mod ownership;
+mod restarts;
+mod scene;
+mod throttling;
+mod triggers;
+
+use berth_apiserver::{Options, Server};
+use scene::Scene;
+
+/// Plays a scenario on an API server of its own, until it ends.
+fn play(scenario: impl AsyncFnOnce(Scene)) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let options = Options {
+            seed: Some(7),
+            ..Options::default()
+        };
+        let server = Server::open(options).await.unwrap();
+        scenario(Scene::new(server.client()).await).await;
+        server.stop().await;
+    });
+}

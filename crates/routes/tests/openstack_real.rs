@@ -1,0 +1,278 @@
+//! OpenStack: the real Neutron.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "clouds/cluster.rs"]
+mod cluster;
+#[path = "clouds/neutron.rs"]
+mod neutron;
+#[path = "clouds/proxy.rs"]
+mod proxy;
+#[path = "clouds/server.rs"]
+mod server;
+
+use axum::response::IntoResponse;
+use berth_routes::backend::{Backend, ErrorKind};
+use cluster::{Cluster, table_is};
+use http::StatusCode;
+use neutron::Router;
+use proxy::Proxy;
+use serde_json::{Value, json};
+
+async fn nodes(cluster: &Cluster, numbers: impl IntoIterator<Item = usize>) {
+    for number in numbers {
+        let cidr = format!("10.120.{number}.0/24");
+        cluster
+            .node(&format!("n{number}"), &cidr, &hop(number), "")
+            .await;
+    }
+}
+
+fn hop(number: usize) -> String {
+    format!("10.0.0.{}", 10 + number)
+}
+
+fn wanted(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let one = |number: usize| format!("10.120.{number}.0/24 by {}", hop(number));
+    numbers.into_iter().map(one).collect()
+}
+
+/// A Neutron without these extensions.
+fn without(proxy: &Proxy, missing: &'static [&'static str]) {
+    proxy.instead(|parts, _| {
+        let atomic = parts.uri.path().ends_with("_extraroutes");
+        atomic.then(|| StatusCode::NOT_FOUND.into_response())
+    });
+    proxy.after(move |parts, body| {
+        if parts.uri.path() != "/v2.0/extensions" {
+            return body;
+        }
+        let mut value: Value = serde_json::from_str(&body).unwrap();
+        let extensions = value["extensions"].as_array_mut().unwrap();
+        extensions.retain(|one| !missing.contains(&one["alias"].as_str().unwrap()));
+        value.to_string()
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_come_change_and_go_with_their_nodes() {
+    let router = Router::new();
+    let cluster = Cluster::open().await;
+    let controller = cluster.start(router.backend(), "10.120.0.0/16");
+    nodes(&cluster, 0..10).await;
+    table_is(|| router.table(), &wanted(0..10)).await;
+    cluster.unavailable_is("n9", "False").await;
+    cluster.delete("n1").await;
+    cluster.node("n1", "10.120.1.0/24", "10.0.0.99", "").await;
+    cluster.delete("n2").await;
+    let mut expected = wanted([0, 3, 4, 5, 6, 7, 8, 9]);
+    expected.push("10.120.1.0/24 by 10.0.0.99".to_owned());
+    table_is(|| router.table(), &expected).await;
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quota_is_visible_and_a_route_that_goes_makes_room() {
+    let router = Router::new();
+    let cluster = Cluster::open().await;
+    let controller = cluster.start(router.backend(), "10.120.0.0/16");
+    nodes(&cluster, 0..30).await;
+    table_is(|| router.table(), &wanted(0..30)).await;
+    nodes(&cluster, [30]).await;
+    cluster.unavailable_is("n30", "True").await;
+    cluster.delete("n7").await;
+    table_is(
+        || router.table(),
+        &wanted((0..31).filter(|number| *number != 7)),
+    )
+    .await;
+    cluster.unavailable_is("n30", "False").await;
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_next_hop_in_a_batch_keeps_no_other_from_being_routed() {
+    let router = Router::new();
+    let cluster = Cluster::open().await;
+    nodes(&cluster, 0..8).await;
+    cluster
+        .node("far", "10.120.100.0/24", "203.0.113.7", "")
+        .await;
+    nodes(&cluster, 8..16).await;
+    let controller = cluster.start(router.backend(), "10.120.0.0/16");
+    table_is(|| router.table(), &wanted(0..16)).await;
+    cluster.unavailable_is("far", "True").await;
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
+    let router = Router::new();
+    let (one, two) = (Cluster::open().await, Cluster::open().await);
+    // Both believe that the whole range is theirs.
+    let first = one.start(router.backend(), "10.120.0.0/16");
+    let second = two.start(router.backend(), "10.120.0.0/16");
+    nodes(&one, 0..5).await;
+    nodes(&two, 10..15).await;
+    table_is(|| router.table(), &wanted((0..5).chain(10..15))).await;
+    first.kill();
+    second.kill();
+    one.delete("n0").await;
+    two.delete("n10").await;
+    let first = one.start(router.backend(), "10.120.0.0/16");
+    let second = two.start(router.backend(), "10.120.0.0/16");
+    table_is(|| router.table(), &wanted((1..5).chain(11..15))).await;
+    nodes(&one, [6]).await;
+    nodes(&two, [16]).await;
+    table_is(
+        || router.table(),
+        &wanted([1, 2, 3, 4, 6, 11, 12, 13, 14, 16]),
+    )
+    .await;
+    for controller in [first, second] {
+        controller.stop().await;
+    }
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_atomic_routes_the_whole_list_is_written_with_its_revision() {
+    let router = Router::new();
+    let proxy = Proxy::start(router.port());
+    without(&proxy, &["extraroute-atomic"]);
+    let (one, two) = (Cluster::open().await, Cluster::open().await);
+    let first = one.start(router.backend_by(proxy.port), "10.120.0.0/16");
+    // A second writer of the same list: nothing of either may be lost.
+    let second = two.start(router.backend_by(proxy.port), "10.120.0.0/16");
+    let (left, right) = tokio::join!(nodes(&one, 0..8), nodes(&two, 10..18));
+    let ((), ()) = (left, right);
+    table_is(|| router.table(), &wanted((0..8).chain(10..18))).await;
+    one.delete("n0").await;
+    two.delete("n10").await;
+    table_is(|| router.table(), &wanted((1..8).chain(11..18))).await;
+    assert!(
+        !proxy
+            .calls()
+            .iter()
+            .any(|call| call.contains("_extraroutes "))
+    );
+    for controller in [first, second] {
+        controller.stop().await;
+    }
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_of_a_node_lets_packets_to_its_pods_pass() {
+    let router = Router::new();
+    let port = router.port_with(&hop(0), true);
+    let cluster = Cluster::open().await;
+    let controller = cluster.start(router.backend(), "10.120.0.0/16");
+    nodes(&cluster, 0..2).await;
+    table_is(|| router.table(), &wanted(0..2)).await;
+    assert_eq!(router.pairs(&port), ["10.120.0.0/24"]);
+    cluster.delete("n0").await;
+    table_is(|| router.table(), &wanted([1])).await;
+    cluster::wait_for("the pair is gone", async || {
+        let pairs = router.pairs(&port);
+        if pairs.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{pairs:?}"))
+        }
+    })
+    .await;
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_address_pairs_ports_are_left_alone() {
+    let router = Router::new();
+    let port = router.port_with(&hop(0), true);
+    let proxy = Proxy::start(router.port());
+    without(&proxy, &["extraroute-atomic", "allowed-address-pairs"]);
+    let cluster = Cluster::open().await;
+    let controller = cluster.start(router.backend_by(proxy.port), "10.120.0.0/16");
+    nodes(&cluster, 0..2).await;
+    table_is(|| router.table(), &wanted(0..2)).await;
+    assert_eq!(router.pairs(&port), Vec::<String>::new());
+    assert!(
+        !proxy
+            .calls()
+            .iter()
+            .any(|call| call.contains("/v2.0/ports"))
+    );
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn throttling_is_waited_for_and_a_duplicate_goes() {
+    let router = Router::new();
+    // The same destination by two next hops: Neutron takes it.
+    router.add(&json!([
+        {"destination": "10.120.0.0/24", "nexthop": hop(0)},
+        {"destination": "10.120.0.0/24", "nexthop": hop(1)},
+    ]));
+    let proxy = Proxy::start(router.port());
+    let mut left = 3;
+    proxy.instead(move |parts, _| {
+        if !parts.uri.path().ends_with("_extraroutes") || left == 0 {
+            return None;
+        }
+        left -= 1;
+        Some((StatusCode::TOO_MANY_REQUESTS, [("retry-after", "1")]).into_response())
+    });
+    let cluster = Cluster::open().await;
+    nodes(&cluster, 0..5).await;
+    let controller = cluster.start(router.backend_by(proxy.port), "10.120.0.0/16");
+    table_is(|| router.table(), &wanted(0..5)).await;
+    controller.stop().await;
+    cluster.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
+    let router = Router::new();
+    let proxy = Proxy::start(router.port());
+    let endpoint = format!("http://127.0.0.1:{}", proxy.port);
+    let mut tokens = 0;
+    // Keystone, as far as a token needs it; the first one is not good for long.
+    proxy.instead(move |parts, body| {
+        if parts.uri.path() == "/v3/auth/tokens" {
+            if !body.contains("right") {
+                return Some(StatusCode::UNAUTHORIZED.into_response());
+            }
+            tokens += 1;
+            let catalog = json!([{"type": "network", "endpoints": [
+                {"interface": "internal", "region": "R", "url": "http://127.0.0.1:1"},
+                {"interface": "public", "region": "R", "url": endpoint},
+            ]}]);
+            let token =
+                json!({"token": {"expires_at": "2099-01-01T00:00:00.000000Z", "catalog": catalog}});
+            let header = [("x-subject-token", format!("token-{tokens}"))];
+            return Some((StatusCode::CREATED, header, token.to_string()).into_response());
+        }
+        let token = parts
+            .headers
+            .get("x-auth-token")
+            .and_then(|value| value.to_str().ok());
+        (token != Some("token-2")).then(|| StatusCode::UNAUTHORIZED.into_response())
+    });
+    let backend = |password: &str| router.backend_with_password(proxy.port, password);
+    assert_eq!(backend("right").list().await.unwrap(), []);
+    let error = backend("wrong").list().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unauthorized);
+    assert!(error.message.contains("check the credentials"), "{error}");
+    assert!(!error.message.contains("wrong"), "{error}");
+}
