@@ -3,7 +3,9 @@
 mod agent;
 mod allocator;
 mod controller;
+mod count;
 mod crds;
+mod scheduler;
 mod store;
 mod up;
 mod version;
@@ -32,6 +34,7 @@ enum Command {
     Controller(controller::Controller),
     Allocator(allocator::Allocator),
     Agent(agent::Agent),
+    Scheduler(scheduler::Scheduler),
     Crds(crds::Crds),
     Version(version::Version),
 }
@@ -56,6 +59,7 @@ impl Cli {
             Command::Controller(controller) => controller.run(&self.common),
             Command::Allocator(allocator) => allocator.run(&self.common),
             Command::Agent(agent) => agent.run(&self.common),
+            Command::Scheduler(scheduler) => scheduler.run(&self.common),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }

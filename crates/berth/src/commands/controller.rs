@@ -17,11 +17,14 @@ use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
 use berth_nodenet::controllers::{self as nodenet, Controller as Name, ControllerMetrics, Options};
+use berth_scheduler::SchedulerMetrics;
+use berth_scheduler::pod_ips::{self, PodIps};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use super::count::CountArgs;
 use super::{duration, hostname};
 use source::{Source, SourceArgs};
 
@@ -34,8 +37,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim; '*' is
-    /// all but nodeipam, and -NAME is all but that one
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim, pod-ips;
+    /// '*' is all but nodeipam and pod-ips, and -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -49,6 +52,8 @@ pub struct Controller {
     /// How long a Node must be gone before its addresses are taken back, as 90s, 2m or 1h
     #[arg(long, env = "BERTH_NODE_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     node_grace: Duration,
+    #[command(flatten)]
+    count: CountArgs,
 }
 
 impl Controller {
@@ -82,6 +87,12 @@ impl Controller {
         }
         let source = source.open(&client).await?;
         info!(cluster, source = source.shown(), "started");
+        let pod_ips = PodIps {
+            client: client.clone(),
+            settings: self.count.settings(),
+            queues: metrics.share(QueueMetrics::register),
+            metrics: metrics.share(SchedulerMetrics::register),
+        };
         let work = Work {
             client,
             source,
@@ -90,6 +101,7 @@ impl Controller {
             controllers: controller_metrics(&metrics),
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
+            pod_ips,
         };
         ready.ready();
         if self.leader_elect {
@@ -120,12 +132,13 @@ struct Work {
     controllers: ControllerMetrics,
     ledger: LedgerMetrics,
     node_grace: Duration,
+    pod_ips: PodIps,
 }
 
 impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let choice = self.choice.clone();
-        let groups = [self.nodenet()];
+        let groups = [self.pod_ips.clone().group(), self.nodenet()];
         choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
     }
 
@@ -202,7 +215,7 @@ async fn uid_of_cluster(client: Client) -> Result<String> {
 
 /// All that there are, from all crates.
 fn catalogue() -> Catalogue {
-    Catalogue::new(nodenet::CONTROLLERS)
+    Catalogue::new(nodenet::CONTROLLERS.into_iter().chain([pod_ips::CONTROLLER]))
 }
 
 #[cfg(test)]
