@@ -28,6 +28,8 @@ enum Name {
     Join,
     /// The CNI plugins and the agent behind them; and host-local and ptp.
     Cni,
+    /// kube-scheduler alone, with the extender and by the extended resource.
+    Scheduler,
 }
 
 impl Bench {
@@ -49,6 +51,11 @@ impl Bench {
                 command.env("BERTH_PLUGINS", plugins::build()?);
                 peers::build_host_local(&|line| eprintln!("{line}"))?;
                 command.args(["bench", "--package", "berth-e2e", "--bench", "cni", "--"]);
+            }
+            Name::Scheduler => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "scheduler", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);
