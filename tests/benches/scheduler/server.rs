@@ -58,8 +58,8 @@ impl Server {
         });
         let scene = scene.await.unwrap();
         let kubeconfig = Kubeconfig::read_from(scene.cluster.kubeconfig()).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default());
-        let config = config.await.unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         let clients = (0..CLIENTS)
             .map(|_| Client::try_from(config.clone()).unwrap())
             .collect();
