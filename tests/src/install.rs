@@ -13,21 +13,26 @@ use crate::wait::{Seen, wait_for};
 /// Creates the definitions and the roles, and a Subnet `pods` with that spec as soon as its kind is
 /// served.
 pub async fn install(scene: &Scene, spec: &Value) -> Result<()> {
+    install_subnet(scene, "pods", spec).await
+}
+
+/// The same with a Subnet of another name.
+pub async fn install_subnet(scene: &Scene, subnet: &str, spec: &Value) -> Result<()> {
     let crds = Api::all(scene.client.clone());
     for crd in berth_api::crds::all() {
         crds.create(&PostParams::default(), &crd).await?;
     }
     roles::apply(scene)?;
     let subnets = Api::<Subnet>::all(scene.client.clone());
-    let subnet = json!({
+    let object = json!({
         "apiVersion": "berth.dev/v1alpha1",
         "kind": "Subnet",
-        "metadata": {"name": "pods"},
+        "metadata": {"name": subnet},
         "spec": spec,
     });
     let params = PatchParams::apply("test");
     wait_for(scene, "the Subnet is created", async || {
-        match subnets.patch("pods", &params, &Patch::Apply(&subnet)).await {
+        match subnets.patch(subnet, &params, &Patch::Apply(&object)).await {
             Ok(_) => Ok(Seen::There),
             // A moment after its definition was created.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::NotYet(status.message)),

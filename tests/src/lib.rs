@@ -6,7 +6,7 @@ pub mod roles;
 mod scene;
 mod wait;
 
-pub use install::install;
+pub use install::{install, install_subnet};
 pub use program::berth;
 pub use scene::{Scene, connect};
 pub use wait::{Seen, wait_for};

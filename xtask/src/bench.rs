@@ -30,6 +30,8 @@ enum Name {
     Cni,
     /// The route controller, and upstream's.
     Routes,
+    /// kube-scheduler alone, with the extender and by the extended resource.
+    Scheduler,
 }
 
 impl Bench {
@@ -57,6 +59,11 @@ impl Bench {
                 build_kubernetes()?;
                 peers::build_cloud_provider(&|line| eprintln!("{line}"))?;
                 command.args(["bench", "--package", "berth-routes", "--bench", "routes", "--"]);
+            }
+            Name::Scheduler => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "scheduler", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);

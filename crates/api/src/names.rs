@@ -25,6 +25,13 @@ pub const SUBNET_LABEL: &str = "berth.dev/subnet";
 /// it.
 pub const POD_ADDRESSES_AVAILABLE: &str = "berth.dev/PodAddressesAvailable";
 
+/// The extended resource of Nodes that is one for each pod that can still have an address.
+pub const POD_IPS: &str = "berth.dev/pod-ips";
+
+/// On a Node, when it had room for a pod again after it had none. Only its change matters: it has
+/// kube-scheduler try the pods that wait.
+pub const ROOM_ANNOTATION: &str = "berth.dev/pod-ips-came-free";
+
 /// Where the agent listens, and where plugins leave what it did not answer, unless they are told
 /// otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
@@ -39,6 +46,8 @@ pub mod field_manager {
     pub const SUBNET: &str = "berth-subnet";
     pub const SUBNET_STATE: &str = "berth-subnet-state";
     pub const AGENT: &str = "berth-agent";
+    pub const SCHEDULER: &str = "berth-scheduler";
+    pub const POD_IPS: &str = "berth-pod-ips";
     /// What Azure's node agent writes under. We only read it, in `managedFields`.
     pub const AZURE_CNS: &str = "azure-cns";
 }

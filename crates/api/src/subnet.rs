@@ -231,6 +231,11 @@ pub struct SubnetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<Count>,
 
+    /// How many more pods can start on its nodes: what is free, what nodes have at hand, less what
+    /// pods on their way need. Written by the scheduler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_that_fit: Option<Count>,
+
     /// Ready, Overlapping and Exhausted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("maxItems" = 16, "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

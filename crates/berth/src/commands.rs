@@ -3,8 +3,10 @@
 mod agent;
 mod allocator;
 mod controller;
+mod count;
 mod crds;
 mod routes;
+mod scheduler;
 mod store;
 mod up;
 mod version;
@@ -33,6 +35,7 @@ enum Command {
     Controller(controller::Controller),
     Allocator(allocator::Allocator),
     Agent(agent::Agent),
+    Scheduler(scheduler::Scheduler),
     Crds(crds::Crds),
     Version(version::Version),
 }
@@ -57,6 +60,7 @@ impl Cli {
             Command::Controller(controller) => controller.run(&self.common),
             Command::Allocator(allocator) => allocator.run(&self.common),
             Command::Agent(agent) => agent.run(&self.common),
+            Command::Scheduler(scheduler) => scheduler.run(&self.common),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }

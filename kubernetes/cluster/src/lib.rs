@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use berth_kit::watch::Feed;
 pub use kubelet::{PodNetwork, Refused, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};
+pub use scheduler::{Candidate, PodLimit};
 
 /// What is left of events when the cluster stops gets this long to be written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
@@ -43,6 +44,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Who gives pods their addresses; without one, whoever writes them into `status.podIPs`.
     pub network: Option<Arc<dyn PodNetwork>>,
+    /// What a node must have for a pod beyond its resources.
+    pub limit: Option<Arc<dyn PodLimit>>,
 }
 
 /// The running loops. Dropping it ends them at once.
@@ -60,6 +63,7 @@ impl Cluster {
             metrics,
             seed,
             network,
+            limit,
         } = options;
         let mut random = match seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -102,6 +106,7 @@ impl Cluster {
             failed: Queue::new("scheduler", DEFAULT_BACKOFF, &queue_metrics),
             nodes: nodes.subscribe(),
             pods: pods.subscribe(),
+            limit,
         };
         let kubelet = kubelet::Kubelet {
             client: client.clone(),

@@ -7,9 +7,11 @@
 
 mod affinity;
 mod index;
+mod limit;
 mod place;
 mod resources;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::clock::Clock;
@@ -30,6 +32,8 @@ use crate::writes::{CONCURRENCY, is_gone};
 use berth_kit::watch::{Change, Key};
 use index::{Decision, Index};
 
+pub use limit::{Candidate, PodLimit};
+
 /// How many pods are decided on before their bindings are written together.
 const ROUND: usize = 256;
 /// How long a pod waits when its binding could not be written.
@@ -44,11 +48,18 @@ pub struct Scheduler {
     pub failed: Queue<Key>,
     pub nodes: mpsc::Receiver<Change<Node>>,
     pub pods: mpsc::Receiver<Change<Pod>>,
+    /// What a node must have beyond its resources.
+    pub limit: Option<Arc<dyn PodLimit>>,
 }
 
 impl Scheduler {
     pub async fn run(mut self, token: CancellationToken) {
-        let mut index = Index::default();
+        let limit = self.limit.clone();
+        let mut index = Index::new(limit.clone());
+        let room = async || match &limit {
+            Some(limit) => limit.changed().await,
+            None => std::future::pending().await,
+        };
         let mut unsynced = 2;
         loop {
             let work = unsynced == 0 && index.has_work();
@@ -74,6 +85,7 @@ impl Scheduler {
                         pod.failed();
                     }
                 },
+                () = room() => index.look_again(),
                 () = std::future::ready(()), if work => self.round(&mut index).await,
             }
         }
@@ -94,7 +106,7 @@ impl Scheduler {
             match outcome {
                 Ok(()) => {}
                 // The watch brings, or has brought, what became of it.
-                Err(error) if is_gone(&error) => {}
+                Err(error) if is_gone(&error) => self.release(pod.uid.as_deref()),
                 Err(error) => {
                     warn!(%error, pod = %key, "cannot schedule, it is tried again");
                     self.failed.add_after(key, RETRY);
@@ -176,9 +188,19 @@ impl Scheduler {
     async fn read_again(&self, key: &Key, index: &mut Index) -> kube::Result<()> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
         let pod = api.get_opt(&key.name).await?;
+        let unbound = pod
+            .iter()
+            .filter(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()));
+        unbound.for_each(|pod| self.release(pod.metadata.uid.as_deref()));
         index.delete_pod(key);
         pod.iter().for_each(|pod| index.apply_pod(pod));
         Ok(())
+    }
+
+    fn release(&self, uid: Option<&str>) {
+        if let (Some(limit), Some(uid)) = (&self.limit, uid) {
+            limit.release(uid);
+        }
     }
 
     fn pod<'a>(&self, pod: &'a ObjectReference) -> (Api<Pod>, &'a str) {

@@ -35,6 +35,7 @@ async fn cluster_on(server: Server, nodes: u32) -> Running {
         metrics: Metrics::new("test"),
         seed: None,
         network: None,
+        limit: None,
     };
     let cluster = Cluster::start(client.clone(), options, token.clone()).await.unwrap();
     Running {

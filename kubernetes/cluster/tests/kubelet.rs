@@ -42,6 +42,7 @@ async fn start_on(server: Server, nodes: u32, network: &Arc<Switch>) -> Running 
         metrics: Metrics::new("test"),
         seed: None,
         network: Some(network.clone()),
+        limit: None,
     };
     let client = server.client();
     let cluster = Cluster::start(client.clone(), options, token.clone()).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::component::PAUSE;
+use crate::component::{Component, PAUSE};
 use crate::control_plane::{ControlPlane, Plan, Storage};
 use crate::init::{self, Init};
 use crate::node::network::{Network, Seat};
@@ -29,6 +29,7 @@ pub struct Builder<'a> {
     controllers: bool,
     runtime: Runtime,
     api_flags: Vec<String>,
+    manager_flags: Vec<String>,
     logs: Option<PathBuf>,
     say: &'a dyn Fn(&str),
 }
@@ -64,6 +65,7 @@ impl Cluster {
             controllers: true,
             runtime: Runtime::default(),
             api_flags: Vec::new(),
+            manager_flags: Vec::new(),
             logs: None,
             say: &|_| {},
         }
@@ -107,8 +109,31 @@ impl Cluster {
         self.control_plane.write_kubeconfig(&parts.join("-"), token.trim())
     }
 
+    /// One more process beside the control plane, on the host's network. It ends with the cluster.
+    pub fn start_component(&self, name: &str, program: &Path, flags: &[String]) -> Result<Component> {
+        self.control_plane
+            .start_component(self.process_1()?, name, program, flags)
+    }
+
+    /// One more kube-scheduler, with this KubeSchedulerConfiguration.
+    pub fn start_scheduler(&self, name: &str, configuration: &str) -> Result<Component> {
+        self.control_plane
+            .start_scheduler(self.process_1()?, name, configuration)
+    }
+
+    fn process_1(&self) -> Result<&Process> {
+        self.init
+            .as_ref()
+            .map(Init::process)
+            .context("the cluster is not ours any more")
+    }
+
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
     }
 
     pub fn logs(&self) -> &Path {
@@ -203,6 +228,12 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// One more flag for kube-controller-manager.
+    pub fn manager_flag(mut self, flag: &str) -> Self {
+        self.manager_flags.push(flag.to_owned());
+        self
+    }
+
     /// Where the output of the components goes; into the cluster's own folder when nothing is said, and with it.
     pub fn logs(mut self, folder: PathBuf) -> Self {
         self.logs = Some(folder);
@@ -275,6 +306,7 @@ impl<'a> Builder<'a> {
             storage: self.storage,
             controllers: self.controllers,
             api_flags: self.api_flags.clone(),
+            manager_flags: self.manager_flags.clone(),
             address: wire.map_or(Ipv4Addr::LOCALHOST, Wire::host),
             folder: entry.folder.clone(),
             logs: logs.clone(),

@@ -34,6 +34,8 @@ pub struct Plan {
     pub controllers: bool,
     /// Beyond those that every kube-apiserver has here.
     pub api_flags: Vec<String>,
+    /// And kube-controller-manager.
+    pub manager_flags: Vec<String>,
     /// Where the API is served: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
     pub folder: PathBuf,
@@ -118,6 +120,40 @@ impl ControlPlane {
             .and_then(|()| std::fs::rename(&next, &path))
             .with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
+    }
+
+    /// For a kube-scheduler.
+    pub fn kubeconfig_of_scheduler(&self) -> PathBuf {
+        self.file("scheduler.kubeconfig")
+    }
+
+    /// One more process beside the control plane's own: on the host's network, and ended with the
+    /// cluster.
+    pub(crate) fn start_component(
+        &self,
+        init: &Process,
+        name: &str,
+        program: &Path,
+        flags: &[String],
+    ) -> Result<Component> {
+        let mut command = init::enter(init);
+        command.arg(program).args(flags);
+        Component::start(name, command, &self.plan.logs)
+    }
+
+    /// One more kube-scheduler. All that is special about it is in its configuration.
+    pub(crate) fn start_scheduler(&self, init: &Process, name: &str, configuration: &str) -> Result<Component> {
+        self.programs.need(&["kube-scheduler"])?;
+        let file = self.file(&format!("{name}.yaml"));
+        std::fs::write(&file, configuration).with_context(|| format!("writing {}", file.display()))?;
+        let [port] = free_ports()?;
+        let flags = [
+            format!("--config={}", file.display()),
+            self.flag("cert-dir", "certificates"),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+        ];
+        self.start_component(init, name, &self.programs.path("kube-scheduler"), &flags)
     }
 
     pub fn ca(&self) -> &str {
@@ -261,7 +297,7 @@ impl ControlPlane {
     }
 
     fn manager_flags(&self, port: u16) -> Vec<String> {
-        vec![
+        let mut flags = vec![
             self.flag("kubeconfig", "controller-manager.kubeconfig"),
             self.flag("cert-dir", "certificates"),
             self.flag("root-ca-file", "ca.crt"),
@@ -276,7 +312,9 @@ impl ControlPlane {
             // The default of 20 requests a second is what tests would wait for.
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
-        ]
+        ];
+        flags.extend(self.plan.manager_flags.iter().cloned());
+        flags
     }
 
     fn scheduler_flags(&self, port: u16) -> Vec<String> {

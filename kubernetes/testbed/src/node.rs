@@ -157,6 +157,17 @@ impl Node {
         self.kubelet.process()
     }
 
+    /// Ends the kubelet and starts it again, as an upgrade does. The node's pods go on.
+    pub fn restart_kubelet(&mut self) -> Result<()> {
+        let process = self.kubelet.process()?;
+        process.terminate()?;
+        process.wait()?;
+        let mut command = self::command(&self.groups, &self.init, "/opt/kubernetes/kubelet");
+        command.args(kubelet::flags(&self.seat));
+        self.kubelet = Component::start("kubelet", command, &self.logs)?;
+        Ok(())
+    }
+
     /// An error when one of its components has ended, with what that said last.
     pub fn check(&mut self) -> Result<()> {
         let checked = self.containerd.check().and_then(|()| self.kubelet.check());

@@ -19,12 +19,15 @@ use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
 use berth_nodenet::controllers::{self as nodenet, Controller as Name, ControllerMetrics, Options};
 use berth_routes::controller as routes;
+use berth_scheduler::SchedulerMetrics;
+use berth_scheduler::pod_ips::{self, PodIps};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::routes::{RouteArgs, RouteSettings};
+use super::count::CountArgs;
 use super::{duration, hostname};
 use source::{Source, SourceArgs};
 
@@ -37,8 +40,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim, route;
-    /// '*' is all but nodeipam and route, and -NAME is all but that one
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim, route,
+    /// pod-ips; '*' is all but nodeipam, route and pod-ips, and -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -54,6 +57,8 @@ pub struct Controller {
     node_grace: Duration,
     #[command(flatten)]
     routes: RouteArgs,
+    #[command(flatten)]
+    count: CountArgs,
 }
 
 impl Controller {
@@ -92,6 +97,12 @@ impl Controller {
         }
         let source = source.open(&client).await?;
         info!(cluster, source = source.shown(), "started");
+        let pod_ips = PodIps {
+            client: client.clone(),
+            settings: self.count.settings(),
+            queues: metrics.share(QueueMetrics::register),
+            metrics: metrics.share(SchedulerMetrics::register),
+        };
         let work = Work {
             client,
             source,
@@ -102,6 +113,7 @@ impl Controller {
             node_grace: self.node_grace,
             routes,
             routes_ready,
+            pod_ips,
         };
         ready.ready();
         if self.leader_elect {
@@ -134,12 +146,14 @@ struct Work {
     node_grace: Duration,
     routes: Option<RouteSettings>,
     routes_ready: Option<Arc<Check>>,
+    pod_ips: PodIps,
 }
 
 impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let choice = self.choice.clone();
-        let groups = [self.clone().nodenet(), self.routes()];
+        let pod_ips = self.pod_ips.clone().group();
+        let groups = [self.clone().nodenet(), self.routes(), pod_ips];
         choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
     }
 
@@ -229,7 +243,8 @@ async fn uid_of_cluster(client: Client) -> Result<String> {
 
 /// All that there are, from all crates.
 fn catalogue() -> Catalogue {
-    Catalogue::new(nodenet::CONTROLLERS.into_iter().chain(routes::CONTROLLERS))
+    let all = nodenet::CONTROLLERS.into_iter().chain(routes::CONTROLLERS);
+    Catalogue::new(all.chain([pod_ips::CONTROLLER]))
 }
 
 #[cfg(test)]

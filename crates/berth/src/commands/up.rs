@@ -3,6 +3,7 @@
 //! Whatever can fail because of how it was called fails before anything is changed: first the flags, then the ports, then the data directory.
 
 mod directory;
+mod limit;
 mod lines;
 mod network;
 mod nodes;
@@ -34,12 +35,16 @@ use tracing::warn;
 
 use crate::dashboard::{Dashboard, Facts};
 use directory::Directory;
+use limit::PodIps;
 use network::Space;
 use nodes::{Agents, Folders};
 use plugin::Plugin;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_millis(1800);
+
+/// Nodes get their first addresses within this time.
+const SUPPLY: Duration = Duration::from_secs(3);
 
 /// Run a cluster on this machine: a Kubernetes API, virtual nodes, a scheduler, a dashboard
 #[derive(Debug, clap::Args)]
@@ -53,6 +58,26 @@ pub struct Up {
     /// Address space for pods at the first start, repeatable: one CIDR or more of each family [default: 10.64.0.0/16]
     #[arg(long, env = "BERTH_SUBNET", value_name = "CIDR", value_delimiter = ',')]
     subnet: Vec<String>,
+    /// Give every node a podCIDR out of this space, repeatable, and pods their addresses from it; not with --subnet
+    #[arg(
+        long,
+        env = "BERTH_NODE_CIDRS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        conflicts_with = "subnet"
+    )]
+    node_cidrs: Vec<String>,
+    /// How long the prefix of a node's IPv4 podCIDR is, with --node-cidrs
+    #[arg(long, env = "BERTH_NODE_CIDR_MASK_SIZE", value_name = "LENGTH", default_value_t = 24)]
+    node_cidr_mask_size: u8,
+    /// And of its IPv6 podCIDR
+    #[arg(
+        long,
+        env = "BERTH_NODE_CIDR_MASK_SIZE_IPV6",
+        value_name = "LENGTH",
+        default_value_t = 64
+    )]
+    node_cidr_mask_size_ipv6: u8,
     /// Where the Kubernetes API listens, by TLS (port 0 picks one)
     #[arg(
         long,
@@ -109,7 +134,10 @@ impl Up {
             self.dashboard_listen,
             self.dashboard_listen.port()
         );
-        let space = Space::choose(&self.subnet)?;
+        let space = match self.node_cidrs.as_slice() {
+            [] => Space::choose(&self.subnet)?,
+            cidrs => Space::of_nodes(cidrs, self.node_cidr_mask_size, self.node_cidr_mask_size_ipv6)?,
+        };
         let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
         let folders = Folders::choose(&directory, fleet)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
@@ -137,10 +165,11 @@ impl Up {
         let client = server.client();
         progress.set_message("defining Berth's resources");
         define_resources(client.clone()).await?;
-        space.ensure(client.clone()).await?;
+        let has_node_cidrs = space.ensure(client.clone()).await?;
         let store = network::open_store(directory.ledger())?;
-        let running = network::run(client.clone(), store, metrics.clone(), tasks.stopping());
+        let running = network::run(client.clone(), store, has_node_cidrs, metrics.clone(), tasks.stopping());
         let controllers = tokio::spawn(running);
+        let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.set_message(format!("starting {} nodes", fleet.size()));
         let agents = Agents::start(&client, fleet, &folders, &metrics, &tasks)?;
         let options = Options {
@@ -149,8 +178,12 @@ impl Up {
             metrics: metrics.clone(),
             seed: None,
             network: Some(Arc::new(Plugin::new(folders, agents.ready()))),
+            limit: Some(Arc::new(PodIps::new(books.clone()))),
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
+        // So that the first pods need not be told that their nodes have nothing yet. Where a subnet is full, some never do.
+        let nodes = usize::from(fleet.size());
+        let _ = tokio::time::timeout(SUPPLY, books.supplied(nodes)).await;
 
         let facts = Facts::new(format!("https://{api}"), directory.to_string());
         let page = Dashboard::start(client, facts, &tasks);

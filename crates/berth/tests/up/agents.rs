@@ -12,7 +12,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 
-use crate::pods::deploy;
+use crate::pods::deploy_on;
 use crate::{Running, berth, up};
 
 const PAUSE: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ async fn a_full_node_is_ready_and_says_that_it_is_full() {
     command.args(["--nodes", "1", "--subnet", "10.9.0.0/28"]);
     let running = Running::start(command);
     let client = running.client().await;
-    deploy(&client, 20).await;
+    deploy_on(&client, 20, "berth-node-1").await;
     let nodes = Api::<Node>::all(client);
     loop {
         let node = nodes.get("berth-node-1").await.unwrap();

@@ -23,6 +23,16 @@ use crate::{Running, up};
 
 /// Makes the deployment `web` have so many pods.
 pub async fn deploy(client: &Client, replicas: usize) {
+    deploy_with(client, replicas, json!({"containers": [{"name": "c", "image": "x"}]})).await;
+}
+
+/// All on one node, past the scheduler: also where there is no IP for them.
+pub async fn deploy_on(client: &Client, replicas: usize, node: &str) {
+    let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "x"}]});
+    deploy_with(client, replicas, spec).await;
+}
+
+async fn deploy_with(client: &Client, replicas: usize, spec: serde_json::Value) {
     let labels = json!({"app": "web"});
     let deployment = json!({
         "apiVersion": "apps/v1",
@@ -31,7 +41,7 @@ pub async fn deploy(client: &Client, replicas: usize) {
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     });
     let params = PatchParams::apply("test").force();
@@ -357,12 +367,12 @@ async fn pods_beyond_the_subnet_say_so_and_run_once_there_is_room() {
         loop {
             let events = events.list(&ListParams::default()).await.unwrap();
             let about = |event: &&Event| {
-                event.reason.as_deref() == Some("FailedCreatePodSandBox")
+                event.reason.as_deref() == Some("FailedScheduling")
                     && event.regarding.as_ref().and_then(|r| r.uid.clone()) == pod.uid()
             };
             if let Some(event) = events.iter().find(about) {
                 let note = event.note.clone().unwrap();
-                assert!(note.contains("berth-ipam"), "{note}");
+                assert_eq!(note, "0/1 nodes are available: 1 no pod IP left in subnet pods.");
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -375,6 +385,42 @@ async fn pods_beyond_the_subnet_say_so_and_run_once_there_is_room() {
     pods.delete(&run[0].name_any(), &DeleteParams::default()).await.unwrap();
     let replaced = |pods: &[Pod]| all_run(13)(pods) && pods.iter().all(|pod| pod.uid() != run[0].uid());
     unique(&pods_once(&client, replaced).await);
+}
+
+#[tokio::test]
+async fn nodes_with_pod_cidrs_take_as_many_pods_as_those_have_addresses() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut command = up(parent.path());
+    command.args([
+        "--nodes",
+        "3",
+        "--node-cidrs",
+        "10.244.0.0/16",
+        "--node-cidr-mask-size",
+        "29",
+    ]);
+    let berth = Running::start(command);
+    let client = berth.client().await;
+    deploy(&client, 30).await;
+    let running = |pods: &[Pod]| pods.iter().filter(|pod| is_running(pod)).count();
+    let is_bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let pods = pods_once(&client, |pods| pods.len() == 30 && running(pods) == 24).await;
+    let (run, wait): (Vec<Pod>, Vec<Pod>) = pods.into_iter().partition(is_running);
+    unique(&run);
+    assert!(!wait.iter().any(is_bound), "{wait:?}");
+    let said = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let scheduled = conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "PodScheduled");
+        scheduled.and_then(|condition| condition.message.clone())
+    };
+    let reason = "0/3 nodes are available: 3 no pod IP left in the node's podCIDR.";
+    let told = |pods: &[Pod]| pods.iter().filter(|pod| said(pod).as_deref() == Some(reason)).count() == 6;
+    pods_once(&client, told).await;
+    // Two go, and two of those that wait take their place.
+    deploy(&client, 28).await;
+    pods_once(&client, |pods| pods.len() == 28 && running(pods) == 24).await;
 }
 
 #[tokio::test]

@@ -69,6 +69,8 @@ pub fn status(
         reserved: count(|counts| counts.reserved),
         resting: count(|counts| counts.resting),
         free: count(|counts| counts.free),
+        // The scheduler's: left out, it stays as it is.
+        pods_that_fit: None,
         conditions: conditions
             .into_iter()
             .map(|said| said.condition(before, subnet, now))

@@ -83,10 +83,14 @@ impl Subnets {
             self.queue
                 .add_after(name.to_owned(), delay.unwrap_or_default().max(BETWEEN_WRITES));
         }
-        if subnet.status.as_ref() == Some(&next) {
+        let before = subnet.status.clone().map(|before| SubnetStatus {
+            pods_that_fit: None,
+            ..before
+        });
+        if before.as_ref() == Some(&next) {
             return Ok(());
         }
-        if only_counts_differ(subnet.status.as_ref(), &next) {
+        if only_counts_differ(before.as_ref(), &next) {
             let wait = self.until_next_write(name);
             if !wait.is_zero() {
                 self.queue.add_after(name.to_owned(), wait);

@@ -37,6 +37,14 @@ impl Resources {
             ..writer.clone()
         };
         self.change(pods, namespace, name, &writer, usize::MAX, |live| {
+            let meant = binding["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty());
+            if let (Some(meant), Some(uid)) = (meant, live["metadata"]["uid"].as_str())
+                && meant != uid
+            {
+                return conflict(format!(
+                    "Precondition failed: UID in precondition: {meant}, UID in object meta: {uid}"
+                ));
+            }
             if metadata::is_deleting(live) {
                 return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
             }

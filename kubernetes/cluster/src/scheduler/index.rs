@@ -3,10 +3,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::{Resource, ResourceExt};
 
+use super::limit::{Candidate, PodLimit};
 use super::place::{Demand, Host, place};
 use super::resources::Resources;
 use berth_kit::watch::Key;
@@ -24,6 +26,7 @@ struct Placed {
 struct Waiting {
     reference: ObjectReference,
     demand: Demand,
+    host_network: bool,
     rank: Rank,
     /// Why it could not be placed, as its status says.
     said: Option<String>,
@@ -56,9 +59,18 @@ pub struct Index {
     /// Waiting pods to look at, in order. The others have been refused, and nothing has come free
     /// since.
     queue: BTreeSet<Rank>,
+    /// What else a node must have.
+    limit: Option<Arc<dyn PodLimit>>,
 }
 
 impl Index {
+    pub fn new(limit: Option<Arc<dyn PodLimit>>) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
     pub fn apply_node(&mut self, node: &Node) {
         let host = Host::of(node);
         let name = node.name_any();
@@ -118,10 +130,21 @@ impl Index {
     pub fn decide(&mut self) -> Option<Decision> {
         let (_, _, key) = self.queue.pop_first()?;
         let waiting = self.waiting.get_mut(&key)?;
-        match place(&waiting.demand, &self.hosts, &self.used) {
+        let uid = waiting.reference.uid.clone().unwrap_or_default();
+        let candidate = Candidate {
+            uid: &uid,
+            host_network: waiting.host_network,
+        };
+        let limit = self.limit.as_deref();
+        let refuse = |node: &str| limit.and_then(|limit| limit.refuse(&candidate, node));
+        let placed = place(&waiting.demand, &self.hosts, &self.used, &refuse);
+        let placed = placed.and_then(|node| match limit {
+            Some(limit) => limit.reserve(&candidate, &node).map(|()| node),
+            None => Ok(node),
+        });
+        match placed {
             Ok(node) => {
                 let waiting = self.waiting.remove(&key)?;
-                let uid = waiting.reference.uid.clone().unwrap_or_default();
                 self.put(key, uid, node.clone(), waiting.demand.requests);
                 Some(Decision::Bind {
                     pod: waiting.reference,
@@ -158,6 +181,7 @@ impl Index {
         let waiting = Waiting {
             reference: pod.object_ref(&()),
             demand: Demand::of(spec),
+            host_network: spec.host_network.unwrap_or(false),
             rank: (Reverse(spec.priority.unwrap_or(0)), created, key.clone()),
             said: scheduled.next().and_then(|c| c.message.clone()),
         };
@@ -165,7 +189,8 @@ impl Index {
         self.waiting.insert(key, waiting);
     }
 
-    fn look_again(&mut self) {
+    /// Something has come free: every pod that waits is looked at once more.
+    pub fn look_again(&mut self) {
         let ranks = self.waiting.values().map(|waiting| waiting.rank.clone());
         self.queue.extend(ranks);
     }
@@ -216,6 +241,50 @@ mod tests {
                 Decision::Refuse { pod, message, .. } => format!("{}: {message}", pod.name.unwrap()),
             })
             .collect()
+    }
+
+    /// Two pods on each node.
+    #[derive(Debug, Default)]
+    struct Two(std::sync::Mutex<Vec<(String, String)>>);
+
+    impl PodLimit for Two {
+        fn refuse(&self, pod: &Candidate<'_>, node: &str) -> Option<String> {
+            let held = self.0.lock().unwrap();
+            let there = held.iter().filter(|(_, there)| there == node).count();
+            (!pod.host_network && there == 2).then(|| "no room".to_owned())
+        }
+
+        fn reserve(&self, pod: &Candidate<'_>, node: &str) -> Result<(), String> {
+            if !pod.host_network {
+                self.0.lock().unwrap().push((pod.uid.to_owned(), node.to_owned()));
+            }
+            Ok(())
+        }
+
+        fn release(&self, uid: &str) {
+            self.0.lock().unwrap().retain(|(held, _)| held != uid);
+        }
+
+        fn changed(&self) -> futures::future::BoxFuture<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn a_node_takes_no_more_pods_than_the_limit_that_is_handed_in() {
+        let mut index = Index::new(Some(Arc::new(Two::default())));
+        index.apply_node(&node("n1", "8"));
+        ["a", "b", "c"]
+            .iter()
+            .for_each(|name| index.apply_pod(&pod(name, json!({}))));
+        index.apply_pod(&pod("d", json!({"hostNetwork": true})));
+        assert_eq!(
+            decide_all(&mut index),
+            ["a→n1", "b→n1", "c: 0/1 nodes are available: 1 no room.", "d→n1"]
+        );
+        index.limit.as_ref().unwrap().release("a");
+        index.look_again();
+        assert_eq!(decide_all(&mut index), ["c→n1"]);
     }
 
     #[test]

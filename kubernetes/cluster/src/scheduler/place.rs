@@ -61,18 +61,23 @@ impl Demand {
     }
 }
 
-/// The least loaded node that takes the pod, or what kube-scheduler would say.
+/// The least loaded node that takes the pod, or what kube-scheduler would say. `limit` is asked about
+/// nodes that would do otherwise.
 pub fn place(
     demand: &Demand,
     hosts: &BTreeMap<String, Host>,
     used: &BTreeMap<String, Resources>,
+    limit: &dyn Fn(&str) -> Option<String>,
 ) -> Result<String, String> {
     let none = Resources::default();
     let mut best = None;
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     for (name, host) in hosts {
         let used = used.get(name).unwrap_or(&none);
-        let reasons = refuse(demand, name, host, used);
+        let mut reasons = refuse(demand, name, host, used);
+        if reasons.is_empty() {
+            reasons.extend(limit(name));
+        }
         if reasons.is_empty() {
             let candidate = (load(host, used, &demand.requests), name);
             best = best.map_or(Some(candidate), |best| Some(candidate.min(best)));
@@ -176,7 +181,7 @@ mod tests {
     }
 
     fn place_empty(spec: Value, hosts: &BTreeMap<String, Host>) -> Result<String, String> {
-        place(&demand(spec), hosts, &BTreeMap::new())
+        place(&demand(spec), hosts, &BTreeMap::new(), &|_| None)
     }
 
     fn error(message: &str) -> Result<String, String> {
@@ -221,7 +226,7 @@ mod tests {
         let one = hosts([json!({})]);
         let used = BTreeMap::from([("n0".to_owned(), amounts("0", "0", "3"))]);
         assert_eq!(
-            place(&demand(json!({})), &one, &used),
+            place(&demand(json!({})), &one, &used, &|_| None),
             error("0/1 nodes are available: 1 Too many pods.")
         );
     }
@@ -230,8 +235,8 @@ mod tests {
     fn what_is_used_is_no_longer_free_to_the_last_milli() {
         let one = hosts([json!({})]);
         let used = BTreeMap::from([("n0".to_owned(), amounts("1500m", "0", "1"))]);
-        assert!(place(&demand(json!({"requests": {"cpu": "500m"}})), &one, &used).is_ok());
-        assert!(place(&demand(json!({"requests": {"cpu": "501m"}})), &one, &used).is_err());
+        assert!(place(&demand(json!({"requests": {"cpu": "500m"}})), &one, &used, &|_| None).is_ok());
+        assert!(place(&demand(json!({"requests": {"cpu": "501m"}})), &one, &used, &|_| None).is_err());
     }
 
     #[test]
@@ -243,10 +248,10 @@ mod tests {
             ("n1".to_owned(), amounts("0", "0", "1")),
             ("n2".to_owned(), amounts("0", "0", "1")),
         ]);
-        assert_eq!(place(&demand(json!({})), &three, &used), Ok("n1".into()));
+        assert_eq!(place(&demand(json!({})), &three, &used, &|_| None), Ok("n1".into()));
         used.insert("n1".into(), amounts("1", "0", "1"));
         used.insert("n2".into(), amounts("0", "3Gi", "1"));
-        assert_eq!(place(&demand(json!({})), &three, &used), Ok("n0".into()));
+        assert_eq!(place(&demand(json!({})), &three, &used, &|_| None), Ok("n0".into()));
     }
 
     #[test]

@@ -143,6 +143,7 @@ async fn start_embedded() -> String {
         metrics: Metrics::new("test"),
         seed: None,
         network: None,
+        limit: None,
     };
     let cluster = Cluster::start(server.client(), options, CancellationToken::new())
         .await

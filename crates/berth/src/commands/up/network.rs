@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
+use berth_api::subnet::{UnitLengths, Use};
 use berth_api::{Subnet, SubnetSpec};
 use berth_kit::metrics::Metrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
+use berth_scheduler::{Books, NoCidr, SchedulerMetrics, Settings, publish_fit};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::commands::controller::controller_metrics;
 
@@ -22,7 +25,10 @@ const CLUSTER: &str = "berth-up";
 
 const DEFAULT_CIDR: &str = "10.64.0.0/16";
 
-/// What `--subnet` asks for, checked. Nothing is changed yet.
+/// The Subnet of `--node-cidrs`.
+const NODES_SUBNET: &str = "nodes";
+
+/// What `--subnet` or `--node-cidrs` asks for, checked. Nothing is changed yet.
 #[derive(Debug)]
 pub struct Space {
     spec: SubnetSpec,
@@ -48,24 +54,93 @@ impl Space {
         Ok(Self { spec, asked })
     }
 
+    /// One podCIDR of that length for each node.
+    pub fn of_nodes(cidrs: &[String], ipv4: u8, ipv6: u8) -> Result<Self> {
+        let spec = SubnetSpec {
+            usage: Use::NodeCidrs,
+            cidrs: cidrs.to_vec(),
+            unit_lengths: UnitLengths {
+                ipv4: Some(ipv4).filter(|_| cidrs.iter().any(|cidr| !cidr.contains(':'))),
+                ipv6: Some(ipv6).filter(|_| cidrs.iter().any(|cidr| cidr.contains(':'))),
+            },
+            ..SubnetSpec::default()
+        };
+        if let Err(refused) = spec.validate() {
+            let why: Vec<String> = refused.iter().map(|invalid| invalid.message.clone()).collect();
+            bail!(
+                "--node-cidrs {} --node-cidr-mask-size {ipv4} --node-cidr-mask-size-ipv6 {ipv6}: {}",
+                spec.cidrs.join(","),
+                why.join("; ")
+            );
+        }
+        Ok(Self { spec, asked: true })
+    }
+
+    pub fn is_of_nodes(&self) -> bool {
+        self.spec.usage == Use::NodeCidrs
+    }
+
+    fn name(&self) -> &'static str {
+        if self.is_of_nodes() {
+            NODES_SUBNET
+        } else {
+            DEFAULT_SUBNET
+        }
+    }
+
     /// Makes the Subnet if there is none. One that is there is not changed: its owner may have grown it since.
-    pub async fn ensure(self, client: Client) -> Result<()> {
+    /// Gives whether nodes have podCIDRs.
+    pub async fn ensure(self, client: Client) -> Result<bool> {
         let api = Api::<Subnet>::all(client);
-        let Some(found) = api.get_opt(DEFAULT_SUBNET).await.context("looking for the Subnet")? else {
-            let subnet = Subnet::new(DEFAULT_SUBNET, self.spec);
+        let has_node_cidrs = self.is_of_nodes() || api.get_opt(NODES_SUBNET).await?.is_some();
+        if has_node_cidrs && !self.asked {
+            return Ok(true);
+        }
+        let (name, flag) = match self.is_of_nodes() {
+            true => (self.name(), "--node-cidrs"),
+            false => (self.name(), "--subnet"),
+        };
+        if self.is_of_nodes() && api.get_opt(DEFAULT_SUBNET).await?.is_some() {
+            bail!(
+                "--node-cidrs: the Subnet {DEFAULT_SUBNET} is there already, and pods take their addresses from it: \
+                 give another --data-dir"
+            );
+        }
+        let Some(found) = api.get_opt(name).await.context("looking for the Subnet")? else {
+            let subnet = Subnet::new(name, self.spec);
             let made = api.create(&PostParams::default(), &subnet).await;
-            return made.map(drop).context("making the Subnet of --subnet");
+            made.with_context(|| format!("making the Subnet of {flag}"))?;
+            return Ok(has_node_cidrs);
         };
         let missing = self.spec.cidrs.iter().find(|cidr| !found.spec.cidrs.contains(cidr));
         match missing {
             Some(cidr) if self.asked => Err(anyhow!(
-                "--subnet {cidr}: the Subnet {DEFAULT_SUBNET} is there already, with {}; append to its cidrs with kubectl, or give \
+                "{flag} {cidr}: the Subnet {name} is there already, with {}; append to its cidrs with kubectl, or give \
                  another --data-dir",
                 found.spec.cidrs.join(", ")
             )),
-            _ => Ok(()),
+            _ => Ok(has_node_cidrs),
         }
     }
+}
+
+/// Which nodes have an IP for a pod. The figures of Subnets follow, too.
+pub async fn count_pod_ips(client: &Client, metrics: &Metrics, stop: &CancellationToken) -> Books {
+    let settings = Settings {
+        // A node gets its NodeNetworkConfig a moment after it is there.
+        no_cidr: NoCidr::Fail,
+        ..Settings::default()
+    };
+    let books = Books::new(settings);
+    let tasks = TaskTracker::new();
+    books.follow(client, &tasks, stop);
+    let publishing = publish_fit(books.clone(), client.clone(), metrics.share(SchedulerMetrics::register));
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        stop.run_until_cancelled(publishing).await;
+    });
+    books.synced().await;
+    books
 }
 
 /// Who owns what: in the data directory, or in memory with everything else.
@@ -77,7 +152,17 @@ pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
 }
 
 /// Until `stop`.
-pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: CancellationToken) -> Result<()> {
+pub async fn run(
+    client: Client,
+    store: Arc<dyn Store>,
+    has_node_cidrs: bool,
+    metrics: Metrics,
+    stop: CancellationToken,
+) -> Result<()> {
+    let mut chosen = Controller::on_by_default();
+    if has_node_cidrs {
+        chosen.insert(Controller::NodeIpam);
+    }
     let clock = Clock::system();
     let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
     let options = Options {
@@ -85,7 +170,7 @@ pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: 
         allocator: Arc::new(LocalAllocator::new(ledger.clone())),
         ledger: Some(ledger),
         cluster: CLUSTER.to_owned(),
-        controllers: Controller::on_by_default(),
+        controllers: chosen,
         clock,
         metrics: controller_metrics(&metrics),
         instance: None,
@@ -113,6 +198,17 @@ mod tests {
             "{error}"
         );
         assert!(refused(&["10.64.0.0/16", "10.64.3.0/24"]).contains("overlap"));
+    }
+
+    #[test]
+    fn space_for_nodes_that_has_no_room_for_one_is_refused() {
+        let choose = |cidr: &str, length| Space::of_nodes(&[cidr.to_owned()], length, 64);
+        assert!(choose("10.244.0.0/16", 29).unwrap().is_of_nodes());
+        let error = format!("{:#}", choose("10.244.0.0/16", 8).unwrap_err());
+        assert!(
+            error.starts_with("--node-cidrs 10.244.0.0/16 --node-cidr-mask-size 8"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,0 +1,133 @@
+//! One node: what it has for pods, and what pods use.
+
+use std::sync::Arc;
+
+use super::refusal::Refusal;
+use super::subnet::{Share, SubnetEntry};
+use super::{NoCidr, Settings};
+use crate::capacity::CidrCapacity;
+use crate::facts::{NncFacts, NodeFacts};
+
+/// It stays as long as anything is known of the name: pods may be there before their Node is.
+#[derive(Debug, Default)]
+pub struct NodeEntry {
+    pub node: Option<NodeFacts>,
+    pub nnc: Option<NncFacts>,
+    /// Pods that need an IP: bound, reserved or nominated.
+    pub used: u64,
+    /// Those of them that ask for the extended resource.
+    pub asking: u64,
+    /// What bound pods ask for of the extended resource together.
+    pub asked: u64,
+    /// A pod was refused since there last was room: it waits.
+    pub refused: bool,
+}
+
+/// What a node can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply<'a> {
+    /// It does not grow.
+    Fixed(u64),
+    /// Leases of a subnet that other nodes draw on, too.
+    Shared { subnet: &'a str, has: u64, max: u64 },
+    /// Nothing is known of its addresses, and that is fine.
+    Unlimited,
+}
+
+impl NodeEntry {
+    pub fn is_forgotten(&self) -> bool {
+        self.node.is_none() && self.nnc.is_none() && self.used == 0 && self.asked == 0
+    }
+
+    pub fn supply(&self, settings: Settings) -> Result<Supply<'_>, Refusal> {
+        let Some(node) = &self.node else {
+            return Err(Refusal::UnknownNode);
+        };
+        match (&self.nnc, node.cidrs) {
+            (Some(NncFacts::Empty), _) => Err(Refusal::NoContainer),
+            (Some(NncFacts::Blocks { pods, .. }), _) => Ok(Supply::Fixed(*pods)),
+            (Some(NncFacts::Leases(leases)), _) => Ok(Supply::Shared {
+                subnet: &leases.subnet,
+                has: leases.has,
+                max: leases.max,
+            }),
+            (None, CidrCapacity::Pods(pods)) => Ok(Supply::Fixed(pods)),
+            (None, CidrCapacity::Missing) => match settings.no_cidr {
+                NoCidr::Pass => Ok(Supply::Unlimited),
+                NoCidr::Fail => Err(Refusal::NoPodCidr),
+            },
+            (None, CidrCapacity::Unreadable) => Err(Refusal::UnreadablePodCidr),
+        }
+    }
+
+    /// How many more pods it has an IP for, never 0. A pod that counts here already (`own`) does not
+    /// stand in its own way.
+    pub fn free(
+        &self,
+        settings: Settings,
+        subnet: Option<(&Arc<str>, &SubnetEntry)>,
+        own: bool,
+    ) -> Result<u64, Refusal> {
+        let used = self.used - u64::from(own);
+        match self.supply(settings)? {
+            Supply::Unlimited => Ok(u64::MAX),
+            Supply::Fixed(pods) => some(pods.saturating_sub(used)).ok_or(Refusal::PodCidrFull),
+            Supply::Shared { has, max, subnet: name } => {
+                let more = subnet.map_or(0, |(_, entry)| {
+                    entry.can_give(self.used.saturating_sub(has), used.saturating_sub(has))
+                });
+                let within_max = some(max.saturating_sub(used)).ok_or(Refusal::MaxIpCount)?;
+                let free = within_max.min(has.saturating_sub(used).saturating_add(more));
+                some(free).ok_or_else(|| Refusal::SubnetFull {
+                    subnet: subnet.map_or_else(|| name.into(), |(known, _)| known.clone()),
+                })
+            }
+        }
+    }
+
+    /// The subnet that its addresses are of, if one is known.
+    pub fn subnet(&self) -> Option<&str> {
+        match &self.nnc {
+            Some(NncFacts::Leases(leases)) => Some(&leases.subnet),
+            Some(NncFacts::Blocks { subnet, .. }) => Some(subnet).filter(|name| !name.is_empty()).map(String::as_str),
+            Some(NncFacts::Empty) | None => None,
+        }
+    }
+
+    /// What it takes of its subnet's books.
+    pub fn share(&self, settings: Settings) -> Share {
+        let mut share = Share::default();
+        if let Some(NncFacts::Leases(leases)) = &self.nnc {
+            share.listed = leases.listed.into();
+            share.deficit = self.used.saturating_sub(leases.has).into();
+        }
+        match self.supply(settings) {
+            Ok(Supply::Fixed(pods)) => share.spare = pods.saturating_sub(self.used).into(),
+            Ok(Supply::Shared { has, max, .. }) => {
+                let within_max = max.saturating_sub(self.used);
+                let spare = within_max.min(has.saturating_sub(self.used));
+                share.spare = spare.into();
+                share.beyond = (within_max - spare).into();
+                share.drawing = 1;
+            }
+            Ok(Supply::Unlimited) | Err(_) => {}
+        }
+        share
+    }
+
+    /// From 0 to 10: how much of what it has at hand is left. Where addresses must be asked for
+    /// first, it is 0.
+    pub fn score(&self, settings: Settings) -> u8 {
+        let (left, all) = match self.supply(settings) {
+            Ok(Supply::Fixed(pods)) => (pods.saturating_sub(self.used), pods),
+            Ok(Supply::Shared { has, .. }) => (has.saturating_sub(self.used), has),
+            Ok(Supply::Unlimited) | Err(_) => (0, 0),
+        };
+        let tenths = (u128::from(left) * 10).checked_div(all.into()).unwrap_or(0);
+        u8::try_from(tenths).unwrap_or(10)
+    }
+}
+
+fn some(count: u64) -> Option<u64> {
+    (count > 0).then_some(count)
+}

@@ -1,0 +1,179 @@
+//! What each node is to publish as the extended resource. Pure.
+//!
+//! A scheduler subtracts what pods ask for by itself. So a node publishes what it has an IP for,
+//! less what pods use that do not ask; and never less than bound pods ask for together, for else its
+//! kubelet would fail the next one that comes.
+//!
+//! Nodes that draw on one subnet share what that can still give: equal parts, but no node more than
+//! a batch, so that the figures of a large subnet stand still while pods come and go. Together the
+//! parts are never more than there is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Accounting;
+use super::node::{NodeEntry, Supply};
+use super::subnet::saturated;
+use crate::facts::NncFacts;
+
+/// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
+const DEFAULT_MAX_PODS: u64 = 110;
+
+/// What a node has published, and what it is to publish. `None`: the resource is not there. A node
+/// in doubt has none rather than 0: then its kubelet does not look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Publication {
+    pub capacity: Option<u64>,
+    pub allocatable: Option<u64>,
+    pub target: Option<u64>,
+}
+
+impl Publication {
+    pub fn is_done(&self) -> bool {
+        self.capacity == self.target && self.allocatable == self.target
+    }
+}
+
+impl Accounting {
+    /// For every Node that there is.
+    pub fn publications(&self) -> BTreeMap<Arc<str>, Publication> {
+        let mut order: BTreeMap<&Arc<str>, &NodeEntry> = self.nodes.iter().collect();
+        order.retain(|_, entry| entry.node.is_some());
+        let mut ranks: BTreeMap<&str, u128> = BTreeMap::new();
+        let mut publications = BTreeMap::new();
+        for (name, entry) in order {
+            let Some(node) = &entry.node else {
+                continue;
+            };
+            let rank = entry.subnet().map_or(0, |subnet| {
+                let next = ranks.entry(subnet).or_default();
+                *next += 1;
+                *next - 1
+            });
+            let publication = Publication {
+                capacity: node.capacity,
+                allocatable: node.allocatable,
+                target: self.target(entry, node.max_pods, rank),
+            };
+            publications.insert(name.clone(), publication);
+        }
+        publications
+    }
+
+    fn target(&self, entry: &NodeEntry, max_pods: Option<u64>, rank: u128) -> Option<u64> {
+        let capacity = match entry.supply(self.settings) {
+            Err(_) => return None,
+            Ok(Supply::Unlimited) => return Some(max_pods.unwrap_or(DEFAULT_MAX_PODS).max(entry.asked)),
+            Ok(Supply::Fixed(pods)) => pods,
+            Ok(Supply::Shared { subnet, has, max }) => {
+                let batch = match &entry.nnc {
+                    Some(NncFacts::Leases(leases)) => leases.batch,
+                    _ => 0,
+                };
+                let part = self.subnets.get(subnet).map_or(0, |entry| {
+                    let nodes = entry.sum.drawing.max(1);
+                    let (whole, rest) = (entry.pool() / nodes, entry.pool() % nodes);
+                    saturated(whole + u128::from(rank < rest))
+                });
+                has.saturating_add(part.min(batch)).min(max)
+            }
+        };
+        // Kubernetes counts in i64.
+        let capacity = capacity.min(i64::MAX.unsigned_abs());
+        Some(capacity.saturating_sub(entry.used - entry.asking).max(entry.asked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::tests::{bound, cidr, leases, shared};
+    use crate::facts::{NodeFacts, PodFacts};
+
+    fn asking(node: &str, asks: u64) -> PodFacts {
+        PodFacts { asks, ..bound(node) }
+    }
+
+    fn target(accounting: &Accounting, node: &str) -> Option<u64> {
+        accounting.publications()[node].target
+    }
+
+    #[test]
+    fn pods_that_do_not_ask_are_taken_off_and_those_that_ask_are_not() {
+        let mut accounting = Accounting::default();
+        accounting.apply_node("n", cidr(6));
+        accounting.apply_pod("static", &bound("n"));
+        accounting.apply_pod("asks", &asking("n", 1));
+        assert_eq!(target(&accounting, "n"), Some(5));
+    }
+
+    #[test]
+    fn it_is_never_less_than_bound_pods_ask_for() {
+        let mut accounting = Accounting::default();
+        accounting.apply_node("n", cidr(2));
+        accounting.apply_pod("a", &asking("n", 1));
+        accounting.apply_pod("b", &asking("n", 1));
+        accounting.apply_pod("static", &bound("n"));
+        assert_eq!(target(&accounting, "n"), Some(2));
+        let host = PodFacts {
+            needs_ip: false,
+            ..asking("n", 3)
+        };
+        accounting.apply_pod("host", &host);
+        assert_eq!(target(&accounting, "n"), Some(5));
+    }
+
+    #[test]
+    fn a_node_in_doubt_publishes_nothing_rather_than_0() {
+        let mut accounting = Accounting::default();
+        accounting.apply_node("n", cidr(2));
+        accounting.apply_nnc("n", NncFacts::Empty);
+        assert_eq!(target(&accounting, "n"), None);
+        accounting.apply_node("none", NodeFacts::default());
+        assert_eq!(
+            target(&accounting, "none"),
+            Some(110),
+            "what passes every pod runs as many as it can"
+        );
+    }
+
+    #[test]
+    fn parts_of_a_shared_subnet_add_up_to_what_is_there() {
+        for available in 0..12 {
+            let accounting = shared(&[("a", 1), ("b", 1), ("c", 1)], available);
+            let sum: u64 = ["a", "b", "c"]
+                .iter()
+                .map(|node| target(&accounting, node).unwrap())
+                .sum();
+            assert_eq!(sum, 3 + available);
+        }
+        let plenty = shared(&[("a", 1), ("b", 1)], 900);
+        assert_eq!(
+            target(&plenty, "a"),
+            Some(17),
+            "no more than a batch beyond what it has"
+        );
+    }
+
+    #[test]
+    fn no_node_publishes_more_than_its_max_ip_count() {
+        let mut accounting = shared(&[("a", 1)], 900);
+        accounting.apply_nnc("a", leases(3, 4));
+        assert_eq!(target(&accounting, "a"), Some(4));
+    }
+
+    #[test]
+    fn what_the_node_says_already_is_not_written_again() {
+        let mut accounting = Accounting::default();
+        let said = |capacity, allocatable| NodeFacts {
+            capacity,
+            allocatable,
+            ..cidr(6)
+        };
+        accounting.apply_node("n", said(Some(6), Some(6)));
+        assert!(accounting.publications()["n"].is_done());
+        // A kubelet has it at 0 when the Node is made anew.
+        accounting.apply_node("n", said(Some(0), Some(0)));
+        assert!(!accounting.publications()["n"].is_done());
+    }
+}

@@ -1,0 +1,281 @@
+//! The accounting, shared, and fed by watches.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::names::NAMESPACE;
+use berth_api::subnet::Use;
+use berth_api::{NodeNetworkConfig, Subnet};
+use berth_kit::follow::follow;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::accounting::{Accounting, Settings};
+use crate::facts::{NncFacts, NodeFacts, ObservedPod, SubnetFacts};
+
+/// How often is looked whether a kind is defined by now. Without Berth's own kinds there are
+/// podCIDRs, and that is enough.
+const UNDEFINED_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Clones share it.
+#[derive(Clone, Debug)]
+pub struct Books {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    accounting: Mutex<Accounting>,
+    /// Subnets that pods or podCIDRs come from.
+    subnets: Mutex<BTreeSet<String>>,
+    /// Something has changed.
+    changed: watch::Sender<()>,
+    /// A node has room again, and pods wait for it.
+    woken: Notify,
+    /// How many watches have not told yet all that was there when they began.
+    unsynced: watch::Sender<usize>,
+}
+
+impl Books {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                accounting: Mutex::new(Accounting::new(settings)),
+                subnets: Mutex::default(),
+                changed: watch::Sender::new(()),
+                woken: Notify::new(),
+                unsynced: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// To read, and to do what no watch tells. Never held across an await.
+    pub fn lock(&self) -> MutexGuard<'_, Accounting> {
+        self.shared.accounting.lock()
+    }
+
+    /// Changes the accounting and tells whoever waits for that.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Accounting) -> T) -> T {
+        let mut accounting = self.lock();
+        let changed = change(&mut accounting);
+        let has_woken = accounting.has_woken();
+        drop(accounting);
+        self.shared.changed.send_replace(());
+        if has_woken {
+            self.shared.woken.notify_one();
+        }
+        changed
+    }
+
+    /// Tells that something has changed. It ends with the books.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.shared.changed.subscribe()
+    }
+
+    /// Returns when nodes have been woken since the last call. One task may wait.
+    pub async fn woken(&self) {
+        self.shared.woken.notified().await;
+    }
+
+    pub fn subnets(&self) -> BTreeSet<String> {
+        self.shared.subnets.lock().clone()
+    }
+
+    /// Starts the watches; they end with `stop`.
+    pub fn follow(&self, client: &Client, tasks: &TaskTracker, stop: &CancellationToken) {
+        let pods: Api<ObservedPod> = Api::all(client.clone());
+        self.start(tasks, stop, pods, false, |books, event| books.pod_event(event));
+        let nodes: Api<Node> = Api::all(client.clone());
+        let mut known = Names::default();
+        self.start(tasks, stop, nodes, false, move |books, event| {
+            books.node_event(known.told(event));
+        });
+        let nncs: Api<NodeNetworkConfig> = Api::namespaced(client.clone(), NAMESPACE);
+        let mut known = Names::default();
+        self.start(tasks, stop, nncs, true, move |books, event| {
+            books.nnc_event(known.told(event));
+        });
+        let subnets: Api<Subnet> = Api::all(client.clone());
+        let mut known = Names::default();
+        self.start(tasks, stop, subnets, true, move |books, event| {
+            books.subnet_event(known.told(event));
+        });
+    }
+
+    /// Returns once all watches have told what there is. Before that nothing can be decided.
+    pub async fn synced(&self) {
+        let mut unsynced = self.shared.unsynced.subscribe();
+        // The sender is ours: it does not end before.
+        let _ = unsynced.wait_for(|unsynced| *unsynced == 0).await;
+    }
+
+    /// Returns once so many Nodes are there, and it is known of each what it has for pods.
+    pub async fn supplied(&self, nodes: usize) {
+        let mut changes = self.changes();
+        loop {
+            {
+                let accounting = self.lock();
+                if accounting.node_count() >= nodes && accounting.is_supplied() {
+                    return;
+                }
+            }
+            // The sender is ours: it does not end before.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn start<K>(
+        &self,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+        api: Api<K>,
+        may_be_undefined: bool,
+        mut tell: impl FnMut(&Self, Event<K>) + Send + 'static,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.shared.unsynced.send_modify(|unsynced| *unsynced += 1);
+        let (books, stop) = (self.clone(), stop.clone());
+        tasks.spawn(async move {
+            let mut is_synced = false;
+            let mut sync = || {
+                if !std::mem::replace(&mut is_synced, true) {
+                    books.shared.unsynced.send_modify(|unsynced| *unsynced -= 1);
+                }
+            };
+            let following = async {
+                if may_be_undefined && !is_defined(&api).await {
+                    info!(kind = %K::kind(&()), "the cluster does not have this kind; nodes are counted by podCIDR");
+                    sync();
+                    while !is_defined(&api).await {
+                        tokio::time::sleep(UNDEFINED_INTERVAL).await;
+                    }
+                }
+                follow(api, ListParams::default(), |event| {
+                    let is_last = matches!(event, Event::InitDone);
+                    tell(&books, event);
+                    if is_last {
+                        sync();
+                    }
+                })
+                .await;
+            };
+            stop.run_until_cancelled(following).await;
+        });
+    }
+
+    fn pod_event(&self, event: Event<ObservedPod>) {
+        let uid = |pod: &ObservedPod| pod.uid().unwrap_or_default().to_owned();
+        self.change(|accounting| match event {
+            Event::Init => accounting.begin_pods(),
+            Event::InitApply(pod) | Event::Apply(pod) => accounting.apply_pod(&uid(&pod), &pod.facts()),
+            Event::InitDone => accounting.end_pods(),
+            Event::Delete(pod) => accounting.delete_pod(&uid(&pod)),
+        });
+    }
+
+    fn node_event(&self, told: Told<Node>) {
+        self.change(|accounting| {
+            let reserved = accounting.settings().reserved_per_cidr;
+            if let Some(node) = told.applied {
+                accounting.apply_node(&node.name_any(), NodeFacts::of(&node, reserved));
+            }
+            told.gone.iter().for_each(|name| accounting.delete_node(name));
+        });
+    }
+
+    fn nnc_event(&self, told: Told<NodeNetworkConfig>) {
+        self.change(|accounting| {
+            if let Some(nnc) = told.applied {
+                accounting.apply_nnc(&nnc.name_any(), NncFacts::of(&nnc));
+            }
+            told.gone.iter().for_each(|name| accounting.delete_nnc(name));
+        });
+    }
+
+    fn subnet_event(&self, told: Told<Subnet>) {
+        {
+            let mut subnets = self.shared.subnets.lock();
+            subnets.retain(|name| !told.gone.contains(name));
+            if let Some(subnet) = &told.applied
+                && subnet.spec.usage != Use::Machines
+            {
+                subnets.insert(subnet.name_any());
+            }
+        }
+        self.change(|accounting| {
+            if let Some(subnet) = told.applied {
+                accounting.apply_subnet(&subnet.name_any(), SubnetFacts::of(&subnet));
+            }
+            told.gone.iter().for_each(|name| accounting.apply_subnet(name, None));
+        });
+    }
+}
+
+/// One event, as what is there and what is not any more.
+struct Told<K> {
+    applied: Option<K>,
+    gone: Vec<String>,
+}
+
+/// The names that were told. A watch that starts over sends everything again: what it no longer
+/// sends is gone.
+#[derive(Debug, Default)]
+struct Names {
+    known: BTreeSet<String>,
+    fresh: BTreeSet<String>,
+}
+
+impl Names {
+    fn told<K: Resource<DynamicType = ()>>(&mut self, event: Event<K>) -> Told<K> {
+        let mut told = Told {
+            applied: None,
+            gone: Vec::new(),
+        };
+        match event {
+            Event::Init => self.fresh.clear(),
+            Event::InitApply(object) => {
+                self.fresh.insert(object.name_any());
+                self.known.insert(object.name_any());
+                told.applied = Some(object);
+            }
+            Event::InitDone => {
+                let fresh = std::mem::take(&mut self.fresh);
+                told.gone = self.known.extract_if(.., |name| !fresh.contains(name)).collect();
+            }
+            Event::Apply(object) => {
+                self.known.insert(object.name_any());
+                told.applied = Some(object);
+            }
+            Event::Delete(object) => {
+                self.known.remove(&object.name_any());
+                told.gone.push(object.name_any());
+            }
+        }
+        told
+    }
+}
+
+/// Whether the API server has the kind. When it does not answer, the watch finds out.
+async fn is_defined<K>(api: &Api<K>) -> bool
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => false,
+        Err(error) => {
+            warn!(%error, kind = %K::kind(&()), "cannot look at the kind");
+            true
+        }
+        Ok(_) => true,
+    }
+}

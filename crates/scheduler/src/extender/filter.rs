@@ -1,0 +1,193 @@
+//! The verbs that only read: filter, prioritize and preempt. Pure, over the accounting.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::wire::{
+    Args, Failed, FilterResult, FilteredNodes, HostPriority, MetaPod, MetaVictims, NamedNode, Pod, PreemptionArgs,
+    PreemptionResult,
+};
+use crate::accounting::{Accounting, Refusal};
+
+/// What kube-scheduler would never send: the request changes nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BadRequest {
+    #[error("the body can't be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("the body can't be read: it is no JSON object")]
+    NoObject,
+    #[error("Pod: is null or missing: send the pod that is to be placed")]
+    NoPod,
+    #[error("NodeNames and Nodes: both are null or missing: send one of them, NodeNames with nodeCacheCapable: true")]
+    NoNodes,
+    #[error("Nodes.items[{index}]: has no metadata.name")]
+    NamelessNode { index: usize },
+    #[error("{field}: is empty or missing")]
+    Empty { field: &'static str },
+}
+
+/// A list of values would do for serde, too.
+pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
+    match body.trim_ascii_start().first() {
+        Some(b'{') => Ok(serde_json::from_slice(body)?),
+        _ => Err(BadRequest::NoObject),
+    }
+}
+
+/// The nodes of a request, as they are to be given back.
+enum Candidates<'a> {
+    Names(&'a [Cow<'a, str>]),
+    Whole(Vec<(Cow<'a, str>, &'a RawValue)>),
+}
+
+impl<'a> Candidates<'a> {
+    fn of(args: &'a Args<'a>) -> Result<Self, BadRequest> {
+        if let Some(names) = &args.node_names {
+            return Ok(Self::Names(names));
+        }
+        let nodes = args.nodes.as_ref().ok_or(BadRequest::NoNodes)?;
+        let items = nodes.items.iter().flatten().enumerate();
+        let named = items.map(|(index, item)| {
+            let node: NamedNode<'a> = serde_json::from_str(item.get())?;
+            match node.metadata.name {
+                name if name.is_empty() => Err(BadRequest::NamelessNode { index }),
+                name => Ok((name, *item)),
+            }
+        });
+        Ok(Self::Whole(named.collect::<Result<_, _>>()?))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &Cow<'a, str>> {
+        let (names, whole) = match self {
+            Self::Names(names) => (*names, [].as_slice()),
+            Self::Whole(whole) => ([].as_slice(), whole.as_slice()),
+        };
+        names.iter().chain(whole.iter().map(|(name, _)| name))
+    }
+}
+
+/// What became of a filter call, for metrics and for whoever wakes pods.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: usize,
+    pub refused: BTreeMap<&'static str, u64>,
+}
+
+/// The answer as JSON.
+pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tally), BadRequest> {
+    let args: Args<'_> = read(body)?;
+    let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
+    let candidates = Candidates::of(&args)?;
+    let mut judge = Judge::new(accounting, pod);
+    let mut failed = Vec::new();
+    let mut passes = Vec::with_capacity(candidates.names().count());
+    for name in candidates.names() {
+        let refusal = judge.judge(name);
+        passes.push(refusal.is_none());
+        failed.extend(refusal.map(|reason| Failed { node: name, reason }));
+    }
+    let tally = judge.tally;
+    for Failed { node, .. } in &failed {
+        accounting.refused(node);
+    }
+    let mut result = FilterResult {
+        failed_and_unresolvable_nodes: failed,
+        ..FilterResult::default()
+    };
+    match &candidates {
+        Candidates::Names(names) => {
+            let passed = names.iter().zip(&passes).filter(|(_, passes)| **passes);
+            result.node_names = Some(passed.map(|(name, _)| &**name).collect());
+        }
+        Candidates::Whole(whole) => {
+            let passed = whole.iter().zip(&passes).filter(|(_, passes)| **passes);
+            result.nodes = Some(FilteredNodes {
+                metadata: BTreeMap::new(),
+                items: passed.map(|((_, node), _)| *node).collect(),
+            });
+        }
+    }
+    Ok((serde_json::to_vec(&result)?, tally))
+}
+
+/// How much of what it has at hand is left, for each node. The answer as JSON.
+pub fn prioritize(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
+    let args: Args<'_> = read(body)?;
+    let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
+    let candidates = Candidates::of(&args)?;
+    let score = |name: &Cow<'_, str>| match pod.spec.host_network {
+        true => 0,
+        false => accounting.score(name),
+    };
+    let scored: Vec<HostPriority<'_>> = candidates
+        .names()
+        .map(|name| HostPriority {
+            host: Cow::Borrowed(name),
+            score: score(name),
+        })
+        .collect();
+    Ok(serde_json::to_vec(&scored)?)
+}
+
+/// Which of the nodes would have an IP for the pod once their victims are gone. kube-scheduler asks
+/// for pods that lack something else; for want of an IP alone it never evicts.
+pub fn preempt(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
+    let args: PreemptionArgs<'_> = read(body)?;
+    let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
+    let mut offered = args.node_name_to_meta_victims.unwrap_or_default();
+    for (node, victims) in args.node_name_to_victims.into_iter().flatten() {
+        let pods = victims.pods.unwrap_or_default().into_iter();
+        let pods = pods.map(|pod| MetaPod {
+            uid: pod.metadata.uid.into_owned(),
+        });
+        let victims = MetaVictims {
+            pods: Some(pods.collect()),
+            num_pdb_violations: victims.num_pdb_violations,
+        };
+        offered.insert(node.into_owned(), victims);
+    }
+    offered.retain(|node, victims| {
+        let uids = victims.pods.iter().flatten().map(|pod| pod.uid.as_str());
+        pod.spec.host_network || accounting.fits_without(node, &pod.metadata.uid, uids)
+    });
+    Ok(serde_json::to_vec(&PreemptionResult {
+        node_name_to_meta_victims: offered,
+    })?)
+}
+
+/// One text for each reason, however many nodes have it.
+struct Judge<'a> {
+    accounting: &'a Accounting,
+    uid: &'a str,
+    needs_ip: bool,
+    texts: HashMap<Refusal, Arc<str>>,
+    tally: Tally,
+}
+
+impl<'a> Judge<'a> {
+    fn new(accounting: &'a Accounting, pod: &'a Pod<'a>) -> Self {
+        Self {
+            accounting,
+            uid: &pod.metadata.uid,
+            needs_ip: !pod.spec.host_network,
+            texts: HashMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Why the node does not take the pod.
+    fn judge(&mut self, node: &str) -> Option<Arc<str>> {
+        let free = self.needs_ip.then(|| self.accounting.free(node, self.uid));
+        let Some(Err(refusal)) = free else {
+            self.tally.passed += 1;
+            return None;
+        };
+        *self.tally.refused.entry(refusal.category()).or_default() += 1;
+        let text = self.texts.entry(refusal);
+        Some(text.or_insert_with_key(|refusal| refusal.to_string().into()).clone())
+    }
+}

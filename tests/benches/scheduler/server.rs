@@ -1,0 +1,303 @@
+//! The control plane, its nodes, and what schedules on it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use berth_e2e::{Scene, roles};
+use berth_testbed::{Component, Figures, Storage};
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Size;
+
+const CLIENTS: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    Alone,
+    Extender,
+    Resource,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Pods {
+    /// kube-scheduler places them in batches, unless there is an extender.
+    Identical,
+    /// Each asks for another amount of memory.
+    Different,
+}
+
+impl Pods {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Identical => "identical pods",
+            Self::Different => "pods that differ",
+        }
+    }
+}
+
+pub struct Server {
+    pub scene: Scene,
+    clients: Vec<Client>,
+}
+
+impl Server {
+    pub async fn start(size: &Size) -> Self {
+        let scene = Scene::open("bench-scheduler", |cluster| {
+            cluster
+                .without_controllers()
+                .storage(Storage::Durable)
+                .api_flag("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+        });
+        let scene = scene.await.unwrap();
+        let kubeconfig = Kubeconfig::read_from(scene.cluster.kubeconfig()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let clients = (0..CLIENTS)
+            .map(|_| Client::try_from(config.clone()).unwrap())
+            .collect();
+        for file in ["rbac/scheduler.yaml", "rbac/controller.yaml", "rbac/pod-ips.yaml"] {
+            scene.cluster.apply(&deploy(file)).unwrap();
+        }
+        let server = Self { scene, clients };
+        let nodes = (0..size.nodes).map(|n| node(n).to_string()).collect();
+        server.post_all("/api/v1/nodes", nodes).await;
+        server
+    }
+
+    /// Pods a second, from the first that is bound to the last.
+    pub async fn run(&self, mode: Mode, pods: Pods, size: &Size) -> f64 {
+        let bodies = (0..size.pods).map(|n| pod(n, mode, pods).to_string()).collect();
+        self.post_all("/api/v1/namespaces/default/pods", bodies).await;
+        let extender = match mode {
+            Mode::Extender => Some(Extender::start(self).await),
+            Mode::Alone | Mode::Resource => None,
+        };
+        let controller = match mode {
+            Mode::Resource => Some(self.start_pod_ips()),
+            Mode::Alone | Mode::Extender => None,
+        };
+        let scheduler = self.start_scheduler(extender.as_ref());
+        let rate = self.bound(size.pods).await;
+        end(scheduler);
+        extender.map(Extender::stop);
+        controller.map(end);
+        self.delete_pods().await;
+        rate
+    }
+
+    /// With so many bound pods.
+    pub async fn memory(&self, size: &Size, figures: &mut Figures) {
+        if size.many == 0 {
+            return;
+        }
+        let bound = |n: usize| {
+            let mut pod = pod(n, Mode::Alone, Pods::Identical);
+            pod["spec"]["nodeName"] = json!(node_name(n % size.nodes));
+            pod.to_string()
+        };
+        let bodies = (0..size.many).map(bound).collect();
+        self.post_all("/api/v1/namespaces/default/pods", bodies).await;
+        let extender = Extender::start(self).await;
+        let process = extender.component.process().unwrap();
+        let label = format!("{} nodes, {} pods: the extender's memory", size.nodes, size.many);
+        figures.mebibytes(&label, process.resident().unwrap());
+        figures.mebibytes(&format!("{label} at most"), process.most_resident().unwrap());
+        extender.stop();
+    }
+
+    fn start_pod_ips(&self) -> Component {
+        let kubeconfig = roles::of_controller(&self.scene).unwrap();
+        let flags = [
+            "controller".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            "--controllers=pod-ips".to_owned(),
+            "--leader-elect=false".to_owned(),
+        ];
+        let berth = berth_e2e::berth().unwrap();
+        self.scene
+            .cluster
+            .start_component("berth-pod-ips", &berth, &flags)
+            .unwrap()
+    }
+
+    fn start_scheduler(&self, extender: Option<&Extender>) -> Component {
+        let text = std::fs::read_to_string(deploy("scheduler/extender.yaml")).unwrap();
+        let kubeconfig = self.scene.cluster.control_plane().kubeconfig_of_scheduler();
+        let text = text
+            .replace("/etc/kubernetes/scheduler.conf", &kubeconfig.display().to_string())
+            .replace("leaderElect: true", "leaderElect: false")
+            // Its default of 50 requests a second would be all that is measured.
+            .replace("clientConnection:", "clientConnection:\n  qps: 5000\n  burst: 5000");
+        let text = match extender {
+            Some(extender) => text.replace("127.0.0.1:10361", &format!("127.0.0.1:{}", extender.port)),
+            None => text.split("extenders:").next().unwrap().to_owned(),
+        };
+        self.scene.cluster.start_scheduler("bench", &text).unwrap()
+    }
+
+    /// Follows the pods until all are bound.
+    async fn bound(&self, count: usize) -> f64 {
+        let mut known = 0;
+        let mut first = None;
+        loop {
+            let path = "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1&resourceVersion=0";
+            let waiting = self.waiting(path).await;
+            let now = Instant::now();
+            let bound = count - waiting;
+            let (since, at) = *first.get_or_insert((now, bound));
+            if bound == 0 {
+                first = None;
+            }
+            known = known.max(bound);
+            if waiting == 0 {
+                return (count - at) as f64 / (now - since).as_secs_f64();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// How many pods have no node.
+    async fn waiting(&self, path: &str) -> usize {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<serde::de::IgnoredAny>,
+        }
+        let path = path.replace("&limit=1", "");
+        let request = Request::get(path)
+            .header(
+                "accept",
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            )
+            .body(Vec::new());
+        let text = self.clients[0].request_text(request.unwrap()).await.unwrap();
+        serde_json::from_str::<List>(&text).unwrap().items.len()
+    }
+
+    async fn delete_pods(&self) {
+        let path = "/api/v1/namespaces/default/pods?gracePeriodSeconds=0";
+        let request = Request::delete(path).body(Vec::new()).unwrap();
+        self.clients[0].request_text(request).await.unwrap();
+    }
+
+    async fn post_all(&self, path: &str, bodies: Vec<String>) {
+        let (bodies, next) = (Arc::new(bodies), Arc::new(AtomicUsize::new(0)));
+        let each = self.clients.iter().map(|client| {
+            let (client, bodies, next) = (client.clone(), Arc::clone(&bodies), Arc::clone(&next));
+            let path = path.to_owned();
+            tokio::spawn(async move {
+                while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let request = Request::post(&path).header("content-type", "application/json");
+                    let request = request.body(body.clone().into_bytes()).unwrap();
+                    client.request_text(request).await.unwrap();
+                }
+            })
+        });
+        for task in each.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    }
+}
+
+pub struct Extender {
+    component: Component,
+    pub port: u16,
+}
+
+impl Extender {
+    pub async fn start(server: &Server) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let scene = &server.scene;
+        let kubeconfig = scene
+            .cluster
+            .kubeconfig_of_account("kube-system", "berth-scheduler", None);
+        let flags = [
+            "scheduler".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.unwrap().display()),
+            format!("--listen=127.0.0.1:{port}"),
+            "--leader-elect=false".to_owned(),
+        ];
+        let berth = berth_e2e::berth().unwrap();
+        let mut component = scene
+            .cluster
+            .start_component("berth-scheduler", &berth, &flags)
+            .unwrap();
+        component.wait_until(|| is_ready(port)).unwrap();
+        Self { component, port }
+    }
+
+    pub fn stop(self) {
+        end(self.component);
+    }
+}
+
+fn is_ready(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+fn end(component: Component) {
+    let process = component.process().unwrap();
+    process.terminate().unwrap();
+    process.wait().unwrap();
+}
+
+fn deploy(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(file)
+}
+
+pub fn node_name(n: usize) -> String {
+    format!("node-{n:04}")
+}
+
+fn node(n: usize) -> Value {
+    let cidr = format!("10.{}.{}.0/24", n / 250, n % 250);
+    let resources = json!({"cpu": "64", "memory": "256Gi", "pods": "250", "berth.dev/pod-ips": "254"});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node_name(n), "labels": {"kubernetes.io/hostname": node_name(n)}},
+        "spec": {"podCIDR": cidr, "podCIDRs": [cidr]},
+        "status": {
+            "capacity": resources, "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "bench", "message": "bench"}],
+        },
+    })
+}
+
+fn pod(n: usize, mode: Mode, pods: Pods) -> Value {
+    let memory = match pods {
+        Pods::Identical => 1000,
+        Pods::Different => 1000 + n,
+    };
+    let mut asks = json!({"cpu": "1m", "memory": format!("{memory}Ki")});
+    if matches!(mode, Mode::Resource) {
+        asks["berth.dev/pod-ips"] = json!("1");
+    }
+    let limits = match mode {
+        Mode::Resource => json!({"berth.dev/pod-ips": "1"}),
+        Mode::Alone | Mode::Extender => json!({}),
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": format!("pod-{n}"), "labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "web", "image": "nginx", "resources": {"requests": asks, "limits": limits}}],
+            "automountServiceAccountToken": false,
+        },
+    })
+}

@@ -1,0 +1,169 @@
+//! Our own agents and plugins: nodes that share a subnet, and nodes with a podCIDR of their own.
+
+use std::time::Instant;
+
+use berth_api::Subnet;
+use berth_e2e::{Scene, Seen, install_subnet, roles, wait_for};
+use berth_testbed::{Component, Network, Seat};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::site::{Count, Extender, clear, create_many, delete_running, deploy, start_scheduler, until};
+
+const NODES: u8 = 3;
+
+/// Nodes whose network are our agents.
+struct Stage {
+    scene: Scene,
+    _processes: Vec<Component>,
+    _plugins: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn open(test: &str, subnet: &str, spec: Value, controllers: &str) -> Self {
+        let plugins = tempfile::tempdir().unwrap();
+        let folder = plugins.path().to_path_buf();
+        std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
+        let bare = move |_: &Seat| Network {
+            configuration: None,
+            plugins: folder.clone(),
+        };
+        let scene = Scene::open(test, |cluster| cluster.nodes(NODES).network(bare))
+            .await
+            .unwrap();
+        install_subnet(&scene, subnet, &spec).await.unwrap();
+        scene.cluster.apply(&deploy("rbac/nodeipam.yaml")).unwrap();
+        let berth = berth_e2e::berth().unwrap();
+        let kubeconfig = roles::of_controller(&scene).unwrap();
+        let flags = [
+            "controller".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--controllers={controllers}"),
+        ];
+        let mut processes = vec![
+            scene
+                .cluster
+                .start_component("berth-controller", &berth, &flags)
+                .unwrap(),
+        ];
+        for node in scene.cluster.nodes() {
+            let kubeconfig = roles::of_agent(&scene, node.name()).await.unwrap();
+            let mut command = node.command(&berth);
+            command.arg("agent").arg("--kubeconfig").arg(kubeconfig);
+            command.args(["--node-name", node.name(), "--install-cni"]);
+            command.args(["--cri-socket", "/run/containerd/containerd.sock"]);
+            processes.push(node.start_component("berth-agent", command).unwrap());
+        }
+        let stage = Self {
+            scene,
+            _processes: processes,
+            _plugins: plugins,
+        };
+        stage.ready().await;
+        stage
+    }
+
+    async fn ready(&self) {
+        let nodes = Api::<Node>::all(self.scene.client.clone());
+        let look = async || {
+            let mut waiting = Vec::new();
+            for node in nodes.list(&Default::default()).await?.items {
+                let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+                let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).count();
+                if !is_ready || taints > 0 {
+                    waiting.push(node.name_any());
+                }
+            }
+            Ok(if waiting.is_empty() {
+                Seen::There
+            } else {
+                Seen::NotYet(format!("{waiting:?}"))
+            })
+        };
+        wait_for(&self.scene, "all nodes are ready", look).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
+    // 16, less network and broadcast, less one for each of three nodes' containers.
+    let spec = json!({"cidrs": ["10.64.0.0/28"], "reuseDelay": "1s", "scaler": {"batchSize": 4}});
+    let stage = Stage::open("scheduling-dynamic", "pods", spec, "*").await;
+    let scene = &stage.scene;
+    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
+    extender.ready(scene).await;
+    let _scheduler = start_scheduler(scene, "berth", extender.port);
+    let subnets = Api::<Subnet>::all(scene.client.clone());
+    let capacity = subnets.get("pods").await.unwrap().status.unwrap().capacity.unwrap();
+    let room = usize::try_from(capacity.0).unwrap() - usize::from(NODES);
+
+    // Up to five left, then ten more at once.
+    create_many(scene, room - 5, "berth").await;
+    until(scene, "all but five have an address", |count| count.running == room - 5).await;
+    for n in 0..10 {
+        crate::site::create(scene, crate::site::pod(&format!("more-{n}"), "berth")).await;
+    }
+    let full = |count: &Count| count.running == room && count.refused == 5 && count.creating == 0;
+    let count = until(scene, "five more run, and five wait with the reason", full).await;
+    let reason = "no pod IP left in subnet pods";
+    assert!(count.reasons.keys().all(|said| said.contains(reason)), "{count:?}");
+    let look = async || {
+        let status = subnets.get("pods").await?.status.unwrap_or_default();
+        Ok(match status.pods_that_fit {
+            Some(fit) if fit.0 == 0 => Seen::There,
+            other => Seen::NotYet(format!("{other:?}")),
+        })
+    };
+    wait_for(scene, "the Subnet says that no pod fits", look).await.unwrap();
+
+    let grown = json!({"spec": {"cidrs": ["10.64.0.0/28", "10.64.1.0/24"]}});
+    let begin = Instant::now();
+    subnets
+        .patch("pods", &PatchParams::default(), &Patch::Merge(grown))
+        .await
+        .unwrap();
+    until(scene, "those that waited run", |count| count.running == room + 5).await;
+    println!(
+        "five pods that waited run {:.2?} after a CIDR was added",
+        begin.elapsed()
+    );
+    extender.stop();
+}
+
+/// On nodes with a podCIDR of `cidrs`, which have room for so many pods each.
+async fn overlay(test: &str, spec: Value, each: usize) {
+    let stage = Stage::open(test, "nodes", spec, "*,nodeipam").await;
+    let scene = &stage.scene;
+    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
+    extender.ready(scene).await;
+    let _scheduler = start_scheduler(scene, "berth", extender.port);
+    let room = each * usize::from(NODES);
+    create_many(scene, room + 6, "berth").await;
+    let full = |count: &Count| count.running == room && count.refused == 6 && count.creating == 0;
+    let count = until(scene, "as many run as there are addresses", full).await;
+    assert!(count.by_node.values().all(|pods| *pods == each), "{count:?}");
+    delete_running(scene, 2).await;
+    let gone = Instant::now();
+    let after = |count: &Count| count.running == room && count.refused == 4 && count.creating == 0;
+    until(scene, "two more run", after).await;
+    println!("{test}: two more run {:.2?} after two were gone", gone.elapsed());
+    clear(scene, None).await;
+    extender.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
+    let spec = json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"], "unitLengths": {"ipv4": 29}});
+    overlay("scheduling-overlay", spec, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dual_stack_node_takes_as_many_pods_as_its_smaller_pod_cidr_has() {
+    let spec = json!({
+        "use": "node-cidrs", "cidrs": ["10.244.0.0/16", "fd44::/112"], "unitLengths": {"ipv4": 28, "ipv6": 125},
+    });
+    overlay("scheduling-dual-stack", spec, 8).await;
+}

@@ -1,0 +1,213 @@
+//! The extended resource, on the nodes of the seed's use case: kube-scheduler subtracts, queues and
+//! preempts by itself.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use berth_api::names::POD_IPS;
+use berth_e2e::{Scene, Seen, roles, wait_for};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::pod_cidr::{EACH, PODS, ROOM};
+use crate::site::{Count, create, create_many, delete_running, deploy, pod, pods, until};
+
+const DEFAULT: &str = "default-scheduler";
+
+/// On a cluster without pods.
+pub async fn phase(scene: &mut Scene) {
+    let controller = start_controller(scene);
+    published(scene).await;
+    scene.cluster.apply(&deploy("scheduler/pod-ips.yaml")).unwrap();
+    policy_holds(scene).await;
+
+    create_many(scene, PODS, DEFAULT).await;
+    let full = |count: &Count| count.running == ROOM && count.refused == PODS - ROOM && count.creating == 0;
+    let count = until(scene, "15 run, and 15 wait for the resource", full).await;
+    let reason = format!("Insufficient {POD_IPS}");
+    assert!(count.reasons.keys().all(|said| said.contains(&reason)), "{count:?}");
+    delete_running(scene, 2).await;
+    let gone = Instant::now();
+    let after = |count: &Count| count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2;
+    until(scene, "two more run", after).await;
+    println!("resource: two more run {:.2?} after two were gone", gone.elapsed());
+
+    preempts(scene).await;
+    survives_restarts(scene).await;
+    let process = controller.process().unwrap();
+    process.terminate().unwrap();
+    process.wait().unwrap();
+}
+
+fn start_controller(scene: &Scene) -> berth_testbed::Component {
+    for file in ["rbac/controller.yaml", "rbac/pod-ips.yaml"] {
+        scene.cluster.apply(&deploy(file)).unwrap();
+    }
+    let flags = [
+        "controller".to_owned(),
+        format!("--kubeconfig={}", roles::of_controller(scene).unwrap().display()),
+        "--controllers=pod-ips".to_owned(),
+        "--reserved-per-cidr=3".to_owned(),
+    ];
+    let berth = berth_e2e::berth().unwrap();
+    scene.cluster.start_component("berth-pod-ips", &berth, &flags).unwrap()
+}
+
+/// Until every node has as many as host-local has addresses.
+async fn published(scene: &Scene) {
+    let nodes = Api::<Node>::all(scene.client.clone());
+    let look = async || {
+        let mut said = Vec::new();
+        for node in nodes.list(&ListParams::default()).await?.items {
+            let status = node.status.clone().unwrap_or_default();
+            let amount = |resources: &Option<std::collections::BTreeMap<String, _>>| {
+                let found: Option<&k8s_openapi::apimachinery::pkg::api::resource::Quantity> =
+                    resources.as_ref().and_then(|resources| resources.get(POD_IPS));
+                found.map(|quantity| quantity.0.clone()).unwrap_or_default()
+            };
+            said.push((node.name_any(), amount(&status.capacity), amount(&status.allocatable)));
+        }
+        let each = EACH.to_string();
+        let all = said
+            .iter()
+            .all(|(_, capacity, allocatable)| *capacity == each && *allocatable == each);
+        Ok(if all && said.len() == 3 {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{said:?}"))
+        })
+    };
+    wait_for(scene, "all nodes publish the resource", look).await.unwrap();
+}
+
+/// The server takes a moment to know a policy that was just made.
+async fn policy_holds(scene: &Scene) {
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let probe: Pod = serde_json::from_value(pod("probe", DEFAULT)).unwrap();
+    let look = async || {
+        let made = pods(scene).create(&dry, &probe).await?;
+        let asks = asks(&made);
+        Ok(match asks {
+            (1, 1) => Seen::There,
+            other => Seen::NotYet(format!("{other:?}")),
+        })
+    };
+    wait_for(scene, "pods ask for the resource", look).await.unwrap();
+    // Not who is on the host's network, nor who asks already.
+    let mut on_host = pod("probe", DEFAULT);
+    on_host["spec"]["hostNetwork"] = json!(true);
+    let made = pods(scene)
+        .create(&dry, &serde_json::from_value(on_host).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(asks(&made), (0, 0));
+    let mut asking = pod("probe", DEFAULT);
+    asking["spec"]["containers"][0]["resources"] = json!({"limits": {POD_IPS: "2"}, "requests": {"cpu": "1m"}});
+    let made = pods(scene)
+        .create(&dry, &serde_json::from_value(asking).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(asks(&made), (2, 2));
+}
+
+/// What the first container requests, and its limit.
+fn asks(pod: &Pod) -> (u64, u64) {
+    let resources = pod.spec.as_ref().unwrap().containers[0]
+        .resources
+        .clone()
+        .unwrap_or_default();
+    let amount = |amounts: Option<std::collections::BTreeMap<String, _>>| -> u64 {
+        let found: Option<k8s_openapi::apimachinery::pkg::api::resource::Quantity> =
+            amounts.and_then(|mut amounts| amounts.remove(POD_IPS));
+        found.map_or(0, |quantity| quantity.0.parse().unwrap())
+    };
+    (amount(resources.requests), amount(resources.limits))
+}
+
+/// A full cluster, and a pod that matters more.
+async fn preempts(scene: &Scene) {
+    let class = json!({"metadata": {"name": "high"}, "value": 1000});
+    let classes = Api::<PriorityClass>::all(scene.client.clone());
+    let class = serde_json::from_value(class).unwrap();
+    classes.create(&PostParams::default(), &class).await.unwrap();
+    let before = running(scene).await;
+    let mut high = pod("high", DEFAULT);
+    high["spec"]["priorityClassName"] = json!("high");
+    create(scene, high).await;
+    let look = async || {
+        let high = pods(scene).get("high").await?;
+        let phase = high.status.and_then(|status| status.phase).unwrap_or_default();
+        Ok(if phase == "Running" {
+            Seen::There
+        } else {
+            Seen::NotYet(phase)
+        })
+    };
+    wait_for(scene, "the pod of high priority runs", look).await.unwrap();
+    let still = |count: &Count| count.running == ROOM && count.creating == 0 && count.other == 0;
+    until(scene, "one victim has left", still).await;
+    let after = running(scene).await;
+    assert_eq!(before.difference(&after).count(), 1, "one victim left");
+}
+
+/// Those that run, by UID.
+async fn running(scene: &Scene) -> BTreeSet<String> {
+    let all = pods(scene)
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .into_iter();
+    let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    all.filter(|pod| runs(pod)).filter_map(|pod| pod.uid()).collect()
+}
+
+/// A kubelet that restarts, and a Node that is created anew: no pod dies, and the resource is back.
+async fn survives_restarts(scene: &mut Scene) {
+    let before = running(scene).await;
+    scene.cluster.nodes_mut()[0].restart_kubelet().unwrap();
+    reports(scene, "node-1").await;
+    published(scene).await;
+    assert_eq!(running(scene).await, before, "a kubelet that restarts ends no pod");
+
+    let nodes = Api::<Node>::all(scene.client.clone());
+    nodes.delete("node-2", &DeleteParams::default()).await.unwrap();
+    scene.cluster.nodes_mut()[1].restart_kubelet().unwrap();
+    let begin = Instant::now();
+    reports(scene, "node-2").await;
+    println!("the Node is there again after {:.2?}", begin.elapsed());
+    published(scene).await;
+    println!("the resource is back after {:.2?}", begin.elapsed());
+    assert_eq!(running(scene).await, before, "a Node that is created anew ends no pod");
+}
+
+/// Until the kubelet has said something of its Node.
+async fn reports(scene: &Scene, node: &str) {
+    let nodes = Api::<Node>::all(scene.client.clone());
+    let heartbeat = |node: Option<Node>| {
+        let conditions = node.and_then(|node| node.status).and_then(|status| status.conditions);
+        let ready = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition.type_ == "Ready");
+        ready
+            .filter(|ready| ready.status == "True")
+            .and_then(|ready| ready.last_heartbeat_time)
+    };
+    let first = heartbeat(nodes.get_opt(node).await.unwrap());
+    let look = async || {
+        let now = heartbeat(nodes.get_opt(node).await?);
+        Ok(if now.is_some() && now != first {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{now:?}"))
+        })
+    };
+    wait_for(scene, "the kubelet reports", look).await.unwrap();
+}
