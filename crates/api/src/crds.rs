@@ -1,5 +1,7 @@
 //! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds` prints.
 
+pub mod machines;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -47,6 +49,23 @@ pub fn files() -> Result<Vec<(String, String)>, Error> {
 pub fn yaml() -> Result<String, Error> {
     let documents = all().iter().map(document).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.join("---\n"))
+}
+
+/// Those of Machine and Cluster, in one stream: see [`machines`].
+pub fn machines_yaml() -> Result<String, Error> {
+    let documents = machine_files()?.into_iter().map(|(_, document)| document);
+    Ok(documents.collect::<Vec<_>>().join("---\n"))
+}
+
+/// As [`files`], of Machine and Cluster.
+pub fn machine_files() -> Result<Vec<(String, String)>, Error> {
+    let name = "machines".to_owned();
+    let all = machines::all().map_err(|source| Error::Json { name, source })?;
+    let file = |crd: &CustomResourceDefinition| {
+        let name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
+        Ok((name, document(crd)?))
+    };
+    all.iter().map(file).collect()
 }
 
 fn document(crd: &CustomResourceDefinition) -> Result<String, Error> {
