@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use crate::names::BERTH_VERSION;
 use crate::subnet::MAX_NAME_LENGTH;
 use crate::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 
@@ -27,7 +28,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         tidy(optional_spec(NodeNetworkConfig::crd())),
         tidy(ClusterSubnetState::crd()),
-        tidy(bounded_name(Subnet::crd())),
+        contract(tidy(bounded_name(Subnet::crd()))),
         tidy(AddressBlock::crd()),
     ]
 }
@@ -118,6 +119,14 @@ fn bounded_name(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             .get_or_insert_default()
             .insert("metadata".to_owned(), metadata);
     }
+    crd
+}
+
+/// Cluster API finds the version of a pool by these: a poolRef has none.
+fn contract(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let label = |version: &str| (format!("cluster.x-k8s.io/{version}"), BERTH_VERSION.to_owned());
+    let labels = crd.metadata.labels.get_or_insert_default();
+    labels.extend(["v1beta1", "v1beta2"].map(label));
     crd
 }
 

@@ -4,6 +4,8 @@ mod agent;
 mod allocator;
 mod controller;
 mod crds;
+mod machine_ipam;
+mod render;
 mod store;
 mod up;
 mod version;
@@ -15,6 +17,8 @@ use berth_api::subnet::parse_duration;
 use berth_kit::args::{CommonArgs, LogArgs};
 use berth_kit::logs::{self, Filter};
 use clap::{Parser, Subcommand};
+
+pub use machine_ipam::with_two_dashes;
 
 /// IP addresses for every pod, node and machine of a Kubernetes cluster
 #[derive(Debug, Parser)]
@@ -32,6 +36,8 @@ enum Command {
     Controller(controller::Controller),
     Allocator(allocator::Allocator),
     Agent(agent::Agent),
+    MachineIpam(machine_ipam::MachineIpam),
+    Render(render::Render),
     Crds(crds::Crds),
     Version(version::Version),
 }
@@ -56,6 +62,8 @@ impl Cli {
             Command::Controller(controller) => controller.run(&self.common),
             Command::Allocator(allocator) => allocator.run(&self.common),
             Command::Agent(agent) => agent.run(&self.common),
+            Command::MachineIpam(machines) => machines.run(&self.common),
+            Command::Render(render) => render.run(),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }

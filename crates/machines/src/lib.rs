@@ -6,9 +6,12 @@
 //! Who owns which address is the ledger's. Building machines is somebody else's.
 
 pub mod capi;
+pub mod cluster;
 mod failure;
+pub mod gate;
 pub mod ipam;
 pub mod machine;
 pub mod network;
+pub mod provider;
 pub mod render;
 mod watch;

@@ -186,7 +186,7 @@ fn lease_of(chosen: &BTreeSet<Name>) -> String {
     std::iter::once(LEASE).chain(names).collect::<Vec<_>>().join(".")
 }
 
-async fn uid_of_cluster(client: Client) -> Result<String> {
+pub async fn uid_of_cluster(client: Client) -> Result<String> {
     let namespace = Api::<Namespace>::all(client).get("kube-system").await;
     let namespace = namespace.context("the cluster does not answer: reading the namespace kube-system")?;
     namespace

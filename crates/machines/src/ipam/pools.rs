@@ -122,10 +122,6 @@ impl Pools {
     pub fn holding(&self, address: IpAddr) -> Option<&Pool> {
         self.in_order().into_iter().find(|pool| pool.contains(address))
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
-    }
 }
 
 #[cfg(test)]

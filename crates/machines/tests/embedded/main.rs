@@ -9,6 +9,7 @@
 
 mod allocation;
 mod bad_input;
+mod claims;
 mod defects;
 mod losses;
 mod scene;

@@ -9,7 +9,7 @@ use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_machines::ipam;
+use berth_machines::{capi, ipam};
 use berth_machines::machine::{INITIALIZER, INITIALIZERS, Machine, Shape};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
@@ -102,9 +102,22 @@ impl Scene {
             grace: ipam::DEFAULT_GRACE,
             stop: stop.clone(),
         };
+        let claims = capi::Options {
+            client: self.client.clone(),
+            ledger: ledger.clone(),
+            cluster: "scene".to_owned(),
+            clock: self.clock,
+            queues: machines.queues.clone(),
+            events: machines.events.clone(),
+            instance: None,
+            seed: Some(9),
+            grace: capi::DEFAULT_GRACE,
+            stop: stop.clone(),
+        };
         let tasks = vec![
             tokio::spawn(async move { controllers::run(subnets).await.unwrap() }),
             tokio::spawn(async move { ipam::run(machines).await.unwrap() }),
+            tokio::spawn(async move { capi::run(claims).await.unwrap() }),
         ];
         Running { ledger, stop, tasks }
     }
@@ -119,6 +132,38 @@ impl Scene {
 
     pub fn subnets(&self) -> Api<Subnet> {
         Api::all(self.client.clone())
+    }
+
+    /// Cluster API's kinds, as far as the contract goes.
+    pub async fn with_cluster_api(&self, versions: &[&str]) {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let kinds = [
+            ("ipam.cluster.x-k8s.io", "IPAddressClaim", "ipaddressclaims"),
+            ("ipam.cluster.x-k8s.io", "IPAddress", "ipaddresses"),
+            ("cluster.x-k8s.io", "Cluster", "clusters"),
+        ];
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        for (group, kind, plural) in kinds {
+            let each = versions.iter().enumerate().map(|(number, version)| {
+                json!({
+                    "name": version, "served": true, "storage": number == 0, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": open},
+                })
+            });
+            let versions: Vec<Value> = each.collect();
+            let crd = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("{plural}.{group}")},
+                "spec": {
+                    "group": group, "scope": "Namespaced", "versions": versions,
+                    "names": {"kind": kind, "plural": plural},
+                },
+            });
+            let crd: CustomResourceDefinition = serde_json::from_value(crd).unwrap();
+            let name = crd.name_any();
+            api.create(&PostParams::default(), &crd).await.unwrap();
+            await_condition(api.clone(), &name, conditions::is_crd_established()).await.unwrap();
+        }
     }
 
     /// As it is once admission has put the gate on it.

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
 use berth_api::{Subnet, SubnetSpec};
+use berth_kit::events::EventMetrics;
 use berth_kit::metrics::Metrics;
+use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_machines::{capi, ipam, provider};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
 use kube::api::PostParams;
@@ -80,6 +83,34 @@ pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
 pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: CancellationToken) -> Result<()> {
     let clock = Clock::system();
     let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
+    let queues = metrics.share(QueueMetrics::register);
+    let events = metrics.share(EventMetrics::register);
+    let machines = ipam::Options {
+        client: client.clone(),
+        ledger: ledger.clone(),
+        cluster: CLUSTER.to_owned(),
+        networks: Vec::new(),
+        clock,
+        queues: queues.clone(),
+        events: events.clone(),
+        instance: None,
+        seed: None,
+        grace: ipam::DEFAULT_GRACE,
+        stop: stop.clone(),
+    };
+    let claims = capi::Options {
+        client: client.clone(),
+        ledger: ledger.clone(),
+        cluster: CLUSTER.to_owned(),
+        clock,
+        queues: queues.clone(),
+        events,
+        instance: None,
+        seed: None,
+        grace: capi::DEFAULT_GRACE,
+        stop: stop.clone(),
+    };
+    let provider = provider::run(client.clone(), queues, stop.clone());
     let options = Options {
         client,
         allocator: Arc::new(LocalAllocator::new(ledger.clone())),
@@ -93,7 +124,9 @@ pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: 
         node_grace: DEFAULT_NODE_GRACE,
         stop,
     };
-    controllers::run(options).await.map_err(|error| anyhow!("{error}"))
+    let all = tokio::join!(controllers::run(options), ipam::run(machines), capi::run(claims), provider);
+    let (nodes, machines, claims, ()) = all;
+    nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
 }
 
 #[cfg(test)]
