@@ -1,11 +1,12 @@
 //! `berth controller`: what keeps Subnets, NodeNetworkConfigs and the ledger in step, in a cluster.
 
+mod machines;
 mod source;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::events::EventMetrics;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{duration, hostname};
+use machines::{MachineArgs, Machines};
 use source::{Source, SourceArgs};
 
 /// What is under way when the signal to stop comes gets this long.
@@ -33,7 +35,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim; '*' is all but nodeipam
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, reclaim are '*'; by name only: nodeipam, machine,
+    /// claim, cluster
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -47,6 +50,8 @@ pub struct Controller {
     /// How long a Node must be gone before its addresses are taken back, as 90s, 2m or 1h
     #[arg(long, env = "BERTH_NODE_GRACE", value_name = "DURATION", default_value = "2m", value_parser = duration)]
     node_grace: Duration,
+    #[command(flatten)]
+    machines: MachineArgs,
 }
 
 impl Controller {
@@ -56,13 +61,21 @@ impl Controller {
     }
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
-        let chosen = chosen(&self.controllers)?;
+        let (machines, rest) = Machines::split(&self.controllers, self.machines)?;
+        let chosen = if machines.is_empty() || !rest.is_empty() {
+            chosen(&rest)?
+        } else {
+            BTreeSet::new()
+        };
         let source = self.source.choose()?;
         ensure!(
             !(source.is_service() && chosen.contains(&Name::NodeIpam)),
             "--controllers {}: the service of --allocator gives no podCIDRs: leave it out, or use --store instead of --allocator",
             Name::NodeIpam
         );
+        if let Some(name) = machines.needs_ledger().filter(|_| source.is_service()) {
+            bail!("--controllers {name}: the service of --allocator gives no addresses to machines: leave it out, or use --store");
+        }
         let cluster = source.cluster(self.cluster_name.as_deref())?;
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let client = common.cluster.client().await?;
@@ -85,7 +98,9 @@ impl Controller {
             source,
             cluster,
             chosen,
+            machines,
             controllers: controller_metrics(&metrics),
+            shared: (metrics.share(QueueMetrics::register), metrics.share(EventMetrics::register)),
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
         };
@@ -115,7 +130,9 @@ struct Work {
     source: Source,
     cluster: String,
     chosen: BTreeSet<Name>,
+    machines: Machines,
     controllers: ControllerMetrics,
+    shared: (QueueMetrics, EventMetrics),
     ledger: LedgerMetrics,
     node_grace: Duration,
 }
@@ -124,6 +141,13 @@ impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
         let (allocator, ledger) = self.source.allocator(clock, self.ledger);
+        let machines = self.machines.run(
+            self.client.clone(),
+            ledger.clone(),
+            self.cluster.clone(),
+            self.shared,
+            stop.clone(),
+        );
         let options = Options {
             client: self.client,
             allocator,
@@ -137,9 +161,8 @@ impl Work {
             node_grace: self.node_grace,
             stop,
         };
-        controllers::run(options)
-            .await
-            .map_err(|error| anyhow!("--cluster-name: {error}"))
+        let (nodes, machines) = tokio::join!(controllers::run(options), machines);
+        nodes.map_err(|error| anyhow!("--cluster-name: {error}")).and(machines)
     }
 
     fn run_as_leader(self, tasks: &Tasks, metrics: &ElectionMetrics) {
@@ -147,7 +170,7 @@ impl Work {
         let election = LeaderElection::new(
             self.client.clone(),
             berth_api::names::NAMESPACE,
-            &lease_of(&self.chosen),
+            &lease_of(&self.chosen, &self.machines.names),
             identity,
         );
         let election = election.with_metrics(metrics);
@@ -178,11 +201,11 @@ impl Work {
 }
 
 /// One for each set: processes with other controllers do other work, and must not wait for each other.
-fn lease_of(chosen: &BTreeSet<Name>) -> String {
-    if *chosen == Name::on_by_default() {
+fn lease_of(chosen: &BTreeSet<Name>, machines: &BTreeSet<&'static str>) -> String {
+    if *chosen == Name::on_by_default() && machines.is_empty() {
         return LEASE.to_owned();
     }
-    let names = chosen.iter().map(|name| name.name());
+    let names = chosen.iter().map(|name| name.name()).chain(machines.iter().copied());
     std::iter::once(LEASE).chain(names).collect::<Vec<_>>().join(".")
 }
 
@@ -223,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_same_controllers_compete_for_one_lease_however_they_are_named() {
-        let lease = |list| lease_of(&chosen(list).unwrap());
+        let lease = |list| lease_of(&chosen(list).unwrap(), &BTreeSet::new());
         assert_eq!(lease("*"), "berth-controller");
         assert_eq!(lease("subnet,node,nnc,subnet-state,reclaim"), "berth-controller");
         assert_eq!(lease("node,nnc"), "berth-controller.node.nnc");

@@ -31,7 +31,7 @@ const BOUND: Duration = Duration::from_secs(3600);
 pub struct Scene {
     pub client: Client,
     pub store: Arc<dyn Store>,
-    clock: Clock,
+    pub clock: Clock,
 }
 
 /// A process with the subnet controller and machine IPAM on one ledger.
