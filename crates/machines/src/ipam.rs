@@ -119,6 +119,8 @@ struct Context {
     /// One pass at a time.
     claiming: Arc<tokio::sync::Mutex<()>>,
     queue: Queue<Key>,
+    /// The Subnets of the networks that the process was given.
+    expected: Arc<[String]>,
     grace: Duration,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -180,6 +182,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         claimed: Arc::default(),
         claiming: Arc::default(),
         queue: Queue::new("machines", BACKOFF, &options.queues),
+        expected: options.networks.iter().map(NetworkFlag::subnet_name).collect(),
         grace: options.grace,
         tasks: TaskTracker::new(),
         stop: stop.clone(),

@@ -18,6 +18,8 @@ pub(super) enum Allocation {
     Full { cidrs: Vec<Prefix> },
     /// There is nothing to draw on.
     NoNetwork { why: String },
+    /// A Subnet is not decided on.
+    NotYet,
 }
 
 impl Context {
@@ -27,6 +29,9 @@ impl Context {
             let index = self.index.lock();
             (index.pools.in_order().into_iter().cloned().collect(), index.pools.families())
         };
+        if !self.index.lock().pools.are_decided(&self.expected) {
+            return Ok(Allocation::NotYet);
+        }
         if pools.iter().all(|pool| !pool.usable) || families.is_empty() {
             return Ok(Allocation::NoNetwork { why: why_not(&pools) });
         }

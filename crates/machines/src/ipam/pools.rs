@@ -24,6 +24,8 @@ pub struct Pool {
     pub dns: Vec<IpAddr>,
     /// The ledger knows it, and nothing else has its addresses.
     pub usable: bool,
+    /// The subnet controller has looked at it.
+    pub decided: bool,
 }
 
 impl Pool {
@@ -51,6 +53,7 @@ impl Pool {
             cidrs,
             gateways: addresses(&subnet.spec.gateways),
             dns: addresses(&subnet.spec.dns),
+            decided: status.is_some_and(|status| !status.conditions.is_empty()) || serving,
             usable: serving && !is_overlapping(subnet) && subnet.metadata.deletion_timestamp.is_none(),
         })
     }
@@ -100,6 +103,13 @@ impl Pools {
             }
             None => self.delete(&subnet.name_any()),
         }
+    }
+
+    /// Whether all are decided on, and those of these names are there: until then it is not known
+    /// which is the first that has an address, nor of which families a machine gets one.
+    pub fn are_decided(&self, names: &[String]) -> bool {
+        let known = |name: &String| self.by_name.contains_key(name);
+        names.iter().all(known) && self.by_name.values().all(|pool| pool.decided)
     }
 
     pub fn delete(&mut self, name: &str) -> bool {

@@ -94,6 +94,8 @@ impl Context {
                 self.refuse(machine, "NoFreeAddress", why).await?;
                 return Ok(None);
             }
+            // A change of the Subnet wakes it.
+            Allocation::NotYet => return Ok(None),
             Allocation::NoNetwork { why } => {
                 self.refuse(machine, "NoNetwork", why).await?;
                 return Ok(None);

@@ -22,6 +22,10 @@ use scene::Scene;
 
 /// Plays a scenario on an API server of its own, until it ends.
 fn play(scenario: impl AsyncFnOnce(Scene)) {
+    // What it said is shown when it fails.
+    let filter = tracing_subscriber::EnvFilter::new("berth_machines=debug,berth_nodenet=info");
+    let said = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
+    let _said = tracing::subscriber::set_default(said.finish());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
