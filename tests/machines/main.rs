@@ -39,15 +39,23 @@ async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
     }
     // A list of others keeps its order, and an entry that is there is not put twice.
     let object = stage.create_with("early-3", "a,b").await;
-    let list = Machine::of(Shape::ProviderConfig, &object).initializers().to_annotation();
+    let list = Machine::of(Shape::ProviderConfig, &object)
+        .initializers()
+        .to_annotation();
     assert_eq!(list.as_deref(), Some("a,b,ipam.berth.dev"));
     let object = stage.create_with("early-4", "ipam.berth.dev").await;
-    let list = Machine::of(Shape::ProviderConfig, &object).initializers().to_annotation();
+    let list = Machine::of(Shape::ProviderConfig, &object)
+        .initializers()
+        .to_annotation();
     assert_eq!(list.as_deref(), Some("ipam.berth.dev"));
     stage.delete("early-3").await;
     stage.delete("early-4").await;
     // The provider is there and would build them, were the gate open.
-    assert!(stage.steps("early-1").iter().all(|step| *step == Step::Gated), "{:?}", stage.steps("early-1"));
+    assert!(
+        stage.steps("early-1").iter().all(|step| *step == Step::Gated),
+        "{:?}",
+        stage.steps("early-1")
+    );
 }
 
 async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &Stage) {
@@ -61,7 +69,11 @@ async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &
     let killing = async {
         wait_for(&stage.scene, "a quarter has a network", async || {
             let count = stage.with_network().await?.len();
-            Ok(if count >= MACHINES / 4 { Seen::There } else { Seen::NotYet(count.to_string()) })
+            Ok(if count >= MACHINES / 4 {
+                Seen::There
+            } else {
+                Seen::NotYet(count.to_string())
+            })
         })
         .await
         .unwrap();
@@ -71,7 +83,11 @@ async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &
     tokio::join!(creating, killing);
     wait_for(&stage.scene, "all are provisioned", async || {
         let count = stage.provisioned().await?;
-        Ok(if count == MACHINES + 2 { Seen::There } else { Seen::NotYet(count.to_string()) })
+        Ok(if count == MACHINES + 2 {
+            Seen::There
+        } else {
+            Seen::NotYet(count.to_string())
+        })
     })
     .await
     .unwrap();
@@ -106,12 +122,25 @@ async fn every_address_comes_back(stage: &Stage) {
     }
     wait_for(&stage.scene, "two addresses are owned", async || {
         let owned = stage.owned().await?;
-        let left = stage.machines(Shape::ProviderConfig).list(&Default::default()).await?.items.len();
-        Ok(if owned == 2 && left == 1 { Seen::There } else { Seen::NotYet(format!("{owned} owned, {left} left")) })
+        let left = stage
+            .machines(Shape::ProviderConfig)
+            .list(&Default::default())
+            .await?
+            .items
+            .len();
+        Ok(if owned == 2 && left == 1 {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{owned} owned, {left} left"))
+        })
     })
     .await
     .unwrap();
-    let left = stage.machines(Shape::ProviderConfig).list(&Default::default()).await.unwrap();
+    let left = stage
+        .machines(Shape::ProviderConfig)
+        .list(&Default::default())
+        .await
+        .unwrap();
     assert_eq!(left.items[0].name_any(), "early-1");
     running.kill().unwrap();
     running.wait().unwrap();

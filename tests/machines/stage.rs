@@ -12,6 +12,7 @@ use berth_e2e::{Scene, Seen, wait_for};
 use berth_kit::queue::QueueMetrics;
 use berth_machines::machine::{INITIALIZERS, Machine, Shape};
 use berth_machines::provider;
+use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::core::DynamicObject;
@@ -20,7 +21,6 @@ use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use futures::StreamExt;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const ACCOUNT: &str = "berth-machine-ipam";
@@ -69,19 +69,33 @@ impl Stage {
         let kubeconfig = scene.cluster.kubeconfig_of_account("kube-system", ACCOUNT, None)?;
         let stop = CancellationToken::new();
         let watched = Arc::new(Mutex::new(Watched::default()));
-        let stage = Self { scene, berth, kubeconfig, watched, _stop: stop.clone().drop_guard() };
+        let stage = Self {
+            scene,
+            berth,
+            kubeconfig,
+            watched,
+            _stop: stop.clone().drop_guard(),
+        };
         stage.until_gated().await?;
         let queues = QueueMetrics::register(&mut Registry::default());
         tokio::spawn(provider::run(stage.scene.client.clone(), queues, stop.clone()));
-        tokio::spawn(stop.run_until_cancelled_owned(watch(stage.machines(Shape::ProviderConfig), Arc::clone(&stage.watched))));
+        tokio::spawn(
+            stop.run_until_cancelled_owned(watch(stage.machines(Shape::ProviderConfig), Arc::clone(&stage.watched))),
+        );
         Ok(stage)
     }
 
     /// A policy takes a moment from its creation on.
     async fn until_gated(&self) -> Result<()> {
         wait_for(&self.scene, "the gate is on", async || {
-            let params = PostParams { dry_run: true, ..PostParams::default() };
-            let made = self.machines(Shape::ProviderConfig).create(&params, &object("probe", Shape::ProviderConfig, Value::Null)).await;
+            let params = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let made = self
+                .machines(Shape::ProviderConfig)
+                .create(&params, &object("probe", Shape::ProviderConfig, Value::Null))
+                .await;
             Ok(match made {
                 Ok(made) if Machine::of(Shape::ProviderConfig, &made).is_gated() => Seen::There,
                 Ok(_) => Seen::NotYet("not gated".to_owned()),
@@ -101,12 +115,18 @@ impl Stage {
 
     pub async fn create(&self, name: &str, shape: Shape) {
         let object = object(name, shape, Value::Null);
-        self.machines(shape).create(&PostParams::default(), &object).await.unwrap();
+        self.machines(shape)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
     }
 
     pub async fn create_with(&self, name: &str, initializers: &str) -> DynamicObject {
         let object = object(name, Shape::ProviderConfig, json!({INITIALIZERS: initializers}));
-        self.machines(Shape::ProviderConfig).create(&PostParams::default(), &object).await.unwrap()
+        self.machines(Shape::ProviderConfig)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
     }
 
     pub async fn delete(&self, name: &str) {
@@ -123,7 +143,12 @@ impl Stage {
         for network in networks {
             command.arg("-network").arg(network);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
     }
 
     pub async fn leader(&self, _process: &Child) {
@@ -131,7 +156,11 @@ impl Stage {
         wait_for(&self.scene, "somebody leads", async || {
             let lease = leases.get_opt("berth-machine-ipam").await?;
             let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
-            Ok(if holder.is_some_and(|holder| !holder.is_empty()) { Seen::There } else { Seen::NotYet(String::new()) })
+            Ok(if holder.is_some_and(|holder| !holder.is_empty()) {
+                Seen::There
+            } else {
+                Seen::NotYet(String::new())
+            })
         })
         .await
         .unwrap();
@@ -154,7 +183,10 @@ impl Stage {
     pub async fn provisioned(&self) -> Result<usize> {
         let found = self.with_network().await?;
         let phase = |machine: &Machine| machine.value.pointer("/status/phase").cloned();
-        Ok(found.values().filter(|machine| phase(machine) == Some(json!("Provisioned"))).count())
+        Ok(found
+            .values()
+            .filter(|machine| phase(machine) == Some(json!("Provisioned")))
+            .count())
     }
 
     pub async fn owned(&self) -> Result<usize> {
@@ -174,7 +206,11 @@ impl Stage {
 
 /// Every version that a watch shows.
 async fn watch(api: Api<DynamicObject>, watched: Arc<Mutex<Watched>>) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff().applied_objects());
+    let mut events = std::pin::pin!(
+        watcher(api, watcher::Config::default())
+            .default_backoff()
+            .applied_objects()
+    );
     while let Some(event) = events.next().await {
         let Ok(object) = event else {
             continue;
@@ -227,8 +263,16 @@ fn account() -> String {
     };
     let documents = [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": "kube-system"}}),
-        binding("ClusterRoleBinding", "ClusterRole", json!({"name": "machine-ipam-account"})),
-        binding("RoleBinding", "Role", json!({"name": "machine-ipam-account", "namespace": "kube-system"})),
+        binding(
+            "ClusterRoleBinding",
+            "ClusterRole",
+            json!({"name": "machine-ipam-account"}),
+        ),
+        binding(
+            "RoleBinding",
+            "Role",
+            json!({"name": "machine-ipam-account", "namespace": "kube-system"}),
+        ),
     ];
     documents.map(|document| document.to_string()).join("\n---\n")
 }

@@ -44,6 +44,15 @@ impl Prefix {
         })
     }
 
+    /// All addresses of a family: `0.0.0.0/0` or `::/0`.
+    pub const fn all(family: Family) -> Self {
+        Self {
+            family,
+            first: 0,
+            length: 0,
+        }
+    }
+
     fn checked(address: IpAddr, length: u8, written: impl Fn() -> String) -> Result<Self, ParseError> {
         let prefix = Self::around(address, length).ok_or_else(|| ParseError::BadLength {
             value: written(),

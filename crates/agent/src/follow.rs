@@ -125,7 +125,7 @@ pub async fn states(client: Client, agent: Agent) {
 }
 
 /// For as long as the process lasts.
-async fn follow<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Change<K>))
+async fn follow<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Change<K>) + Send)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {

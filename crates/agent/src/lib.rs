@@ -13,7 +13,6 @@ pub mod availability;
 pub mod clock;
 pub mod cluster;
 pub mod compat;
-mod connections;
 pub mod cri;
 pub mod follow;
 pub mod host_ends;

@@ -14,20 +14,21 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::IntoResponse;
 use berth_api::agent::{Reason, Refusal};
+use berth_kit::serve::{Door, Limits};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use routes::router;
 
-use crate::connections::{Connections, Door};
-
 /// In all: the longest wait for an address, and some.
-const CONNECTIONS: Connections = Connections {
-    most: 512,
-    header: Duration::from_secs(10),
-    whole: Duration::from_secs(90),
+const LIMITS: Limits = Limits {
+    connections: 512,
+    handshake: Duration::from_secs(10),
+    connection: Some(Duration::from_secs(90)),
     keep_alive: true,
+    http2: false,
+    drain: Duration::ZERO,
 };
 /// The kernel's limit for the path of a socket.
 pub const MOST_PATH: usize = 107;
@@ -81,7 +82,7 @@ impl Listener {
     /// Serves until it is told to stop.
     pub async fn serve(self, router: Router, stopping: CancellationToken) {
         let door = Guarded { listener: self, router };
-        CONNECTIONS.serve(door, stopping).await;
+        LIMITS.serve(door, stopping).await;
     }
 }
 
@@ -91,18 +92,19 @@ struct Guarded {
 }
 
 impl Door for Guarded {
+    type Accepted = UnixStream;
     type Stream = UnixStream;
 
     async fn accept(&self) -> io::Result<UnixStream> {
         self.listener.listener.accept().await.map(|(stream, _)| stream)
     }
 
-    fn router(&self, stream: &UnixStream) -> Router {
-        if is_allowed(stream) {
-            self.router.clone()
-        } else {
-            refusing()
-        }
+    async fn open(&self, stream: UnixStream) -> Option<(UnixStream, Router)> {
+        let router = match is_allowed(&stream) {
+            true => self.router.clone(),
+            false => refusing(),
+        };
+        Some((stream, router))
     }
 }
 

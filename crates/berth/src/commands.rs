@@ -46,7 +46,7 @@ impl Command {
     /// A person watches the terminal of `berth up`, where what its controllers and agents do all the time would bury the lines that are for them.
     fn log_level(&self) -> Filter {
         match self {
-            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_nodenet"]),
+            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"]),
             _ => Filter::default(),
         }
     }

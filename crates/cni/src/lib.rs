@@ -9,7 +9,6 @@
 
 mod agent;
 mod ipam;
-mod netlink;
 mod plugin;
 mod queue;
 mod release;

@@ -16,11 +16,11 @@ mod identity;
 mod namespace;
 mod removal;
 
+use std::error::Error;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use berth_api::cni::{Call, Code, Conf, Failure};
-use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::ipam;
@@ -57,13 +57,15 @@ fn everywhere(address: IpAddr) -> (IpAddr, u8) {
     }
 }
 
-fn kernel(doing: impl Display, error: Errno) -> Failure {
-    if error == Errno::TIMEDOUT {
-        let msg = format!("{doing}: the kernel has not done it yet, try again later");
-        return Failure::new(Code::TryAgainLater, msg);
+/// With the causes of the error.
+fn kernel(doing: impl Display, error: impl Error) -> Failure {
+    let mut msg = format!("{doing}: the kernel refuses: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        msg.push_str(&format!(": {error}"));
+        cause = error.source();
     }
-    let error = std::io::Error::from(error);
-    Failure::new(Code::Kernel, format!("{doing}: the kernel refuses: {error}"))
+    Failure::new(Code::Kernel, msg)
 }
 
 /// All of them as one, with the first one's code; `None` when there is none.
@@ -75,13 +77,23 @@ fn together(failures: Vec<Failure>) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
+    use berth_netlink::NetlinkError;
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
-    fn what_the_kernel_has_not_done_yet_is_to_be_tried_again() {
-        let failure = kernel("removing berth0", Errno::TIMEDOUT);
-        assert_eq!(failure.code.number(), 11);
-        assert!(failure.msg.starts_with("removing berth0"), "{failure}");
-        assert_eq!(kernel("removing berth0", Errno::PERM).code.number(), 105);
+    fn a_refusal_of_the_kernel_comes_with_its_cause() {
+        let failure = kernel(
+            "configuring the pod's end",
+            NetlinkError::Refused {
+                request: "set link 7 up".to_owned(),
+                explanation: None,
+                source: Errno::PERM.into(),
+            },
+        );
+        assert_eq!(failure.code.number(), 105);
+        let start = "configuring the pod's end: the kernel refuses: set link 7 up: Operation not permitted";
+        assert!(failure.msg.starts_with(start), "{failure}");
     }
 }

@@ -64,9 +64,20 @@ impl From<Box<Status>> for Broken {
     }
 }
 
+/// Who is told. A closure is, and whoever must be waited for.
+pub trait Told<K>: Send {
+    fn tell(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
+}
+
+impl<K: Send, F: FnMut(Event<K>) + Send> Told<K> for F {
+    async fn tell(&mut self, event: Event<K>) {
+        self(event);
+    }
+}
+
 /// Tells every change of what `selection` selects, for ever. [`Event::Init`] to
 /// [`Event::InitDone`] is all that there is, also when it is older than what was told before.
-pub async fn follow<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Event<K>))
+pub async fn follow<K>(api: Api<K>, selection: ListParams, mut told: impl Told<K>)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -74,14 +85,14 @@ where
     let watch = Watch { api, selection };
     loop {
         let mut seen = loop {
-            match watch.list(&mut tell).await {
+            match watch.list(&mut told).await {
                 Ok(seen) => break seen,
                 Err(broken) => watch.wait(&broken, &mut backoff).await,
             }
         };
         loop {
             let begin = Instant::now();
-            let mut ended = watch.watch(&mut seen, &mut tell).await;
+            let mut ended = watch.watch(&mut seen, &mut told).await;
             if ended.is_ok() && begin.elapsed() < SHORTEST_WATCH {
                 ended = Err(Broken::Failed("the server ended the watch at once".to_owned()));
             }
@@ -121,19 +132,18 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     /// Gives the resourceVersion of what was listed.
-    async fn list(&self, tell: &mut impl FnMut(Event<K>)) -> Result<String, Broken> {
-        tell(Event::Init);
+    async fn list(&self, told: &mut impl Told<K>) -> Result<String, Broken> {
+        told.tell(Event::Init).await;
         let mut page = self.selection.clone().limit(PAGE);
         loop {
             let list = within(self.api.list(&page)).await?;
-            list.items
-                .into_iter()
-                .map(trimmed)
-                .for_each(|object| tell(Event::InitApply(object)));
+            for object in list.items {
+                told.tell(Event::InitApply(trimmed(object))).await;
+            }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
                 None => {
-                    tell(Event::InitDone);
+                    told.tell(Event::InitDone).await;
                     return Ok(list.metadata.resource_version.unwrap_or_default());
                 }
             }
@@ -141,7 +151,7 @@ where
     }
 
     /// Until the server ends it.
-    async fn watch(&self, seen: &mut String, tell: &mut impl FnMut(Event<K>)) -> Result<(), Broken> {
+    async fn watch(&self, seen: &mut String, told: &mut impl Told<K>) -> Result<(), Broken> {
         let params = WatchParams {
             label_selector: self.selection.label_selector.clone(),
             field_selector: self.selection.field_selector.clone(),
@@ -155,11 +165,11 @@ where
             match event? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     advance(seen, &object);
-                    tell(Event::Apply(trimmed(object)));
+                    told.tell(Event::Apply(trimmed(object))).await;
                 }
                 WatchEvent::Deleted(object) => {
                     advance(seen, &object);
-                    tell(Event::Delete(trimmed(object)));
+                    told.tell(Event::Delete(trimmed(object))).await;
                 }
                 WatchEvent::Bookmark(bookmark) => *seen = bookmark.metadata.resource_version,
                 WatchEvent::Error(status) => return Err(status.into()),

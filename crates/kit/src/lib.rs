@@ -5,9 +5,11 @@
 //! Not for anything that knows what an address is: rules live in the feature crates, which use this one.
 
 pub mod admin;
+pub mod api_error;
 pub mod args;
 pub mod backoff;
 pub mod clock;
+pub mod controller;
 pub mod events;
 pub mod follow;
 pub mod health;
@@ -17,4 +19,8 @@ pub mod logs;
 pub mod metrics;
 pub mod private_file;
 pub mod queue;
+pub mod serve;
 pub mod shutdown;
+pub mod tls;
+pub mod watch;
+pub mod work;

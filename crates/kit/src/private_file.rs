@@ -1,9 +1,10 @@
 //! Files with secrets in them: keys, tokens, kubeconfigs.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Result, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const OWNER_ONLY: u32 = 0o600;
 
@@ -19,6 +20,26 @@ pub fn open(path: &Path) -> Result<File> {
         .open(path)?;
     restrict(&file)?;
     Ok(file)
+}
+
+/// A process that was killed may leave a child behind for a moment: one that it had just begun, and
+/// that still has its files open.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Waits for a moment until no other process has the file locked. It does not lock it: whoever
+/// opens it does, and says so when another one still has it.
+pub fn wait_until_unlocked(file: &File) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return file.unlock(),
+            Err(TryLockError::WouldBlock) if begin.elapsed() < MOMENT => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
 }
 
 fn restrict(file: &File) -> Result<()> {
@@ -69,6 +90,23 @@ mod tests {
         let made = directory.path().join("made");
         open(&made).unwrap();
         assert_eq!(made.metadata().unwrap().permissions().mode() & 0o7777, OWNER_ONLY);
+    }
+
+    #[test]
+    fn a_lock_that_is_given_up_is_waited_for_and_one_that_is_kept_is_not_waited_for_long() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("objects");
+        let (held, file) = (open(&path).unwrap(), open(&path).unwrap());
+        held.lock().unwrap();
+        wait_until_unlocked(&file).unwrap();
+        assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(held);
+        });
+        wait_until_unlocked(&file).unwrap();
+        file.try_lock().unwrap();
+        holder.join().unwrap();
     }
 
     #[test]

@@ -81,13 +81,7 @@ impl Owner {
     }
 
     /// Of a kind that has namespaces; for another kind it is refused.
-    pub fn namespaced(
-        kind: Kind,
-        cluster: &str,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-    ) -> Result<Self, NotAnOwner> {
+    pub fn namespaced(kind: Kind, cluster: &str, namespace: &str, name: &str, uid: &str) -> Result<Self, NotAnOwner> {
         format!("{}/{cluster}/{namespace}/{name}/{uid}", kind.word()).parse()
     }
 
@@ -183,7 +177,10 @@ mod tests {
     fn machines_and_claims_have_namespaces() {
         let owner = Owner::namespaced(Kind::Claim, "prod", "default", "c1", "8d7f").unwrap();
         assert_eq!(owner.as_str(), "claim/prod/default/c1/8d7f");
-        assert_eq!((owner.namespace(), owner.name(), owner.uid()), ("default", "c1", "8d7f"));
+        assert_eq!(
+            (owner.namespace(), owner.name(), owner.uid()),
+            ("default", "c1", "8d7f")
+        );
         let owner = Owner::new(Kind::Machine, "prod", "m1", "8d7f").unwrap();
         assert_eq!(owner.as_str(), "machine/prod//m1/8d7f");
         assert_eq!((owner.namespace(), owner.name(), owner.uid()), ("", "m1", "8d7f"));

@@ -81,7 +81,9 @@ pub struct Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Options").field("cluster", &self.cluster).finish_non_exhaustive()
+        out.debug_struct("Options")
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
     }
 }
 
@@ -121,7 +123,13 @@ impl Context {
 
     fn warn(&self, regarding: &ObjectReference, reason: &'static str, note: String) {
         let action = "Allocate";
-        let event = Event { type_: EventType::Warning, reason, action, note, related: None };
+        let event = Event {
+            type_: EventType::Warning,
+            reason,
+            action,
+            note,
+            related: None,
+        };
         self.events.record(regarding, event);
     }
 

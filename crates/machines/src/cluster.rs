@@ -46,6 +46,8 @@ pub struct Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Options").field("image", &self.image).finish_non_exhaustive()
+        out.debug_struct("Options")
+            .field("image", &self.image)
+            .finish_non_exhaustive()
     }
 }

@@ -41,8 +41,14 @@ mod tests {
             object["metadata"]["annotations"].clone()
         };
         assert_eq!(gated(Value::Null), json!({INITIALIZERS: "ipam.berth.dev"}));
-        assert_eq!(gated(json!({"a": "b"})), json!({"a": "b", INITIALIZERS: "ipam.berth.dev"}));
-        assert_eq!(gated(json!({INITIALIZERS: "x"})), json!({INITIALIZERS: "x,ipam.berth.dev"}));
+        assert_eq!(
+            gated(json!({"a": "b"})),
+            json!({"a": "b", INITIALIZERS: "ipam.berth.dev"})
+        );
+        assert_eq!(
+            gated(json!({INITIALIZERS: "x"})),
+            json!({INITIALIZERS: "x,ipam.berth.dev"})
+        );
     }
 
     #[test]

@@ -141,7 +141,13 @@ impl Context {
     }
 
     fn warn(&self, regarding: &ObjectReference, reason: &'static str, action: &'static str, note: String) {
-        let event = Event { type_: EventType::Warning, reason, action, note, related: None };
+        let event = Event {
+            type_: EventType::Warning,
+            reason,
+            action,
+            note,
+            related: None,
+        };
         self.events.record(regarding, event);
     }
 

@@ -15,3 +15,25 @@ pub mod network;
 pub mod provider;
 pub mod render;
 mod watch;
+
+use berth_kit::controller::Controller;
+
+/// The names of our controllers.
+pub const MACHINE: &str = "machine";
+pub const CLAIM: &str = "claim";
+pub const CLUSTER: &str = "cluster";
+
+/// By name only: most clusters have no Machines.
+pub const CONTROLLERS: [Controller; 3] = [
+    controller(MACHINE, "machines/rbac.yaml"),
+    controller(CLAIM, "rbac/claim.yaml"),
+    controller(CLUSTER, "rbac/cluster.yaml"),
+];
+
+const fn controller(name: &'static str, rbac: &'static str) -> Controller {
+    Controller {
+        name,
+        is_on_by_default: false,
+        rbac,
+    }
+}

@@ -53,7 +53,9 @@ impl Machine {
     pub fn ssh_keys(&self) -> Vec<String> {
         let keys = self.shape.provider(&self.value).get("sshPublicKeys");
         let keys = keys.and_then(Value::as_array).into_iter().flatten();
-        keys.filter_map(Value::as_str).map(|key| key.trim().to_owned()).collect()
+        keys.filter_map(Value::as_str)
+            .map(|key| key.trim().to_owned())
+            .collect()
     }
 }
 

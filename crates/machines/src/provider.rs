@@ -49,12 +49,18 @@ async fn provide(client: Client, queues: QueueMetrics, shape: Shape) {
         tokio::time::sleep(SERVED_INTERVAL).await;
     }
     let queue: Queue<Name> = Queue::new("virtual-machines", BACKOFF, &queues);
-    let provider = Provider { client: client.clone(), shape };
-    let watching = follow(Api::<DynamicObject>::all_with(client, &resource), |change| match change {
-        Change::Apply(object) => queue.add(crate::watch::name_of(&*object)),
-        Change::Delete(name) => queue.add(name),
-        Change::Synced => {}
-    });
+    let provider = Provider {
+        client: client.clone(),
+        shape,
+    };
+    let watching = follow(
+        Api::<DynamicObject>::all_with(client, &resource),
+        |change| match change {
+            Change::Apply(object) => queue.add(crate::watch::name_of(&*object)),
+            Change::Delete(name) => queue.add(name),
+            Change::Synced => {}
+        },
+    );
     let working = async {
         while let Some(work) = queue.take().await {
             match provider.reconcile(&work).await {
@@ -99,7 +105,11 @@ impl Provider {
         let machine = Machine::of(self.shape, &object);
         let held = machine.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         if machine.is_deleting() {
-            return if held { self.remove(namespace, name, &machine).await } else { Ok(()) };
+            return if held {
+                self.remove(namespace, name, &machine).await
+            } else {
+                Ok(())
+            };
         }
         // Somebody has yet to say something about it.
         if !machine.initializers().is_empty() {
@@ -108,13 +118,24 @@ impl Provider {
         if !held {
             let mut finalizers = machine.finalizers().to_vec();
             finalizers.push(FINALIZER.to_owned());
-            return self.patch(namespace, name, &machine, json!({"metadata": {"finalizers": finalizers}})).await;
+            return self
+                .patch(
+                    namespace,
+                    name,
+                    &machine,
+                    json!({"metadata": {"finalizers": finalizers}}),
+                )
+                .await;
         }
         self.provision(namespace, name, &machine).await
     }
 
     async fn provision(&self, namespace: &str, name: &str, machine: &Machine) -> Result<(), ReconcileError> {
-        let os = self.shape.provider(&machine.value).get("operatingSystem").and_then(Value::as_str);
+        let os = self
+            .shape
+            .provider(&machine.value)
+            .get("operatingSystem")
+            .and_then(Value::as_str);
         let os: Result<Os, _> = os.unwrap_or("ubuntu").parse();
         let rendered = os.map_err(|error| error.to_string());
         let rendered = rendered.and_then(|os| document(machine, os).map_err(|error| error.to_string()));
@@ -131,32 +152,55 @@ impl Provider {
                 "stringData": {USER_DATA: document},
             });
             let params = PatchParams::apply(FIELD_MANAGER).force();
-            self.secrets(namespace).patch(&secret_name(name), &params, &Patch::Apply(secret)).await?;
+            self.secrets(namespace)
+                .patch(&secret_name(name), &params, &Patch::Apply(secret))
+                .await?;
         }
         let patch = json!({
             "metadata": {"resourceVersion": machine.metadata.resource_version},
             "status": {"phase": phase, "message": message},
         });
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let patched = self.api(namespace).patch_status(name, &params, &Patch::Merge(patch)).await;
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patched = self
+            .api(namespace)
+            .patch_status(name, &params, &Patch::Merge(patch))
+            .await;
         info!(machine = name, phase, "virtual machine");
         outcome(name, patched)
     }
 
     async fn remove(&self, namespace: &str, name: &str, machine: &Machine) -> Result<(), ReconcileError> {
-        match self.secrets(namespace).delete(&secret_name(name), &DeleteParams::default()).await {
+        match self
+            .secrets(namespace)
+            .delete(&secret_name(name), &DeleteParams::default())
+            .await
+        {
             Err(error) if is_gone(&error) => {}
             deleted => drop(deleted?),
         }
-        let others: Vec<&String> = machine.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-        self.patch(namespace, name, machine, json!({"metadata": {"finalizers": others}})).await
+        let others: Vec<&String> = machine
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .collect();
+        self.patch(namespace, name, machine, json!({"metadata": {"finalizers": others}}))
+            .await
     }
 
     async fn patch(&self, namespace: &str, name: &str, machine: &Machine, patch: Value) -> Result<(), ReconcileError> {
         let mut patch = patch;
         patch["metadata"]["resourceVersion"] = json!(machine.metadata.resource_version);
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        outcome(name, self.api(namespace).patch(name, &params, &Patch::Merge(patch)).await)
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        outcome(
+            name,
+            self.api(namespace).patch(name, &params, &Patch::Merge(patch)).await,
+        )
     }
 }
 
@@ -167,7 +211,9 @@ pub fn secret_name(machine: &str) -> String {
 fn outcome(name: &str, patched: Result<DynamicObject, kube::Error>) -> Result<(), ReconcileError> {
     match patched {
         Err(error) if is_gone(&error) => Ok(()),
-        Err(error) if is_conflict(&error) => Err(ReconcileError::Contended { object: name.to_owned() }),
+        Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
+            object: name.to_owned(),
+        }),
         patched => patched.map(drop).map_err(Into::into),
     }
 }

@@ -99,7 +99,10 @@ fn netplan_takes_every_kind_of_network() {
     let unit = Root::written_by(&rendered(&by_mac(), Os::Ubuntu)).netplan_generate();
     assert!(unit.contains("00:50:56:00:00:01"), "{unit}");
     let unit = Root::written_by(&rendered(&by_name(), Os::Ubuntu)).netplan_generate();
-    assert!(unit.contains("Name=ens192") && unit.contains("Address=10.0.0.4/31"), "{unit}");
+    assert!(
+        unit.contains("Name=ens192") && unit.contains("Address=10.0.0.4/31"),
+        "{unit}"
+    );
 }
 
 #[test]
@@ -111,7 +114,10 @@ fn cloud_init_converts_the_network_for_every_system() {
         for (distribution, format) in [("ubuntu", "netplan"), ("centos", "sysconfig"), ("debian", "networkd")] {
             let text = convert(&document, distribution, format);
             assert!(text.contains(&address), "{format}: {text}");
-            assert!(!text.to_lowercase().contains("bootproto=dhcp") && !text.contains("dhcp4: true"), "{text}");
+            assert!(
+                !text.to_lowercase().contains("bootproto=dhcp") && !text.contains("dhcp4: true"),
+                "{text}"
+            );
         }
     }
 }
@@ -139,10 +145,22 @@ fn networkd_gives_the_link_its_addresses_and_routes() {
 #[test]
 fn network_manager_reads_the_keyfile_as_it_was_meant() {
     for (network, parts) in [
-        (seed(), &["address1=192.168.1.129/25,192.168.1.1", "route1=192.168.1.1/32", "dns=192.168.1.1;"][..]),
+        (
+            seed(),
+            &[
+                "address1=192.168.1.129/25,192.168.1.1",
+                "route1=192.168.1.1/32",
+                "dns=192.168.1.1;",
+            ][..],
+        ),
         (
             both_families(),
-            &["address1=10.0.0.5/24,10.0.0.1", "address1=fd00::5/64,fd01::1", "route1=fd01::1/128", "dns=10.0.0.53;10.0.0.54;"],
+            &[
+                "address1=10.0.0.5/24,10.0.0.1",
+                "address1=fd00::5/64,fd01::1",
+                "route1=fd01::1/128",
+                "dns=10.0.0.53;10.0.0.54;",
+            ],
         ),
         (by_mac(), &["mac-address=00:50:56:00:00:01", "method=disabled"]),
         (by_name(), &["interface-name=ens192", "address1=10.0.0.4/31,10.0.0.5"]),

@@ -8,7 +8,10 @@ use berth_machines::cluster::{networks, seed_manifests, user_manifests};
 use serde_json::{Value, json};
 
 fn check(name: &str, documents: &[Value]) {
-    let texts: Vec<String> = documents.iter().map(|document| serde_saphyr::to_string(document).unwrap()).collect();
+    let texts: Vec<String> = documents
+        .iter()
+        .map(|document| serde_saphyr::to_string(document).unwrap())
+        .collect();
     let text = texts.join("---\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var("BERTH_GOLDEN").is_ok_and(|value| value == "write") {
@@ -16,7 +19,10 @@ fn check(name: &str, documents: &[Value]) {
         std::fs::write(&path, &text).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(text, golden, "{name} is not as it was: BERTH_GOLDEN=write writes it anew");
+    assert_eq!(
+        text, golden,
+        "{name} is not as it was: BERTH_GOLDEN=write writes it anew"
+    );
 }
 
 fn seed(spec: Value) -> Vec<Value> {
@@ -32,31 +38,51 @@ fn no_network_has_no_manifests() {
 
 #[test]
 fn one_cidr() {
-    check("one.yaml", &seed(json!({"machineNetwork": {"cidrBlocks": ["192.168.1.128/25"], "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1"]}})));
+    check(
+        "one.yaml",
+        &seed(
+            json!({"machineNetwork": {"cidrBlocks": ["192.168.1.128/25"], "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1"]}}),
+        ),
+    );
 }
 
 #[test]
 fn several_cidrs() {
-    check("several.yaml", &seed(json!({"machineNetworks": [
-        {"cidr": "192.168.1.128/25", "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1", "192.168.1.2"]},
-        {"cidr": "10.0.0.0/16", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]},
-    ]})));
+    check(
+        "several.yaml",
+        &seed(json!({"machineNetworks": [
+            {"cidr": "192.168.1.128/25", "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1", "192.168.1.2"]},
+            {"cidr": "10.0.0.0/16", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]},
+        ]})),
+    );
 }
 
 #[test]
 fn cidrs_of_both_families() {
-    check("families.yaml", &seed(json!({"machineNetwork": {
-        "cidrBlocks": ["10.0.0.0/24", "fd00::/64"], "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53", "fd00::53"],
-    }})));
+    check(
+        "families.yaml",
+        &seed(json!({"machineNetwork": {
+            "cidrBlocks": ["10.0.0.0/24", "fd00::/64"], "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53", "fd00::53"],
+        }})),
+    );
 }
 
 #[test]
 fn the_user_cluster_gets_crds_rights_and_the_gate_last() {
     let manifests = user_manifests().unwrap();
-    let kinds: Vec<&str> = manifests.iter().map(|manifest| manifest["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = manifests
+        .iter()
+        .map(|manifest| manifest["kind"].as_str().unwrap())
+        .collect();
     let expected = [
-        "CustomResourceDefinition", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role",
-        "RoleBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+        "CustomResourceDefinition",
+        "CustomResourceDefinition",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
     ];
     assert_eq!(kinds, expected);
     check("user.yaml", &manifests[2..]);

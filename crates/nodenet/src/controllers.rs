@@ -11,8 +11,6 @@ mod metrics;
 mod nodes;
 mod start;
 mod turnstile;
-mod watch;
-mod work;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,14 +34,13 @@ use crate::claims::Claims;
 use crate::pods::PodIndex;
 use crate::subnet;
 
-pub use controller::{Controller, NoController};
+pub use controller::{CONTROLLERS, Controller};
 pub use metrics::ControllerMetrics;
 
-pub(crate) use context::{Context, Failure, is_conflict, is_gone};
+pub(crate) use context::{Context, Failure};
 pub(crate) use index::View;
 pub(crate) use line::Need;
 pub(crate) use nodes::{Nodes, Outcome};
-pub(crate) use watch::Change;
 
 /// What is left of events at the end gets this long to be written.
 const LAST_EVENTS: Duration = Duration::from_millis(500);

@@ -23,15 +23,14 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use berth_kit::metrics::Metrics;
+use berth_kit::tls::ServerTls;
 use berth_ledger::Ledger;
 use http::StatusCode;
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use connections::tls;
 pub use name::SubnetName;
 pub use plan::{PlanDocument, PlanFile, PlanRefusal, PlanStore};
 
@@ -127,11 +126,11 @@ impl Service {
         })
     }
 
-    pub async fn serve(self, listener: TcpListener, tls: Arc<ServerConfig>) {
+    pub async fn serve(self, listener: TcpListener, tls: ServerTls) {
         let shared = self.shared;
         let connections = Connections {
             router: router(&shared),
-            acceptor: tls.into(),
+            tls,
             limits: shared.limits.clone(),
             metrics: shared.metrics.clone(),
             stop: shared.stop.clone(),

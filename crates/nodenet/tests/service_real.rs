@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use berth_addr::Plan;
 use berth_kit::metrics::Metrics;
+use berth_kit::tls::{ServerFiles, ServerTls};
 use berth_ledger::store::{EtcdDocument, EtcdStore};
 use berth_ledger::{Clock, Ledger, LedgerError, LedgerMetrics};
 use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Update};
 use berth_nodenet::client::RemoteAllocator;
-use berth_nodenet::service::{self, Limits, PlanDocument, Service, plan};
+use berth_nodenet::service::{Limits, PlanDocument, Service, plan};
 use berth_testbed::{Cluster, logs_of};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -66,7 +67,12 @@ impl World {
             .await
             .unwrap();
         let server = self.authority.server();
-        let tls = service::tls(&server.certificate, &server.key, &self.authority.file()).unwrap();
+        let tls = ServerTls::load(ServerFiles {
+            certificate: server.certificate.clone(),
+            key: server.key.clone(),
+            client_ca: Some(self.authority.file()),
+        })
+        .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         tokio::spawn(service.serve(listener, tls));

@@ -27,9 +27,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::feed::{Change, Key};
 use crate::nodes::Fleet;
 use crate::writes::CONCURRENCY;
+use berth_kit::watch::{Change, Key};
 use index::Index;
 pub use network::{BACKOFF, PodNetwork, Refused, Sandbox};
 use worker::Worker;

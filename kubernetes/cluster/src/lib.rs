@@ -5,7 +5,6 @@
 //! a pod is Running once it has what it needs. The network that gives it its addresses is handed
 //! in. Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
 
-mod feed;
 mod kubelet;
 mod nodes;
 mod scheduler;
@@ -28,7 +27,7 @@ use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use feed::{Change, Feed, Key};
+use berth_kit::watch::Feed;
 pub use kubelet::{PodNetwork, Refused, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};
 

@@ -26,8 +26,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::feed::{Change, Key};
 use crate::writes::{CONCURRENCY, is_gone};
+use berth_kit::watch::{Change, Key};
 use index::{Decision, Index};
 
 /// How many pods are decided on before their bindings are written together.
@@ -59,11 +59,13 @@ impl Scheduler {
                     Change::Apply(node) => index.apply_node(&node),
                     Change::Delete(key) => index.delete_node(&key.name),
                     Change::Synced => unsynced -= 1,
+                    Change::Restarted => {}
                 },
                 Some(change) = self.pods.recv() => match change {
                     Change::Apply(pod) => index.apply_pod(&pod),
                     Change::Delete(key) => index.delete_pod(&key),
                     Change::Synced => unsynced -= 1,
+                    Change::Restarted => {}
                 },
                 Some(pod) = self.failed.take() => match self.read_again(&pod, &mut index).await {
                     Ok(()) => pod.succeeded(),

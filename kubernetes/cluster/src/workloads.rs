@@ -31,8 +31,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::feed::{Change, Key};
 use crate::writes::is_gone;
+use berth_kit::watch::{Change, Key};
 use index::{Index, Task};
 
 /// The watches of the three kinds, in.
@@ -85,6 +85,7 @@ impl Workloads {
                     Change::Apply(deployment) => self.index.apply_deployment(deployment),
                     Change::Delete(key) => self.index.delete_deployment(&key),
                     Change::Synced => { unsynced -= 1; Vec::new() }
+                    Change::Restarted => Vec::new(),
                 },
                 Some(change) = feeds.replica_sets.recv() => match change {
                     Change::Apply(set) => self.index.apply_replica_set(set),
@@ -93,11 +94,13 @@ impl Workloads {
                         self.index.delete_replica_set(&key)
                     }
                     Change::Synced => { unsynced -= 1; Vec::new() }
+                    Change::Restarted => Vec::new(),
                 },
                 Some(change) = feeds.pods.recv() => match change {
                     Change::Apply(pod) => self.index.apply_pod(&pod),
                     Change::Delete(key) => self.index.delete_pod(&key),
                     Change::Synced => { unsynced -= 1; Vec::new() }
+                    Change::Restarted => Vec::new(),
                 },
                 // Before everything is known, pods that are there would be made again.
                 Some(task) = queue.take(), if unsynced == 0 => {

@@ -203,10 +203,22 @@ fn plans_that_share_a_cidr_have_only_their_ranges() {
         shares_cidrs: true,
         ..plan(&["10.0.0.0/24", "fd00::/64"])
     };
-    let (one, other) = (with(&["10.0.0.10-10.0.0.19"]), with(&["10.0.0.20-10.0.0.29", "fd00::1-fd00::9"]));
-    let shared: Vec<String> = one.space().unwrap().intersect(&other.space().unwrap()).ranges().map(|r| r.to_string()).collect();
+    let (one, other) = (
+        with(&["10.0.0.10-10.0.0.19"]),
+        with(&["10.0.0.20-10.0.0.29", "fd00::1-fd00::9"]),
+    );
+    let shared: Vec<String> = one
+        .space()
+        .unwrap()
+        .intersect(&other.space().unwrap())
+        .ranges()
+        .map(|r| r.to_string())
+        .collect();
     assert_eq!(shared, ["fd00::1-fd00::9"]);
     assert!(one.space().unwrap().covers("10.0.0.19".parse::<IpAddr>().unwrap()));
-    let alone = Plan { shares_cidrs: false, ..one };
+    let alone = Plan {
+        shares_cidrs: false,
+        ..one
+    };
     assert!(alone.space().unwrap().covers("10.0.0.20".parse::<IpAddr>().unwrap()));
 }

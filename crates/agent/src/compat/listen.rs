@@ -1,22 +1,22 @@
 //! The port, and what bounds its callers: connections, and the time that one may take.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
 use berth_kit::listen::{BindError, bind};
-use tokio::net::{TcpListener, TcpStream};
+use berth_kit::serve::{Limits, Plain};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::connections::{Connections, Door};
-
 /// One request each: a plugin makes no second one, and a connection that is kept open takes the place of another. Nothing is waited for.
-const CONNECTIONS: Connections = Connections {
-    most: 64,
-    header: Duration::from_secs(5),
-    whole: Duration::from_secs(15),
+const LIMITS: Limits = Limits {
+    connections: 64,
+    handshake: Duration::from_secs(5),
+    connection: Some(Duration::from_secs(15)),
     keep_alive: false,
+    http2: false,
+    drain: Duration::ZERO,
 };
 
 const FLAG: &str = "--compat-listen";
@@ -57,28 +57,10 @@ impl Listener {
 
     /// Serves until it is told to stop.
     pub async fn serve(self, router: Router, stopping: CancellationToken) {
-        let door = Open {
+        let door = Plain {
             listener: self.listener,
             router,
         };
-        CONNECTIONS.serve(door, stopping).await;
-    }
-}
-
-/// Whoever reaches it is served.
-struct Open {
-    listener: TcpListener,
-    router: Router,
-}
-
-impl Door for Open {
-    type Stream = TcpStream;
-
-    async fn accept(&self) -> io::Result<TcpStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
-    }
-
-    fn router(&self, _: &TcpStream) -> Router {
-        self.router.clone()
+        LIMITS.serve(door, stopping).await;
     }
 }

@@ -7,12 +7,18 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 /// Groups that end in `k8s.io` are the Kubernetes project's: a CRD in one must say what it is.
-const APPROVAL: (&str, &str) = ("api-approved.kubernetes.io", "unapproved, of a machine-controller or of Kubermatic");
+const APPROVAL: (&str, &str) = (
+    "api-approved.kubernetes.io",
+    "unapproved, of a machine-controller or of Kubermatic",
+);
 
 const MAX_CIDRS: usize = 16;
 
 pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
-    [machine_k8s_io(), cluster_k8s_io(), kubermatic()].into_iter().map(serde_json::from_value).collect()
+    [machine_k8s_io(), cluster_k8s_io(), kubermatic()]
+        .into_iter()
+        .map(serde_json::from_value)
+        .collect()
 }
 
 fn crd(group: &str, version: &str, names: &Value, scope: &str, columns: &Value, schema: &Value) -> Value {
@@ -49,7 +55,14 @@ fn machine_k8s_io() -> Value {
     let spec = json!({"providerConfig": provider()});
     let schema = machine(&spec);
     let columns = columns(".spec.providerConfig.network");
-    crd("machine.k8s.io", "v1alpha1", &machine_names(), "Cluster", &columns, &schema)
+    crd(
+        "machine.k8s.io",
+        "v1alpha1",
+        &machine_names(),
+        "Cluster",
+        &columns,
+        &schema,
+    )
 }
 
 /// machine-controller's: its network is in `spec.providerSpec.value`.
@@ -57,12 +70,23 @@ fn cluster_k8s_io() -> Value {
     let spec = json!({"providerSpec": open(json!({"value": provider()}))});
     let schema = machine(&spec);
     let columns = columns(".spec.providerSpec.value.network");
-    crd("cluster.k8s.io", "v1alpha1", &machine_names(), "Namespaced", &columns, &schema)
+    crd(
+        "cluster.k8s.io",
+        "v1alpha1",
+        &machine_names(),
+        "Namespaced",
+        &columns,
+        &schema,
+    )
 }
 
 fn columns(network: &str) -> Value {
     let of_condition = |field: &str| format!(r#".status.conditions[?(@.type=="NetworkAllocated")].{field}"#);
-    let address = if network.starts_with(".spec.providerConfig") { "ip" } else { "cidr" };
+    let address = if network.starts_with(".spec.providerConfig") {
+        "ip"
+    } else {
+        "cidr"
+    };
     json!([
         {"name": "Address", "type": "string", "jsonPath": format!("{network}.{address}")},
         {"name": "Network", "type": "string", "jsonPath": of_condition("reason")},

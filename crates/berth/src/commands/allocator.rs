@@ -13,9 +13,10 @@ use berth_kit::health::Readiness;
 use berth_kit::listen;
 use berth_kit::metrics::Metrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
+use berth_kit::tls::{ServerFiles, ServerTls};
 use berth_ledger::store::EtcdDocument;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_nodenet::service::{self, Limits, PlanDocument, PlanFile, PlanStore, Service, plan};
+use berth_nodenet::service::{Limits, PlanDocument, PlanFile, PlanStore, Service, plan};
 use tracing::info;
 
 use super::store::{ETCD_PREFIX, EtcdArgs, StoreChoice};
@@ -64,7 +65,11 @@ impl Allocator {
 
     /// What can fail because of how it was called comes first, then what touches the store.
     async fn start(self, common: &CommonArgs, tasks: &Tasks) -> Result<SocketAddr> {
-        let tls = service::tls(&self.tls_cert, &self.tls_key, &self.client_ca);
+        let tls = ServerTls::load(ServerFiles {
+            certificate: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            client_ca: Some(self.client_ca.clone()),
+        });
         let tls = tls.context("--tls-cert, --tls-key and --client-ca")?;
         let plan = self.plan()?;
         let (listener, address) = listen::bind("--listen", self.listen).await?;

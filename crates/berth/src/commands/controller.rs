@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
+use berth_kit::controller::{Catalogue, Choice, Group};
 use berth_kit::events::EventMetrics;
 use berth_kit::health::Readiness;
 use berth_kit::lease::{ElectionMetrics, LeaderElection};
@@ -16,7 +17,7 @@ use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
-use berth_nodenet::controllers::{self, Controller as Name, ControllerMetrics, Options};
+use berth_nodenet::controllers::{self as nodenet, Controller as Name, ControllerMetrics, Options};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
@@ -35,8 +36,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, reclaim are '*'; by name only: nodeipam, machine,
-    /// claim, cluster
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state and reclaim are '*'; by name
+    /// only: nodeipam, machine, claim, cluster; -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -61,20 +62,18 @@ impl Controller {
     }
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
-        let (machines, rest) = Machines::split(&self.controllers, self.machines)?;
-        let chosen = if machines.is_empty() || !rest.is_empty() {
-            chosen(&rest)?
-        } else {
-            BTreeSet::new()
-        };
+        let choice = catalogue().choose(&self.controllers).context("--controllers")?;
+        let machines = Machines::of(&choice, self.machines)?;
         let source = self.source.choose()?;
         ensure!(
-            !(source.is_service() && chosen.contains(&Name::NodeIpam)),
+            !(source.is_service() && choice.has(Name::NodeIpam.name())),
             "--controllers {}: the service of --allocator gives no podCIDRs: leave it out, or use --store instead of --allocator",
             Name::NodeIpam
         );
         if let Some(name) = machines.needs_ledger().filter(|_| source.is_service()) {
-            bail!("--controllers {name}: the service of --allocator gives no addresses to machines: leave it out, or use --store");
+            bail!(
+                "--controllers {name}: the service of --allocator gives no addresses to machines: leave it out, or use --store"
+            );
         }
         let cluster = source.cluster(self.cluster_name.as_deref())?;
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
@@ -97,10 +96,13 @@ impl Controller {
             client,
             source,
             cluster,
-            chosen,
+            choice,
             machines,
             controllers: controller_metrics(&metrics),
-            shared: (metrics.share(QueueMetrics::register), metrics.share(EventMetrics::register)),
+            shared: (
+                metrics.share(QueueMetrics::register),
+                metrics.share(EventMetrics::register),
+            ),
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
         };
@@ -129,7 +131,7 @@ struct Work {
     client: Client,
     source: Source,
     cluster: String,
-    chosen: BTreeSet<Name>,
+    choice: Choice,
     machines: Machines,
     controllers: ControllerMetrics,
     shared: (QueueMetrics, EventMetrics),
@@ -139,6 +141,18 @@ struct Work {
 
 impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
+        let choice = self.choice.clone();
+        let groups = [self.group()];
+        choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
+    }
+
+    /// One group: nodes and machines share a ledger.
+    fn group(self) -> Group {
+        let all = catalogue().controllers().to_vec();
+        Group::new(all, move |names, stop| self.clone().run_all(Name::named(&names), stop))
+    }
+
+    async fn run_all(self, chosen: BTreeSet<Name>, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
         let (allocator, ledger) = self.source.allocator(clock, self.ledger);
         let machines = self.machines.run(
@@ -153,7 +167,7 @@ impl Work {
             allocator,
             ledger,
             cluster: self.cluster,
-            controllers: self.chosen,
+            controllers: chosen,
             clock,
             metrics: self.controllers,
             instance: hostname(),
@@ -161,7 +175,7 @@ impl Work {
             node_grace: self.node_grace,
             stop,
         };
-        let (nodes, machines) = tokio::join!(controllers::run(options), machines);
+        let (nodes, machines) = tokio::join!(nodenet::run(options), machines);
         nodes.map_err(|error| anyhow!("--cluster-name: {error}")).and(machines)
     }
 
@@ -170,7 +184,7 @@ impl Work {
         let election = LeaderElection::new(
             self.client.clone(),
             berth_api::names::NAMESPACE,
-            &lease_of(&self.chosen, &self.machines.names),
+            &self.choice.lease(LEASE),
             identity,
         );
         let election = election.with_metrics(metrics);
@@ -200,15 +214,6 @@ impl Work {
     }
 }
 
-/// One for each set: processes with other controllers do other work, and must not wait for each other.
-fn lease_of(chosen: &BTreeSet<Name>, machines: &BTreeSet<&'static str>) -> String {
-    if *chosen == Name::on_by_default() && machines.is_empty() {
-        return LEASE.to_owned();
-    }
-    let names = chosen.iter().map(|name| name.name()).chain(machines.iter().copied());
-    std::iter::once(LEASE).chain(names).collect::<Vec<_>>().join(".")
-}
-
 pub async fn uid_of_cluster(client: Client) -> Result<String> {
     let namespace = Api::<Namespace>::all(client).get("kube-system").await;
     let namespace = namespace.context("the cluster does not answer: reading the namespace kube-system")?;
@@ -218,49 +223,30 @@ pub async fn uid_of_cluster(client: Client) -> Result<String> {
         .context("the namespace kube-system has no UID: give --cluster-name")
 }
 
-fn chosen(list: &str) -> Result<BTreeSet<Name>> {
-    let mut chosen = BTreeSet::new();
-    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        match name {
-            "*" => chosen.extend(Name::on_by_default()),
-            name => {
-                let name = name.parse::<Name>();
-                chosen.insert(name.map_err(|error| anyhow!("--controllers: {error}, or '*'"))?);
-            }
-        }
-    }
-    ensure!(!chosen.is_empty(), "--controllers: names none: leave it out for all");
-    Ok(chosen)
+/// All that there are, from all crates.
+fn catalogue() -> Catalogue {
+    Catalogue::new(nodenet::CONTROLLERS.into_iter().chain(berth_machines::CONTROLLERS))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
-    fn a_star_is_all_that_are_on_by_default_and_more_can_be_added() {
-        assert_eq!(chosen("*").unwrap(), Name::on_by_default());
-        assert!(chosen("*,nodeipam").unwrap().contains(&Name::NodeIpam));
-        assert_eq!(chosen(" node, nnc ").unwrap(), BTreeSet::from([Name::Node, Name::Nnc]));
+    fn a_star_is_what_most_clusters_want() {
+        let names: Vec<_> = catalogue().choose("*").unwrap().names().collect();
+        assert_eq!(names, ["subnet", "node", "nnc", "subnet-state", "reclaim"]);
     }
 
     #[test]
-    fn the_same_controllers_compete_for_one_lease_however_they_are_named() {
-        let lease = |list| lease_of(&chosen(list).unwrap(), &BTreeSet::new());
-        assert_eq!(lease("*"), "berth-controller");
-        assert_eq!(lease("subnet,node,nnc,subnet-state,reclaim"), "berth-controller");
-        assert_eq!(lease("node,nnc"), "berth-controller.node.nnc");
-        assert_eq!(lease("nnc, node"), lease("node,nnc"));
-        assert_ne!(lease("subnet,subnet-state"), lease("subnet"));
-    }
-
-    #[test]
-    fn a_wrong_name_is_told_the_right_ones() {
-        let error = chosen("node,nods").unwrap_err().to_string();
-        assert!(
-            error.starts_with("--controllers: there is no controller \"nods\""),
-            "{error}"
-        );
-        assert!(chosen(",").is_err());
+    fn every_controller_has_a_name_of_its_own_and_its_rights_are_shipped() {
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+        let mut names = BTreeSet::new();
+        for controller in catalogue().controllers() {
+            assert!(names.insert(controller.name), "{controller:?}");
+            assert!(deploy.join(controller.rbac).is_file(), "{controller:?}");
+        }
     }
 }

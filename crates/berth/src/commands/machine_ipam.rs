@@ -34,7 +34,13 @@ const LEASE: &str = "berth-machine-ipam";
 #[derive(Debug, clap::Args)]
 pub struct MachineIpam {
     /// A network, as "CIDR,GATEWAY,DNS,DNS"; repeatable, tried in this order; -network works, too
-    #[arg(long, env = "BERTH_NETWORK", value_name = "NETWORK", value_delimiter = ';', required = true)]
+    #[arg(
+        long,
+        env = "BERTH_NETWORK",
+        value_name = "NETWORK",
+        value_delimiter = ';',
+        required = true
+    )]
     network: Vec<NetworkFlag>,
     /// Work only while this process holds the Lease; without it, run one process
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
@@ -54,7 +60,10 @@ impl MachineIpam {
     }
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
-        ensure!(!self.network.is_empty(), "--network: give at least one, as \"10.0.0.0/24,10.0.0.1,10.0.0.53\"");
+        ensure!(
+            !self.network.is_empty(),
+            "--network: give at least one, as \"10.0.0.0/24,10.0.0.1,10.0.0.53\""
+        );
         NetworkFlag::check_all(&self.network).map_err(|error| anyhow!("--network: {error}"))?;
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let client = common.cluster.client().await?;
@@ -164,7 +173,9 @@ impl Work {
             stop,
         };
         let (subnets, machines) = tokio::join!(controllers::run(subnets), ipam::run(machines));
-        subnets.and(machines).map_err(|error| anyhow!("--cluster-name: {error}"))
+        subnets
+            .and(machines)
+            .map_err(|error| anyhow!("--cluster-name: {error}"))
     }
 }
 
@@ -189,9 +200,16 @@ mod tests {
     fn one_dash_will_do_where_the_field_writes_one() {
         let fixed = |words: &[&str]| {
             let fixed = with_two_dashes(words.iter().map(Into::into));
-            fixed.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+            fixed
+                .into_iter()
+                .map(|word| word.into_string().unwrap())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
-        assert_eq!(fixed(&["berth", "machine-ipam", "-network", "a", "-network=b"]), "berth machine-ipam --network a --network=b");
+        assert_eq!(
+            fixed(&["berth", "machine-ipam", "-network", "a", "-network=b"]),
+            "berth machine-ipam --network a --network=b"
+        );
         assert_eq!(fixed(&["berth", "up", "-network"]), "berth up -network");
     }
 }

@@ -44,6 +44,8 @@ impl Render {
         let text = text.with_context(|| format!("--file {shown}"))?;
         let found = Machine::parse(&text).with_context(|| format!("--file {shown}"))?;
         let document = document(&found, os).with_context(|| format!("--file {shown}"))?;
-        std::io::stdout().write_all(document.as_bytes()).context("writing to stdout")
+        std::io::stdout()
+            .write_all(document.as_bytes())
+            .context("writing to stdout")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_cluster::{Change, Key};
+use berth_kit::watch::{Change, Key};
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -101,7 +101,7 @@ impl State {
         match change {
             Change::Apply(node) => drop(self.nodes.insert(node.name_any(), NodeRow::of(&node))),
             Change::Delete(key) => drop(self.nodes.remove(&key.name)),
-            Change::Synced => {}
+            Change::Restarted | Change::Synced => {}
         }
     }
 
@@ -109,7 +109,7 @@ impl State {
         match change {
             Change::Apply(pod) => drop(self.pods.insert(Key::of(pod.as_ref()), PodRow::of(&pod))),
             Change::Delete(key) => drop(self.pods.remove(&key)),
-            Change::Synced => {}
+            Change::Restarted | Change::Synced => {}
         }
     }
 

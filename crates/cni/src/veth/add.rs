@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use berth_addr::{Family, Prefix};
 use berth_api::agent::Granted;
 use berth_api::cni::{Address, Alias, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route};
-use rustix::io::Errno;
+use berth_netlink::{Batch, Link, NetlinkError, Route as KernelRoute, Socket, Veth, VethPeer};
 
 use super::identity::{host_name, is_of, mac_text, macs};
 use super::namespace::Namespace;
 use super::{everywhere, gateway, kernel};
 use crate::ipam;
-use crate::netlink::{Batch, Link, PodEnd, Socket, Veth, full_length};
 use crate::release::release;
 
 pub fn add(conf: &Conf, attachment: &Attachment, netns: &str, pod: &PodRef, started: u64) -> Result<Outcome, Failure> {
@@ -30,17 +30,18 @@ pub fn add(conf: &Conf, attachment: &Attachment, netns: &str, pod: &PodRef, star
         return Err(exists(attachment, netns));
     }
     let granted = ipam::request(conf, attachment, pod, started)?;
+    let undo = |failure| undone(failure, vec![release(&conf.settings, attachment, started)]);
     let link = match ends.make() {
-        Ok(link) => link,
-        // Another call was quicker, and has the address.
-        Err(Errno::EXIST) if matches!(ends.is_in_pod(), Ok(true)) => return Err(exists(attachment, netns)),
-        Err(error) => {
-            let failure = kernel(
-                format!("making the pair {} and {}", ends.host_name, attachment.interface),
-                error,
-            );
-            return Err(undone(failure, vec![release(&conf.settings, attachment, started)]));
+        Ok(Some(link)) => link,
+        Ok(None) => {
+            let msg = format!("{} was removed as soon as it was made", ends.host_name);
+            return Err(undo(Failure::new(Code::Kernel, msg)));
         }
+        // Another call was quicker, and has the address.
+        Err(error) if error.is_taken() && matches!(ends.is_in_pod(), Ok(true)) => {
+            return Err(exists(attachment, netns));
+        }
+        Err(error) => return Err(undo(kernel("connecting the pod", error))),
     };
     match ends.connect(&link, &granted, started) {
         Ok(()) => Ok(ends.outcome(&link, &granted, netns)),
@@ -97,15 +98,19 @@ impl Ends<'_> {
         found.map(|link| link.is_some()).map_err(failed)
     }
 
-    /// The host end of a new pair.
-    fn make(&self) -> Result<Link, Errno> {
+    /// The host end of a new pair, unless somebody removed it meanwhile.
+    fn make(&self) -> Result<Option<Link>, NetlinkError> {
         match self.try_to_make() {
-            // The pod has no such interface: it is what an attachment of the same container in another namespace has left.
-            Err(Errno::EXIST) => {
-                let left = self.host.link(&self.host_name)?.ok_or(Errno::EXIST)?;
-                if !is_of(&left, self.attachment) || matches!(self.pod.link(&self.attachment.interface), Ok(Some(_))) {
-                    return Err(Errno::EXIST);
+            Err(error) if error.is_taken() => {
+                let left = self.host.link(&self.host_name)?;
+                let Some(left) = left.filter(|left| is_of(left, self.attachment)) else {
+                    return Err(error);
+                };
+                if matches!(self.pod.link(&self.attachment.interface), Ok(Some(_))) {
+                    return Err(error);
                 }
+                // The pod has no such interface: the pair is what an attachment of the same
+                // container in another namespace has left.
                 self.host.ask(|batch| batch.delete_link(left.index))?;
                 self.try_to_make()
             }
@@ -113,60 +118,55 @@ impl Ends<'_> {
         }
     }
 
-    fn try_to_make(&self) -> Result<Link, Errno> {
+    fn try_to_make(&self) -> Result<Option<Link>, NetlinkError> {
         let (host_mac, pod_mac) = macs(self.attachment);
         let mut batch = Batch::default();
         batch.new_veth(&Veth {
             name: &self.host_name,
             mac: host_mac,
             mtu: self.conf.mtu,
-            pod: PodEnd {
+            peer: VethPeer {
                 name: &self.attachment.interface,
                 mac: pod_mac,
                 namespace: std::os::fd::AsFd::as_fd(&self.namespace),
             },
         });
         batch.get_link(&self.host_name);
-        let mut answers = self.host.call(&batch)?.into_iter();
-        answers.next().unwrap_or(Err(Errno::INVAL))?;
-        match Link::found(answers.next().unwrap_or(Err(Errno::INVAL))) {
-            Ok(Some(link)) => Ok(link),
-            found => {
-                // Without its number nothing can be done with it, so it must not stay. The failure is reported in any case.
-                let _ = self.host.ask(|batch| batch.delete_link_named(&self.host_name));
-                found.and(Err(Errno::NODEV))
-            }
+        let mut answers = self.host.call(batch)?.into_iter();
+        answers.next().unwrap_or(Ok(Vec::new()))?;
+        let found = Link::found(answers.next().unwrap_or(Ok(Vec::new())));
+        if !matches!(found, Ok(Some(_))) {
+            // Nothing can be done with the pair without its number, so it must not stay. The
+            // failure is reported in any case.
+            let _ = self.host.ask(|batch| batch.delete_link_named(&self.host_name));
         }
+        found
     }
 
     fn connect(&self, link: &Link, granted: &Granted, started: u64) -> Result<(), Failure> {
         let (host_mac, pod_mac) = macs(self.attachment);
         let addresses: Vec<IpAddr> = granted.addresses.iter().map(|granted| granted.address).collect();
-        let mut pod = Steps::default();
-        pod.add(format!("bringing up {}", self.attachment.interface), |batch| {
-            batch.set_up(link.peer)
-        });
-        let mut host = Steps::default();
+        let mut pod = Batch::default();
+        pod.set_up(link.peer);
+        let mut host = Batch::default();
         let alias = Alias::new(&self.conf.name, self.attachment, started);
-        host.add(format!("marking {}", link.name), |batch| {
-            batch.set_alias(link.index, &alias.text())
-        });
+        host.set_alias(link.index, &alias.text());
         for &address in &addresses {
             let gateway = gateway(address);
-            pod.add(format!("giving {address} to the pod"), |batch| {
-                batch.new_address(link.peer, address)
+            pod.new_address(link.peer, address);
+            pod.put_neighbour(link.peer, gateway, &host_mac);
+            pod.add_route(&KernelRoute {
+                gateway: Some(gateway),
+                link: Some(link.peer),
+                on_link: true,
+                ..KernelRoute::to(Prefix::all(Family::of(address)))
             });
-            pod.add(format!("naming the gateway {gateway}"), |batch| {
-                batch.put_neighbour(link.peer, gateway, &host_mac);
-            });
-            pod.add(format!("the pod's default route by {gateway}"), |batch| {
-                batch.new_default_route(link.peer, gateway);
-            });
-            host.add(format!("naming the neighbour {address}"), |batch| {
-                batch.put_neighbour(link.index, address, &pod_mac);
-            });
-            host.add(format!("the route to {address}"), |batch| {
-                batch.put_host_route(link.index, address)
+            host.put_neighbour(link.index, address, &pod_mac);
+            // A route that another link has left behind gives way: the agent says whose the
+            // address is.
+            host.put_route(&KernelRoute {
+                link: Some(link.index),
+                ..KernelRoute::to(address)
             });
         }
         if addresses.iter().any(IpAddr::is_ipv4) {
@@ -178,8 +178,11 @@ impl Ends<'_> {
             let disabled = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.attachment.interface);
             self.namespace.inside(|| switch(&disabled, "0"))??;
         }
-        pod.run(&self.pod)?;
-        host.run(&self.host)
+        run(&self.pod, pod).map_err(|error| {
+            let doing = format!("configuring {} in the pod", self.attachment.interface);
+            kernel(doing, error)
+        })?;
+        run(&self.host, host).map_err(|error| kernel(format!("configuring {}", link.name), error))
     }
 
     fn outcome(&self, link: &Link, granted: &Granted, netns: &str) -> Outcome {
@@ -201,7 +204,7 @@ impl Ends<'_> {
             let gateway = Some(gateway(granted.address));
             outcome.addresses.push(Address {
                 address: granted.address,
-                length: full_length(granted.address),
+                length: Family::of(granted.address).bits(),
                 gateway,
                 interface: Some(place),
             });
@@ -214,28 +217,12 @@ impl Ends<'_> {
     }
 }
 
-/// Messages of one batch, each with what it is for.
-#[derive(Default)]
-struct Steps {
-    batch: Batch,
-    purposes: Vec<String>,
-}
-
-impl Steps {
-    fn add(&mut self, purpose: String, message: impl FnOnce(&mut Batch)) {
-        message(&mut self.batch);
-        self.purposes.push(purpose);
+/// All of a batch, or its first error.
+fn run(socket: &Socket, batch: Batch) -> Result<(), NetlinkError> {
+    for answer in socket.call(batch)? {
+        answer?;
     }
-
-    fn run(self, socket: &Socket) -> Result<(), Failure> {
-        let answers = socket
-            .call(&self.batch)
-            .map_err(|error| kernel("configuring the pair", error))?;
-        for (answer, purpose) in answers.into_iter().zip(self.purposes) {
-            answer.map_err(|error| kernel(purpose, error))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Writes only what is not so already: for the kernel it is a change of every interface.

@@ -1,13 +1,15 @@
 //! CHECK: whether the kernel and the agent still have what the ADD's result says.
 
+use std::net::IpAddr;
+
+use berth_addr::{Family, Prefix};
 use berth_api::cni::{Address, Attachment, Code, Conf, Failure, Interface, Outcome};
-use rustix::io::Errno;
+use berth_netlink::{Link, NetlinkError, RouteFilter, Socket};
 
 use super::identity::{host_name, mac_text};
 use super::namespace::Namespace;
 use super::{gateway, kernel, together};
 use crate::ipam;
-use crate::netlink::{Link, Socket};
 
 pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Failure> {
     let previous = ipam::previous(conf)?;
@@ -51,17 +53,30 @@ impl Look<'_> {
         attachment: &Attachment,
         netns: &str,
         addresses: &[Address],
-    ) -> Result<Vec<Failure>, Errno> {
+    ) -> Result<Vec<Failure>, NetlinkError> {
         let host_end = self.end(host, &host_name(attachment), "")?;
         let pod_end = self.end(pod, &attachment.interface, netns)?;
         if let Some(link) = pod_end {
-            let (has, gateways) = (pod.addresses(link.index)?, pod.default_gateways(link.index)?);
+            let has = pod.addresses(link.index)?;
+            let routes = pod.routes(&RouteFilter {
+                link: Some(link.index),
+                ..RouteFilter::default()
+            })?;
+            let is_default = |gateway: IpAddr| {
+                let all = Prefix::all(Family::of(gateway));
+                routes
+                    .iter()
+                    .any(|route| route.destination == all && route.gateway == Some(gateway))
+            };
             for address in addresses {
-                if !has.contains(&(address.address, address.length)) {
+                if !has
+                    .iter()
+                    .any(|has| (has.address, has.length) == (address.address, address.length))
+                {
                     self.miss(format!("{} has not {}/{}", link.name, address.address, address.length));
                 }
                 let gateway = gateway(address.address);
-                if !gateways.contains(&gateway) {
+                if !is_default(gateway) {
                     self.miss(format!("{} has no default route by {gateway}", link.name));
                 }
             }
@@ -69,7 +84,7 @@ impl Look<'_> {
         if let Some(link) = host_end {
             for Address { address, length, .. } in addresses {
                 let found = host.route_to(*address)?;
-                if !found.is_some_and(|route| route.link == link.index && route.length == *length) {
+                if !found.is_some_and(|route| route.link == Some(link.index) && route.destination.length() == *length) {
                     self.miss(format!("the host has no route to {address} by {}", link.name));
                 }
             }
@@ -78,7 +93,7 @@ impl Look<'_> {
     }
 
     /// An interface, compared with what the result says of it.
-    fn end(&mut self, socket: &Socket, name: &str, sandbox: &str) -> Result<Option<Link>, Errno> {
+    fn end(&mut self, socket: &Socket, name: &str, sandbox: &str) -> Result<Option<Link>, NetlinkError> {
         let place = if sandbox.is_empty() { "the host" } else { sandbox };
         let Some(link) = socket.link(name)? else {
             self.miss(format!("there is no interface {name} in {place}"));

@@ -1,12 +1,11 @@
 //! DEL: all that can be removed is, and every error is reported.
 
 use berth_api::cni::{Attachment, Conf, Failure};
-use rustix::io::Errno;
+use berth_netlink::Socket;
 
 use super::identity::{host_name, is_of, macs};
 use super::namespace::Namespace;
 use super::{kernel, removal, together};
-use crate::netlink::Socket;
 use crate::release::release;
 
 pub fn del(conf: &Conf, attachment: &Attachment, netns: Option<&str>, started: u64) -> Result<(), Failure> {
@@ -24,10 +23,13 @@ pub fn del(conf: &Conf, attachment: &Attachment, netns: Option<&str>, started: u
 /// By the host end's name; where there is none, by the pod's end, of which the host end may have been renamed.
 fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), Failure> {
     let name = host_name(attachment);
-    let failed = |error| kernel(format!("removing {name}"), error);
+    let removing = format!("removing {name}");
+    let failed = |error| kernel(&removing, error);
     let host = Socket::open().map_err(failed)?;
     match host.link(&name) {
-        Ok(Some(link)) if is_of(&link, attachment) => removal::remove(&host, &link).map_err(failed),
+        Ok(Some(link)) if is_of(&link, attachment) => {
+            removal::remove(&host, &link).map_err(|error| error.failure(&removing))
+        }
         Ok(_) => netns.map_or(Ok(()), |netns| remove_from_pod(attachment, netns)),
         Err(error) => Err(failed(error)),
     }
@@ -47,8 +49,8 @@ fn remove_from_pod(attachment: &Attachment, netns: &str) -> Result<(), Failure> 
     match pod.link(interface) {
         // Another's interface of that name is none of ours.
         Ok(Some(link)) if link.mac == mac => match pod.ask(|batch| batch.delete_link(link.index)) {
-            Ok(_) | Err(Errno::NODEV) => Ok(()),
-            Err(error) => Err(failed(error)),
+            Err(error) if !error.is_gone() => Err(failed(error)),
+            _ => Ok(()),
         },
         Ok(_) => Ok(()),
         Err(error) => Err(failed(error)),

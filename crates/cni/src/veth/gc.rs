@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use berth_api::cni::{Alias, Conf, Failure};
-use rustix::io::Errno;
+use berth_netlink::Socket;
 
 use super::{kernel, together};
 use crate::ipam;
-use crate::netlink::Socket;
 
 pub fn gc(conf: &Conf, started: u64) -> Result<(), Failure> {
     let valid = ipam::valid(conf)?;
@@ -36,8 +35,8 @@ fn remove_interfaces(conf: &Conf, valid: &BTreeSet<&berth_api::cni::Attachment>,
             continue;
         }
         match host.ask(|batch| batch.delete_link(link.index)) {
-            Ok(_) | Err(Errno::NODEV) => {}
-            Err(error) => failures.push(kernel(format!("removing {}", link.name), error)),
+            Err(error) if !error.is_gone() => failures.push(kernel(format!("removing {}", link.name), error)),
+            _ => {}
         }
     }
     failures

@@ -1,8 +1,7 @@
 //! What an attachment's interfaces are called and known by.
 
 use berth_api::cni::{Alias, Attachment, stable_hash};
-
-use crate::netlink::{Link, Mac};
+use berth_netlink::{Link, Mac};
 
 /// Begins the name of every host end.
 const PREFIX: &str = "berth";

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use berth_api::cni::{Code, Failure};
+use berth_netlink::Socket;
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::kernel;
-use crate::netlink::Socket;
 
 /// One of another than this process.
 #[derive(Debug)]

@@ -9,10 +9,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use berth_api::cni::{Code, Failure};
+use berth_netlink::{Link, LinkEvents, NetlinkError, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::netlink::{Link, Socket};
+use super::kernel;
 
 /// What the other process is called with.
 const FLAG: &str = "--remove-link";
@@ -23,10 +25,30 @@ const PROGRAM: &str = "berth-cni";
 /// runtime.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When it returns well, neither end of the pair is on any list. `TIMEDOUT` says that it may be
-/// yet: the other process goes on with it.
-pub fn remove(socket: &Socket, link: &Link) -> Result<(), Errno> {
-    let events = Socket::of_link_events()?;
+/// Why an interface may still be there.
+#[derive(Debug, thiserror::Error)]
+pub enum RemovalError {
+    /// The other process goes on with it.
+    #[error("the kernel has not done it yet, try again later")]
+    Timeout,
+    #[error("waiting for the kernel")]
+    Poll(#[source] Errno),
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+impl RemovalError {
+    pub fn failure(self, doing: &str) -> Failure {
+        match self {
+            Self::Timeout => Failure::new(Code::TryAgainLater, format!("{doing}: {self}")),
+            Self::Poll(_) | Self::Netlink(_) => kernel(doing, self),
+        }
+    }
+}
+
+/// When it returns well, neither end of the pair is on any list.
+pub fn remove(socket: &Socket, link: &Link) -> Result<(), RemovalError> {
+    let events = LinkEvents::open()?;
     match start(link.index) {
         Ok(mut child) => wait(socket, &events, link, &mut child, REMOVAL_TIMEOUT),
         // Then this one waits.
@@ -46,7 +68,13 @@ fn start(index: u32) -> std::io::Result<Child> {
     command.spawn()
 }
 
-fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child, limit: Duration) -> Result<(), Errno> {
+fn wait(
+    socket: &Socket,
+    events: &LinkEvents,
+    link: &Link,
+    child: &mut Child,
+    limit: Duration,
+) -> Result<(), RemovalError> {
     let start = Instant::now();
     let Some(ended) = child.stdout.take() else {
         return delete(socket, link.index);
@@ -58,21 +86,24 @@ fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child, limit:
         ];
         let left = limit.saturating_sub(start.elapsed());
         // One that can't be said is longer than anybody waits.
-        let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+        let left = Timespec::try_from(left).map_err(|_| RemovalError::Poll(Errno::INVAL))?;
         match poll(&mut files, Some(&left)) {
-            Ok(0) => return Err(Errno::TIMEDOUT),
+            Ok(0) => return Err(RemovalError::Timeout),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(RemovalError::Poll(error)),
         }
         let [event, end] = files.map(|file| !file.revents().is_empty());
         if event {
-            match events.next() {
-                Ok(messages) if messages.iter().any(|message| Link::is_end_of(message, link.index)) => return Ok(()),
+            match events.removed() {
+                Ok(removed) if removed.contains(&link.index) => return Ok(()),
                 Ok(_) => {}
                 // There were more than it could keep: the one we wait for may have been among them.
-                Err(Errno::NOBUFS) if socket.link(&link.name)?.is_none() => return Ok(()),
-                Err(Errno::NOBUFS) => {}
-                Err(error) => return Err(error),
+                Err(error) if error.is_overrun() => {
+                    if socket.link(&link.name)?.is_none() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => return Err(error.into()),
             }
         } else if end {
             // The other process is through, and what it could not do is tried here, for the kernel's own word on it.
@@ -82,10 +113,10 @@ fn wait(socket: &Socket, events: &Socket, link: &Link, child: &mut Child, limit:
     }
 }
 
-fn delete(socket: &Socket, index: u32) -> Result<(), Errno> {
+fn delete(socket: &Socket, index: u32) -> Result<(), RemovalError> {
     match socket.ask(|batch| batch.delete_link(index)) {
-        Ok(_) | Err(Errno::NODEV) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if !error.is_gone() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
@@ -107,7 +138,7 @@ mod tests {
     #[test]
     fn a_removal_that_comes_to_nothing_is_given_up() {
         let socket = Socket::open().unwrap();
-        let events = Socket::of_link_events().unwrap();
+        let events = LinkEvents::open().unwrap();
         let link = socket.link("lo").unwrap().unwrap();
         // A process that neither removes it nor ends.
         let mut child = Command::new("sleep")
@@ -118,6 +149,8 @@ mod tests {
         let given_up = wait(&socket, &events, &link, &mut child, Duration::from_millis(50));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(given_up, Err(Errno::TIMEDOUT));
+        let failure = given_up.unwrap_err().failure("removing berth0");
+        assert_eq!(failure.code, Code::TryAgainLater);
+        assert!(failure.msg.starts_with("removing berth0"), "{failure}");
     }
 }

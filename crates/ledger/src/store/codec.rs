@@ -30,7 +30,9 @@ const WITHOUT_SINCE: u8 = 1;
 /// Why bytes are no block. The caller knows, and says, which block it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    #[error("it is in format {found}, this version reads formats {WITHOUT_SINCE} and {FORMAT}: use the version that wrote it")]
+    #[error(
+        "it is in format {found}, this version reads formats {WITHOUT_SINCE} and {FORMAT}: use the version that wrote it"
+    )]
     Format { found: u8 },
     #[error("it is damaged: its checksum is not that of its content")]
     Checksum,
@@ -158,7 +160,11 @@ fn decode_owned(rest: &mut Rest<'_>, has_since: bool) -> Result<Vec<(u8, Tenure)
         } else {
             referred(&owned, same_as, "the reference to an owner")?.owner.clone()
         };
-        let since = if has_since { decode_since(rest, &owned, offset)? } else { 0 };
+        let since = if has_since {
+            decode_since(rest, &owned, offset)?
+        } else {
+            0
+        };
         if owned.last().is_some_and(|(last, _)| *last >= offset) {
             let what = "the order of the units";
             return Err(Unreadable::Content { what });
@@ -360,7 +366,10 @@ mod tests {
             lease: LeaseId::from_u128(lease),
             since: 0,
         };
-        assert_eq!(record, Record::new([(3, tenure(3)), (9, tenure(9))], [(4, 77)]).unwrap());
+        assert_eq!(
+            record,
+            Record::new([(3, tenure(3)), (9, tenure(9))], [(4, 77)]).unwrap()
+        );
     }
 
     #[test]

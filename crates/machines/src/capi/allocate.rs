@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use berth_addr::Family;
-use berth_ledger::{LedgerError, LeaseId, Owner};
+use berth_ledger::{LeaseId, LedgerError, Owner};
 use uuid::Uuid;
 
 use super::Context;
@@ -49,7 +49,10 @@ impl Context {
         owner: &Owner,
         family: Family,
     ) -> Result<Allocation, ReconcileError> {
-        let ask = || self.ledger.lease(name, owner, vec![lease_of(owner)], Some(vec![family]));
+        let ask = || {
+            self.ledger
+                .lease(name, owner, vec![lease_of(owner)], Some(vec![family]))
+        };
         let grant = match ask().await {
             Err(LedgerError::Unclaimed { .. }) => {
                 self.unclaim(name);
@@ -61,7 +64,10 @@ impl Context {
         let unit = grant.leases.into_iter().flat_map(|lease| lease.units).next();
         Ok(unit.map(|unit| unit.first()).ok_or_else(|| {
             let cidrs: Vec<String> = pool.cidrs.iter().map(ToString::to_string).collect();
-            (POOL_EXHAUSTED, format!("Subnet {name} has no {family} address left in {}", cidrs.join(", ")))
+            (
+                POOL_EXHAUSTED,
+                format!("Subnet {name} has no {family} address left in {}", cidrs.join(", ")),
+            )
         }))
     }
 
@@ -76,9 +82,15 @@ impl Context {
             let why = format!("{address} was asked for, and is not in Subnet {name}");
             return Ok(Err((ALLOCATION_FAILED, why)));
         }
-        let claimed = self.ledger.claim(name, owner, lease_of(owner), vec![address.into()]).await?;
+        let claimed = self
+            .ledger
+            .claim(name, owner, lease_of(owner), vec![address.into()])
+            .await?;
         Ok(claimed.map(|()| address).map_err(|refusal| {
-            (ALLOCATION_FAILED, format!("{address} was asked for and can't be had: {}", refusal.error))
+            (
+                ALLOCATION_FAILED,
+                format!("{address} was asked for and can't be had: {}", refusal.error),
+            )
         }))
     }
 }

@@ -29,7 +29,10 @@ impl Context {
         self.claimed.lock().insert(pool.to_owned());
         let addresses: Vec<Arc<Address>> = {
             let index = self.index.lock();
-            let of_pool = index.addresses.values().filter(|address| address.pool.as_deref() == Some(pool));
+            let of_pool = index
+                .addresses
+                .values()
+                .filter(|address| address.pool.as_deref() == Some(pool));
             of_pool.cloned().collect()
         };
         let claimed = self.claim(pool, &addresses).await;
@@ -42,7 +45,12 @@ impl Context {
         }
         opened?;
         let conflicts = claimed?.len();
-        info!(pool, addresses = addresses.len(), conflicts, "claimed what IPAddress objects have");
+        info!(
+            pool,
+            addresses = addresses.len(),
+            conflicts,
+            "claimed what IPAddress objects have"
+        );
         Ok(())
     }
 
@@ -63,10 +71,19 @@ impl Context {
             };
             let claim = {
                 let (namespace, _) = address.name();
-                self.index.lock().claims.get(&(namespace, address.claim.clone())).cloned()
+                self.index
+                    .lock()
+                    .claims
+                    .get(&(namespace, address.claim.clone()))
+                    .cloned()
             };
             let owner = address.owner(&self.cluster, claim.as_deref())?;
-            let restored = Restored { unit: ip.into(), lease: lease_of(&owner), owner, from: None };
+            let restored = Restored {
+                unit: ip.into(),
+                lease: lease_of(&owner),
+                owner,
+                from: None,
+            };
             claims.push((Arc::clone(address), restored));
         }
         let asked = claims.iter().map(|(_, claim)| claim.clone()).collect();
@@ -81,7 +98,10 @@ impl Context {
             let same_name = (had.namespace(), had.name()) == (claim.owner.namespace(), claim.owner.name());
             let same = had.kind() == claim.owner.kind() && same_name && had.gate() == claim.owner.gate();
             if same && !self.index.lock().has_claim(had.uid()) {
-                let moved = Restored { from: Some(tenure.owner.clone()), ..claim };
+                let moved = Restored {
+                    from: Some(tenure.owner.clone()),
+                    ..claim
+                };
                 self.ledger.restore(pool, vec![moved]).await?;
             } else {
                 conflicts.push((address, tenure.owner));

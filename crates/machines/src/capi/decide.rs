@@ -40,7 +40,9 @@ pub fn step(name: &Name, index: &Index, has_clusters: bool) -> Step {
         let uid = claim.metadata.uid.as_deref();
         // Of an earlier claim that had this name. One that names none was made by a person, or moved
         // here: it is the claim's by its name.
-        if address.claim_uid().is_some_and(|of| Some(of) != uid) && !index.has_claim(address.claim_uid().unwrap_or_default()) {
+        if address.claim_uid().is_some_and(|of| Some(of) != uid)
+            && !index.has_claim(address.claim_uid().unwrap_or_default())
+        {
             return Step::Remove(Arc::clone(address));
         }
         if waits(claim, index, has_clusters) || claim.is_deleting() {
@@ -73,7 +75,11 @@ fn waits(claim: &Claim, index: &Index, has_clusters: bool) -> bool {
         return false;
     };
     let (namespace, _) = claim.name();
-    index.clusters.get(&(namespace, cluster.to_owned())).copied().unwrap_or(true)
+    index
+        .clusters
+        .get(&(namespace, cluster.to_owned()))
+        .copied()
+        .unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -140,7 +146,10 @@ mod tests {
         let plain = || claim(json!({}), json!({}));
         assert_eq!(word(&index(Some(plain()), None)), "allocate");
         assert_eq!(word(&index(Some(plain()), Some(address("u1")))), "keep");
-        let deleting = claim(json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": ["x"]}), json!({}));
+        let deleting = claim(
+            json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": ["x"]}),
+            json!({}),
+        );
         assert_eq!(word(&index(Some(deleting), Some(address("u1")))), "nothing");
         assert_eq!(word(&index(None, Some(address("u1")))), "remove");
         assert_eq!(word(&index(None, None)), "release");

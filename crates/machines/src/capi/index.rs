@@ -33,7 +33,12 @@ impl Pool {
         let followed = status.map(|status| status.cidrs.as_slice()).unwrap_or_default();
         let plan = Plan {
             cidrs: followed.iter().filter_map(|cidr| cidr.parse().ok()).collect(),
-            ranges: subnet.spec.ranges.iter().filter_map(|range| range.parse().ok()).collect(),
+            ranges: subnet
+                .spec
+                .ranges
+                .iter()
+                .filter_map(|range| range.parse().ok())
+                .collect(),
             shares_cidrs: true,
             ..Plan::default()
         };
@@ -42,7 +47,9 @@ impl Pool {
         let overlapping = conditions().any(|found| found.type_ == "Overlapping" && found.status == "True");
         let name = subnet.name_any();
         let unusable = if subnet.spec.usage != Use::Machines {
-            Some(format!("Subnet {name} is not for machines: name one whose use is machines"))
+            Some(format!(
+                "Subnet {name} is not for machines: name one whose use is machines"
+            ))
         } else if subnet.metadata.deletion_timestamp.is_some() {
             Some(format!("Subnet {name} is being deleted"))
         } else if !serving || overlapping {
@@ -66,9 +73,15 @@ impl Pool {
 
     /// One inside of the CIDR before one outside.
     pub fn gateway_for(&self, address: IpAddr) -> Option<IpAddr> {
-        let mut of_family = self.gateways.iter().copied().filter(|gateway| gateway.is_ipv4() == address.is_ipv4());
+        let mut of_family = self
+            .gateways
+            .iter()
+            .copied()
+            .filter(|gateway| gateway.is_ipv4() == address.is_ipv4());
         let cidr = self.cidr_around(address);
-        let inside = of_family.clone().find(|gateway| cidr.is_some_and(|cidr| cidr.contains(*gateway)));
+        let inside = of_family
+            .clone()
+            .find(|gateway| cidr.is_some_and(|cidr| cidr.contains(*gateway)));
         inside.or_else(|| of_family.next())
     }
 }
@@ -122,7 +135,10 @@ impl Index {
     }
 
     pub fn claims_of(&self, pool: &str) -> Vec<Name> {
-        let of_pool = self.claims.iter().filter(|(_, claim)| claim.pool.as_deref() == Some(pool));
+        let of_pool = self
+            .claims
+            .iter()
+            .filter(|(_, claim)| claim.pool.as_deref() == Some(pool));
         of_pool.map(|(name, _)| name.clone()).collect()
     }
 }

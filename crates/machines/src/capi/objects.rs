@@ -81,7 +81,11 @@ impl Claim {
     /// The Cluster that it is for, if it says so.
     pub fn cluster_name(&self) -> Option<&str> {
         let named = self.value.pointer("/spec/clusterName").and_then(Value::as_str);
-        let labelled = self.metadata.labels.as_ref().and_then(|labels| labels.get(CLUSTER_LABEL));
+        let labelled = self
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(CLUSTER_LABEL));
         named.filter(|name| !name.is_empty()).or(labelled.map(String::as_str))
     }
 
@@ -99,7 +103,9 @@ impl Claim {
             None => Ok(None),
             Some("ipv4") => Ok(Some(Family::V4)),
             Some("ipv6") => Ok(Some(Family::V6)),
-            Some(text) => Err(format!("metadata.annotations[{FAMILY}]: {text:?} is no family: use ipv4 or ipv6")),
+            Some(text) => Err(format!(
+                "metadata.annotations[{FAMILY}]: {text:?} is no family: use ipv4 or ipv6"
+            )),
         }
     }
 }
@@ -135,7 +141,11 @@ impl Address {
     }
 
     pub fn is_protected(&self) -> bool {
-        self.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+        self.metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|finalizer| finalizer == FINALIZER)
     }
 
     pub fn is_deleting(&self) -> bool {
@@ -144,5 +154,8 @@ impl Address {
 }
 
 fn name(metadata: &ObjectMeta) -> Name {
-    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+    (
+        metadata.namespace.clone().unwrap_or_default(),
+        metadata.name.clone().unwrap_or_default(),
+    )
 }

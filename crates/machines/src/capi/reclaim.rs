@@ -40,7 +40,9 @@ impl Context {
             }
         }
         *suspects = gone;
-        let due = suspects.iter().filter(|(_, since)| now.duration_since(**since) >= self.grace);
+        let due = suspects
+            .iter()
+            .filter(|(_, since)| now.duration_since(**since) >= self.grace);
         let due: Vec<(String, Owner)> = due.map(|(place, _)| place.clone()).collect();
         for (subnet, owner) in due {
             if self.is_gone(&owner).await? && self.looks_gone(&owner) {
@@ -59,9 +61,8 @@ impl Context {
     }
 
     async fn is_gone(&self, owner: &Owner) -> Result<bool, ReconcileError> {
-        let api = |resource| -> Api<DynamicObject> {
-            Api::namespaced_with(self.client.clone(), owner.namespace(), resource)
-        };
+        let api =
+            |resource| -> Api<DynamicObject> { Api::namespaced_with(self.client.clone(), owner.namespace(), resource) };
         let claim = api(&self.served.claims).get_opt(owner.name()).await?;
         let address = api(&self.served.addresses).get_opt(owner.name()).await?;
         let same = claim.is_some_and(|claim| claim.uid().as_deref() == Some(owner.uid()));

@@ -14,7 +14,13 @@ pub struct Verdict {
 }
 
 /// The next status, or `None` when it is said already. Others' conditions stay as they are.
-pub fn status(claim: &Value, generation: Option<i64>, verdict: &Verdict, is_v1beta2: bool, now: Timestamp) -> Option<Value> {
+pub fn status(
+    claim: &Value,
+    generation: Option<i64>,
+    verdict: &Verdict,
+    is_v1beta2: bool,
+    now: Timestamp,
+) -> Option<Value> {
     let mut status = claim.get("status").cloned().unwrap_or_else(|| json!({}));
     let before = status.clone();
     if let Some(address) = &verdict.address {
@@ -26,7 +32,11 @@ pub fn status(claim: &Value, generation: Option<i64>, verdict: &Verdict, is_v1be
     let previous = ours.and_then(|at| conditions.get(at)).cloned().unwrap_or_default();
     let word = if verdict.ready { "True" } else { "False" };
     let same = previous["status"] == word;
-    let since = if same { previous["lastTransitionTime"].clone() } else { json!(seconds(now)) };
+    let since = if same {
+        previous["lastTransitionTime"].clone()
+    } else {
+        json!(seconds(now))
+    };
     let mut next = json!({
         "type": "Ready",
         "status": word,
@@ -80,7 +90,10 @@ mod tests {
         assert_eq!(done["addressRef"]["name"], "c");
         assert_eq!(done["conditions"].as_array().unwrap().len(), 1);
         assert_eq!(done["conditions"][0]["status"], "True");
-        assert_eq!(status(&json!({"status": done}), Some(1), &verdict(true), true, at(99)), None);
+        assert_eq!(
+            status(&json!({"status": done}), Some(1), &verdict(true), true, at(99)),
+            None
+        );
     }
 
     #[test]

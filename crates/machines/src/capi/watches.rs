@@ -14,7 +14,12 @@ use crate::watch::{Change, follow, name_of};
 
 impl Context {
     pub(super) fn start(&self) {
-        let synced = [self.watch_subnets(), self.watch_claims(), self.watch_addresses(), self.watch_clusters()];
+        let synced = [
+            self.watch_subnets(),
+            self.watch_claims(),
+            self.watch_addresses(),
+            self.watch_clusters(),
+        ];
         let context = self.clone();
         self.spawn(async move {
             for mut one in synced {
@@ -144,7 +149,11 @@ impl Context {
             let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
             follow(api, |change| match change {
                 Change::Apply(object) => {
-                    let paused = object.data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false);
+                    let paused = object
+                        .data
+                        .pointer("/spec/paused")
+                        .and_then(Value::as_bool)
+                        .unwrap_or(false);
                     let name = name_of(&*object);
                     let before = context.index.lock().clusters.insert(name.clone(), paused);
                     if before != Some(paused) {
@@ -164,9 +173,10 @@ impl Context {
     fn cluster_changed(&self, namespace: &str, cluster: &str) {
         let names: Vec<_> = {
             let index = self.index.lock();
-            let of_cluster = index.claims.iter().filter(|(name, claim)| {
-                name.0 == namespace && claim.cluster_name() == Some(cluster)
-            });
+            let of_cluster = index
+                .claims
+                .iter()
+                .filter(|(name, claim)| name.0 == namespace && claim.cluster_name() == Some(cluster));
             of_cluster.map(|(name, _)| name.clone()).collect()
         };
         names.into_iter().for_each(|name| self.queue.add(name));

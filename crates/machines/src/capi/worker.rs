@@ -64,7 +64,12 @@ impl Context {
     /// What its claim had is to come back, also when nobody saw the claim go.
     fn depart(&self, name: &Name, address: &Address) -> Result<(), ReconcileError> {
         let owner = address.owner(&self.cluster, None)?;
-        self.index.lock().departed.entry(name.clone()).or_default().insert(owner);
+        self.index
+            .lock()
+            .departed
+            .entry(name.clone())
+            .or_default()
+            .insert(owner);
         Ok(())
     }
 
@@ -123,7 +128,12 @@ impl Context {
 
     async fn refuse(&self, claim: &Claim, reason: &'static str, why: String) -> Result<(), ReconcileError> {
         self.warn(&self.reference(claim), reason, why.clone());
-        let verdict = Verdict { ready: false, reason, message: why, address: None };
+        let verdict = Verdict {
+            ready: false,
+            reason,
+            message: why,
+            address: None,
+        };
         self.say(claim, &verdict).await
     }
 

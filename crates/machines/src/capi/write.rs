@@ -25,10 +25,16 @@ impl Context {
     }
 
     /// The lease is there already: whoever reads this object may use the address.
-    pub(super) async fn create(&self, claim: &Claim, name: &str, pool: &Pool, ip: IpAddr) -> Result<Address, ReconcileError> {
+    pub(super) async fn create(
+        &self,
+        claim: &Claim,
+        name: &str,
+        pool: &Pool,
+        ip: IpAddr,
+    ) -> Result<Address, ReconcileError> {
         let object = self.object(claim, name, pool, ip);
-        let object: DynamicObject = serde_json::from_value(object)
-            .map_err(|error| ReconcileError::from(kube::Error::SerdeError(error)))?;
+        let object: DynamicObject =
+            serde_json::from_value(object).map_err(|error| ReconcileError::from(kube::Error::SerdeError(error)))?;
         let (namespace, of_claim) = claim.name();
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -37,9 +43,9 @@ impl Context {
         match self.address_api(&namespace).create(&params, &object).await {
             Ok(object) => Ok(Address::of(&object)),
             // It came meanwhile, or the watch has not told of it yet: it is kept, whatever is in it.
-            Err(error) if is_conflict(&error) => {
-                Err(ReconcileError::Contended { object: format!("IPAddress {namespace}/{of_claim}") })
-            }
+            Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
+                object: format!("IPAddress {namespace}/{of_claim}"),
+            }),
             Err(error) => Err(error.into()),
         }
     }
@@ -96,7 +102,10 @@ impl Context {
         let (namespace, name) = address.name();
         if !address.is_deleting() {
             let params = DeleteParams {
-                preconditions: Some(Preconditions { uid: address.metadata.uid.clone(), resource_version: None }),
+                preconditions: Some(Preconditions {
+                    uid: address.metadata.uid.clone(),
+                    resource_version: None,
+                }),
                 ..DeleteParams::background()
             };
             match self.address_api(&namespace).delete(&name, &params).await {
@@ -109,9 +118,16 @@ impl Context {
             return Ok(());
         }
         let finalizers = address.metadata.finalizers.clone().unwrap_or_default();
-        let others: Vec<String> = finalizers.into_iter().filter(|finalizer| finalizer != FINALIZER).collect();
+        let others: Vec<String> = finalizers
+            .into_iter()
+            .filter(|finalizer| finalizer != FINALIZER)
+            .collect();
         let patch = json!({"metadata": {"uid": address.metadata.uid, "finalizers": others}});
-        match self.address_api(&namespace).patch(&name, &params(), &Patch::Merge(patch)).await {
+        match self
+            .address_api(&namespace)
+            .patch(&name, &params(), &Patch::Merge(patch))
+            .await
+        {
             Err(error) if is_gone(&error) || is_conflict(&error) => Ok(()),
             patched => patched.map(drop).map_err(Into::into),
         }
@@ -123,11 +139,15 @@ impl Context {
             "resourceVersion": address.metadata.resource_version,
             "finalizers": finalizers,
         }});
-        match self.address_api(&namespace).patch(&name, &params(), &Patch::Merge(patch)).await {
+        match self
+            .address_api(&namespace)
+            .patch(&name, &params(), &Patch::Merge(patch))
+            .await
+        {
             Err(error) if is_gone(&error) => Ok(()),
-            Err(error) if is_conflict(&error) => {
-                Err(ReconcileError::Contended { object: format!("IPAddress {namespace}/{name}") })
-            }
+            Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
+                object: format!("IPAddress {namespace}/{name}"),
+            }),
             patched => patched.map(drop).map_err(Into::into),
         }
     }
@@ -142,7 +162,11 @@ impl Context {
             "metadata": {"resourceVersion": claim.metadata.resource_version},
             "status": status,
         });
-        match self.claim_api(&namespace).patch_status(&name, &params(), &Patch::Merge(patch)).await {
+        match self
+            .claim_api(&namespace)
+            .patch_status(&name, &params(), &Patch::Merge(patch))
+            .await
+        {
             Ok(object) => {
                 // Taken over at once: until the watch tells, this would be written again.
                 let mut index = self.index.lock();
@@ -152,9 +176,9 @@ impl Context {
                 Ok(())
             }
             Err(error) if is_gone(&error) => Ok(()),
-            Err(error) if is_conflict(&error) => {
-                Err(ReconcileError::Contended { object: format!("IPAddressClaim {namespace}/{name}") })
-            }
+            Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
+                object: format!("IPAddressClaim {namespace}/{name}"),
+            }),
             Err(error) => Err(error.into()),
         }
     }

@@ -77,7 +77,10 @@ pub fn user_manifests() -> Result<Vec<Value>, String> {
     const RIGHTS: &str = include_str!("../../../../deploy/machines/rbac.yaml");
     let ours = ["subnets", "addressblocks"];
     let mut manifests = Vec::new();
-    for crd in crds::all().iter().filter(|crd| ours.contains(&crd.spec.names.plural.as_str())) {
+    for crd in crds::all()
+        .iter()
+        .filter(|crd| ours.contains(&crd.spec.names.plural.as_str()))
+    {
         let mut value = serde_json::to_value(crd).map_err(|error| error.to_string())?;
         value["apiVersion"] = "apiextensions.k8s.io/v1".into();
         value["kind"] = "CustomResourceDefinition".into();

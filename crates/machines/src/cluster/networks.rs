@@ -18,7 +18,9 @@ pub enum ClusterError {
 /// In their order; none where the Cluster has none.
 pub fn networks(cluster: &Value) -> Result<Vec<NetworkFlag>, ClusterError> {
     let one = cluster.pointer("/spec/machineNetwork").filter(|value| !value.is_null());
-    let many = cluster.pointer("/spec/machineNetworks").filter(|value| !value.is_null());
+    let many = cluster
+        .pointer("/spec/machineNetworks")
+        .filter(|value| !value.is_null());
     let networks = match (one, many) {
         (None, None) => Vec::new(),
         (Some(one), None) => of_blocks(one)?,
@@ -43,7 +45,11 @@ fn of_blocks(network: &Value) -> Result<Vec<NetworkFlag>, ClusterError> {
     let of_family = |cidr: &str, address: &str| cidr.contains(':') == address.contains(':');
     let each = blocks.iter().enumerate().map(|(number, cidr)| {
         let gateway = gateway.as_deref().filter(|gateway| of_family(cidr, gateway));
-        let dns: Vec<&str> = dns.iter().map(String::as_str).filter(|dns| of_family(cidr, dns)).collect();
+        let dns: Vec<&str> = dns
+            .iter()
+            .map(String::as_str)
+            .filter(|dns| of_family(cidr, dns))
+            .collect();
         flag(cidr, gateway, &dns, field(&format!("cidrBlocks[{number}]")))
     });
     each.collect()
@@ -66,7 +72,9 @@ fn of_list(list: &Value) -> Result<Vec<NetworkFlag>, ClusterError> {
 }
 
 fn flag(cidr: &str, gateway: Option<&str>, dns: &[&str], field: String) -> Result<NetworkFlag, ClusterError> {
-    let parts = [cidr, gateway.unwrap_or_default()].into_iter().chain(dns.iter().copied());
+    let parts = [cidr, gateway.unwrap_or_default()]
+        .into_iter()
+        .chain(dns.iter().copied());
     let text = parts.collect::<Vec<_>>().join(",");
     text.parse().map_err(|source| ClusterError::Network { field, source })
 }
@@ -75,16 +83,24 @@ fn text(value: &Value, name: &str, field: &str) -> Result<Option<String>, Cluste
     match value.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(ClusterError::Field { field: field.to_owned(), message: "is no text: put it in quotes" }),
+        Some(_) => Err(ClusterError::Field {
+            field: field.to_owned(),
+            message: "is no text: put it in quotes",
+        }),
     }
 }
 
 fn texts(value: &Value, name: &str, field: &str) -> Result<Vec<String>, ClusterError> {
-    let wrong = || ClusterError::Field { field: field.to_owned(), message: "is no list of texts" };
+    let wrong = || ClusterError::Field {
+        field: field.to_owned(),
+        message: "is no list of texts",
+    };
     match value.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(items)) => {
-            let each = items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong));
+            let each = items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong));
             each.collect()
         }
         Some(_) => Err(wrong()),
@@ -117,8 +133,12 @@ mod tests {
         let seed = json!({"machineNetwork": {
             "cidrBlocks": ["192.168.1.128/25", "fd00::/64"], "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1", "fd00::53"],
         }});
-        assert_eq!(of(seed).unwrap(), ["192.168.1.128/25,192.168.1.1,192.168.1.1", "fd00::/64,,fd00::53"]);
-        let later = json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]}]});
+        assert_eq!(
+            of(seed).unwrap(),
+            ["192.168.1.128/25,192.168.1.1,192.168.1.1", "fd00::/64,,fd00::53"]
+        );
+        let later =
+            json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]}]});
         assert_eq!(of(later).unwrap(), ["10.0.0.0/24,10.0.0.1,10.0.0.53"]);
         assert_eq!(of(json!({})).unwrap(), [] as [String; 0]);
     }
@@ -126,9 +146,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_field() {
         let why = |spec| of(spec).unwrap_err();
-        assert!(why(json!({"machineNetwork": {"cidrBlocks": ["10.0.0.1/24"]}})).starts_with("spec.machineNetwork.cidrBlocks[0]: "));
-        assert!(why(json!({"machineNetwork": {"cidrBlocks": "10.0.0.0/24"}})).starts_with("spec.machineNetwork.cidrBlocks: "));
-        assert!(why(json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "fd00::1"}]})).starts_with("spec.machineNetworks[0]: "));
+        assert!(
+            why(json!({"machineNetwork": {"cidrBlocks": ["10.0.0.1/24"]}}))
+                .starts_with("spec.machineNetwork.cidrBlocks[0]: ")
+        );
+        assert!(
+            why(json!({"machineNetwork": {"cidrBlocks": "10.0.0.0/24"}}))
+                .starts_with("spec.machineNetwork.cidrBlocks: ")
+        );
+        assert!(
+            why(json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "fd00::1"}]}))
+                .starts_with("spec.machineNetworks[0]: ")
+        );
         assert!(why(json!({"machineNetwork": {"cidrBlocks": ["10.0.0.0/24", "10.0.0.0/25"]}})).contains("overlap"));
         assert!(why(json!({"machineNetwork": {"cidrBlocks": []}, "machineNetworks": []})).contains("both set"));
     }
@@ -136,7 +165,12 @@ mod tests {
     #[test]
     fn cidrs_can_be_appended_and_nothing_else() {
         let before: Vec<Prefix> = ["10.0.0.0/24", "10.0.1.0/24"].map(|cidr| cidr.parse().unwrap()).into();
-        let next = |cidrs: &[&str]| cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect::<Vec<NetworkFlag>>();
+        let next = |cidrs: &[&str]| {
+            cidrs
+                .iter()
+                .map(|cidr| cidr.parse().unwrap())
+                .collect::<Vec<NetworkFlag>>()
+        };
         assert!(appended(&before, &next(&["10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24"])).is_ok());
         assert!(appended(&before, &next(&["10.0.1.0/24", "10.0.0.0/24"])).is_err());
         assert!(appended(&before, &next(&["10.0.0.0/24"])).is_err());

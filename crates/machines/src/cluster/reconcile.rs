@@ -158,9 +158,17 @@ impl Context {
         for manifest in seed_manifests(&namespace, &owner, &networks, &self.image) {
             apply(&self.client, &manifest).await?;
         }
-        debug!(cluster = name, networks = networks.len(), "machine IPAM is as it should be");
+        debug!(
+            cluster = name,
+            networks = networks.len(),
+            "machine IPAM is as it should be"
+        );
         if before.len() != networks.len() {
-            info!(cluster = name, networks = networks.len(), "machine IPAM runs with these networks");
+            info!(
+                cluster = name,
+                networks = networks.len(),
+                "machine IPAM runs with these networks"
+            );
         }
         Ok(true)
     }
@@ -171,17 +179,26 @@ impl Context {
         let Some(deployment) = api.get_opt("machine-ipam").await? else {
             return Ok(Vec::new());
         };
-        let cidrs = deployment.annotations().get(NETWORKS).map(String::as_str).unwrap_or_default();
+        let cidrs = deployment
+            .annotations()
+            .get(NETWORKS)
+            .map(String::as_str)
+            .unwrap_or_default();
         Ok(cidrs.split(',').filter_map(|cidr| cidr.parse().ok()).collect())
     }
 
     async fn user_cluster(&self, namespace: &str) -> Result<Client, Failure> {
-        let wrong = |why: String| Failure::Kubeconfig { namespace: namespace.to_owned(), why };
+        let wrong = |why: String| Failure::Kubeconfig {
+            namespace: namespace.to_owned(),
+            why,
+        };
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let secret = api.get_opt(KUBECONFIG_SECRET).await?;
         let secret = secret.ok_or_else(|| wrong("is not there yet".to_owned()))?;
         let data = secret.data.unwrap_or_default();
-        let data = data.get(KUBECONFIG_KEY).ok_or_else(|| wrong(format!("has no {KUBECONFIG_KEY}")))?;
+        let data = data
+            .get(KUBECONFIG_KEY)
+            .ok_or_else(|| wrong(format!("has no {KUBECONFIG_KEY}")))?;
         let text = String::from_utf8_lossy(&data.0).into_owned();
         let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| wrong(error.to_string()))?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -212,7 +229,10 @@ async fn apply(client: &Client, manifest: &Value) -> Result<(), Failure> {
     match api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await {
         // A server from before 1.36 has no such policies: there a webhook gates.
         Err(error) if is_gone(&error) && gvk.kind.starts_with("MutatingAdmissionPolicy") => {
-            warn!(kind = gvk.kind, "the user cluster does not serve it; its Machines need the webhook");
+            warn!(
+                kind = gvk.kind,
+                "the user cluster does not serve it; its Machines need the webhook"
+            );
             Ok(())
         }
         applied => applied.map(drop).map_err(Into::into),

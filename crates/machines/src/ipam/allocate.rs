@@ -15,9 +15,13 @@ pub(super) enum Allocation {
     Given(Network),
     /// None of these has an address left. What was given of another family stays the machine's: it
     /// goes on with it.
-    Full { cidrs: Vec<Prefix> },
+    Full {
+        cidrs: Vec<Prefix>,
+    },
     /// There is nothing to draw on.
-    NoNetwork { why: String },
+    NoNetwork {
+        why: String,
+    },
     /// A Subnet is not decided on.
     NotYet,
 }
@@ -27,7 +31,10 @@ impl Context {
     pub(super) async fn allocate(&self, owner: &Owner) -> Result<Allocation, ReconcileError> {
         let (pools, families): (Vec<Pool>, _) = {
             let index = self.index.lock();
-            (index.pools.in_order().into_iter().cloned().collect(), index.pools.families())
+            (
+                index.pools.in_order().into_iter().cloned().collect(),
+                index.pools.families(),
+            )
         };
         if !self.index.lock().pools.are_decided(&self.expected) {
             return Ok(Allocation::NotYet);
@@ -45,7 +52,9 @@ impl Context {
             let of_family: Vec<&Pool> = pools.iter().filter(|pool| pool.usable && pool.has(family)).collect();
             let Some((pool, unit)) = self.take(owner, &of_family, family).await? else {
                 let cidrs = of_family.iter().flat_map(|pool| &pool.cidrs).copied();
-                return Ok(Allocation::Full { cidrs: cidrs.filter(|cidr| cidr.family() == family).collect() });
+                return Ok(Allocation::Full {
+                    cidrs: cidrs.filter(|cidr| cidr.family() == family).collect(),
+                });
             };
             let ip = unit.first();
             let Some(cidr) = pool.cidr_around(ip) else {
@@ -55,7 +64,11 @@ impl Context {
                 return Err(ReconcileError::Contended { object });
             };
             let gateway = pool.gateway_for(ip);
-            network.addresses.push(Address { ip, length: cidr.length(), gateway });
+            network.addresses.push(Address {
+                ip,
+                length: cidr.length(),
+                gateway,
+            });
             for dns in &pool.dns {
                 if !network.dns.contains(dns) {
                     network.dns.push(*dns);
@@ -90,7 +103,10 @@ impl Context {
 
     async fn lease(&self, owner: &Owner, pool: &str, family: Family) -> Result<Option<Prefix>, ReconcileError> {
         self.ensure_claimed(pool).await?;
-        let ask = || self.ledger.lease(pool, owner, vec![lease_of(owner)], Some(vec![family]));
+        let ask = || {
+            self.ledger
+                .lease(pool, owner, vec![lease_of(owner)], Some(vec![family]))
+        };
         let grant = match ask().await {
             Err(LedgerError::Unclaimed { .. }) => {
                 self.unclaim(pool);
@@ -109,5 +125,8 @@ fn why_not(pools: &[Pool]) -> String {
         return "there is no Subnet for machines: give --network, or label one".to_owned();
     }
     let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
-    format!("no Subnet for machines is ready: see the conditions of {}", names.join(", "))
+    format!(
+        "no Subnet for machines is ready: see the conditions of {}",
+        names.join(", ")
+    )
 }

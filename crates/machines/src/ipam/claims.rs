@@ -47,7 +47,12 @@ impl Context {
         }
         opened?;
         let conflicts = claimed?;
-        info!(pool, machines = machines.len(), conflicts = conflicts.len(), "claimed what machines have");
+        info!(
+            pool,
+            machines = machines.len(),
+            conflicts = conflicts.len(),
+            "claimed what machines have"
+        );
         Ok(())
     }
 
@@ -70,15 +75,24 @@ impl Context {
                 continue;
             };
             if self.has_come_back(&claim.owner, &tenure) {
-                again.push(Claim { from: Some(tenure.owner), ..claim });
+                again.push(Claim {
+                    from: Some(tenure.owner),
+                    ..claim
+                });
             } else {
-                conflicts.push(Conflict { address: claim.unit, owner: tenure.owner });
+                conflicts.push(Conflict {
+                    address: claim.unit,
+                    owner: tenure.owner,
+                });
             }
         }
         let outcomes = self.ledger.restore(pool, again.clone()).await?;
         for (claim, outcome) in again.into_iter().zip(outcomes) {
             if let Claimed::Owned(tenure) = outcome {
-                conflicts.push(Conflict { address: claim.unit, owner: tenure.owner });
+                conflicts.push(Conflict {
+                    address: claim.unit,
+                    owner: tenure.owner,
+                });
             }
         }
         Ok(conflicts)

@@ -19,13 +19,19 @@ pub fn conditions(machine: &Value, verdict: &Verdict, now: Timestamp) -> Option<
     let found = machine.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = found.cloned().unwrap_or_default();
     let status = if verdict.allocated { "True" } else { "False" };
-    let ours = conditions.iter().position(|condition| condition["type"] == NETWORK_ALLOCATED);
+    let ours = conditions
+        .iter()
+        .position(|condition| condition["type"] == NETWORK_ALLOCATED);
     let before = ours.and_then(|at| conditions.get(at)).cloned().unwrap_or_default();
     let same = before["status"] == status;
     if same && before["reason"] == verdict.reason && before["message"] == *verdict.message {
         return None;
     }
-    let since = if same { before["lastTransitionTime"].clone() } else { json!(seconds(now)) };
+    let since = if same {
+        before["lastTransitionTime"].clone()
+    } else {
+        json!(seconds(now))
+    };
     let next = json!({
         "type": NETWORK_ALLOCATED,
         "status": status,
@@ -79,7 +85,10 @@ mod tests {
         let said = conditions(&json!({}), &verdict(false), at(100)).unwrap();
         let machine = json!({"status": {"conditions": said}});
         assert_eq!(conditions(&machine, &verdict(false), at(900)), None);
-        let other = Verdict { message: "n".to_owned(), ..verdict(false) };
+        let other = Verdict {
+            message: "n".to_owned(),
+            ..verdict(false)
+        };
         let again = conditions(&machine, &other, at(900)).unwrap();
         assert_eq!(again[0]["lastTransitionTime"], "1970-01-01T00:01:40Z");
     }

@@ -30,7 +30,10 @@ impl Machine {
     pub fn initializers(&self) -> Initializers {
         let annotations = self.metadata.annotations.iter().flatten();
         let mut found = annotations.filter(|(name, _)| *name == INITIALIZERS);
-        found.next().map(|(_, text)| Initializers::parse(text)).unwrap_or_default()
+        found
+            .next()
+            .map(|(_, text)| Initializers::parse(text))
+            .unwrap_or_default()
     }
 
     /// It waits for us.
@@ -76,11 +79,17 @@ pub fn step(machine: &Machine, pools: &Pools) -> Step {
         Ok(None) if !machine.is_protected() => Step::Protect,
         Ok(None) => Step::Allocate,
         Ok(Some(network)) => {
-            let ours = network.addresses.iter().any(|address| pools.holding(address.ip).is_some());
+            let ours = network
+                .addresses
+                .iter()
+                .any(|address| pools.holding(address.ip).is_some());
             match (ours, gated) {
                 (false, false) => Step::Nothing,
                 (true, _) if !machine.is_protected() => Step::Protect,
-                _ => Step::Record { network: network.clone(), gated },
+                _ => Step::Record {
+                    network: network.clone(),
+                    gated,
+                },
             }
         }
     }
@@ -137,7 +146,10 @@ mod tests {
     fn a_network_set_by_hand_is_recorded_and_one_outside_is_let_through() {
         let inside = json!({"cidr": "10.0.0.9/24"});
         assert_eq!(of(json!({}), inside.clone()), Step::Protect);
-        assert!(matches!(of(json!({"finalizers": [FINALIZER]}), inside), Step::Record { gated: false, .. }));
+        assert!(matches!(
+            of(json!({"finalizers": [FINALIZER]}), inside),
+            Step::Record { gated: false, .. }
+        ));
         let outside = json!({"cidr": "10.9.0.9/24"});
         assert_eq!(of(json!({}), outside.clone()), Step::Nothing);
         assert!(matches!(of(gated(&[]), outside), Step::Record { gated: true, .. }));
@@ -145,9 +157,13 @@ mod tests {
 
     #[test]
     fn an_address_is_held_until_only_we_hold_the_machine() {
-        let deleting = |finalizers: &[&str]| json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": finalizers});
+        let deleting =
+            |finalizers: &[&str]| json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": finalizers});
         let network = json!({"cidr": "10.0.0.9/24"});
-        assert_eq!(of(deleting(&["machine-delete-finalizer", FINALIZER]), network.clone()), Step::Nothing);
+        assert_eq!(
+            of(deleting(&["machine-delete-finalizer", FINALIZER]), network.clone()),
+            Step::Nothing
+        );
         assert_eq!(of(deleting(&[FINALIZER]), network.clone()), Step::Release);
         assert_eq!(of(deleting(&["machine-delete-finalizer"]), network), Step::Nothing);
     }

@@ -52,15 +52,26 @@ impl FromStr for NetworkFlag {
                 return Err(FlagError::Address { text, part });
             };
             if address.is_ipv4() != cidr.first().is_ipv4() {
-                return Err(FlagError::Family { text, what, address, cidr });
+                return Err(FlagError::Family {
+                    text,
+                    what,
+                    address,
+                    cidr,
+                });
             }
             Ok(address)
         };
         // A machine that needs no way out has no gateway: "10.0.0.0/24,,10.0.0.53".
         let gateway = parts.next().filter(|part| !part.is_empty());
         let gateway = gateway.map(|part| address(part, "the gateway")).transpose()?;
-        let dns = parts.filter(|part| !part.is_empty()).map(|part| address(part, "the name server"));
-        let flag = Self { cidr, gateway, dns: dns.collect::<Result<_, _>>()? };
+        let dns = parts
+            .filter(|part| !part.is_empty())
+            .map(|part| address(part, "the name server"));
+        let flag = Self {
+            cidr,
+            gateway,
+            dns: dns.collect::<Result<_, _>>()?,
+        };
         if flag.capacity() == 0 {
             let text = text.to_owned();
             return Err(FlagError::Empty { text, cidr });
@@ -89,7 +100,10 @@ impl NetworkFlag {
     pub fn check_all(flags: &[Self]) -> Result<(), FlagError> {
         for (number, flag) in flags.iter().enumerate() {
             if let Some(other) = flags[..number].iter().find(|other| other.cidr.overlaps(flag.cidr)) {
-                return Err(FlagError::Overlap { one: other.cidr, other: flag.cidr });
+                return Err(FlagError::Overlap {
+                    one: other.cidr,
+                    other: flag.cidr,
+                });
             }
         }
         Ok(())
@@ -147,7 +161,11 @@ mod tests {
 
     #[test]
     fn the_fields_form_is_read_and_written() {
-        for text in ["192.168.1.128/25,192.168.1.1,8.8.8.8,8.8.4.4", "fd00::/64,fd00::1", "10.0.0.0/24,"] {
+        for text in [
+            "192.168.1.128/25,192.168.1.1,8.8.8.8,8.8.4.4",
+            "fd00::/64,fd00::1",
+            "10.0.0.0/24,",
+        ] {
             assert_eq!(text.parse::<NetworkFlag>().unwrap().to_string(), text);
         }
         let flag: NetworkFlag = "10.0.0.0/24".parse().unwrap();
@@ -156,7 +174,10 @@ mod tests {
 
     #[test]
     fn a_subnet_is_made_of_it_that_is_valid() {
-        for text in ["192.168.1.128/25,192.168.1.1,192.168.1.1", "fd00:0:0:1::/64,fe80::1,fd00::53"] {
+        for text in [
+            "192.168.1.128/25,192.168.1.1,192.168.1.1",
+            "fd00:0:0:1::/64,fe80::1,fd00::53",
+        ] {
             let flag: NetworkFlag = text.parse().unwrap();
             let subnet = flag.subnet(0);
             subnet.validate().unwrap();
@@ -182,7 +203,9 @@ mod tests {
 
     #[test]
     fn two_that_overlap_are_refused() {
-        let flags: Vec<NetworkFlag> = ["10.0.0.0/24", "10.0.0.128/25"].map(|text| text.parse().unwrap()).into();
+        let flags: Vec<NetworkFlag> = ["10.0.0.0/24", "10.0.0.128/25"]
+            .map(|text| text.parse().unwrap())
+            .into();
         let error = NetworkFlag::check_all(&flags).unwrap_err().to_string();
         assert_eq!(error, "10.0.0.0/24 and 10.0.0.128/25 overlap: remove one of them");
     }

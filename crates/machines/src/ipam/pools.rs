@@ -41,7 +41,12 @@ impl Pool {
         let cidrs: Vec<Prefix> = followed.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         let plan = Plan {
             cidrs: cidrs.clone(),
-            ranges: subnet.spec.ranges.iter().filter_map(|range| range.parse().ok()).collect(),
+            ranges: subnet
+                .spec
+                .ranges
+                .iter()
+                .filter_map(|range| range.parse().ok())
+                .collect(),
             shares_cidrs: true,
             ..Plan::default()
         };
@@ -72,9 +77,15 @@ impl Pool {
 
     /// One inside of the CIDR before one outside.
     pub fn gateway_for(&self, address: IpAddr) -> Option<IpAddr> {
-        let mut of_family = self.gateways.iter().copied().filter(|gateway| gateway.is_ipv4() == address.is_ipv4());
+        let mut of_family = self
+            .gateways
+            .iter()
+            .copied()
+            .filter(|gateway| gateway.is_ipv4() == address.is_ipv4());
         let cidr = self.cidr_around(address);
-        let inside = of_family.clone().find(|gateway| cidr.is_some_and(|cidr| cidr.contains(*gateway)));
+        let inside = of_family
+            .clone()
+            .find(|gateway| cidr.is_some_and(|cidr| cidr.contains(*gateway)));
         inside.or_else(|| of_family.next())
     }
 }

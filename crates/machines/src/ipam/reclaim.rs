@@ -43,7 +43,10 @@ impl Context {
             }
         }
         *suspects = gone;
-        let due: Vec<_> = suspects.iter().filter(|(_, since)| now.duration_since(**since) >= self.grace).collect();
+        let due: Vec<_> = suspects
+            .iter()
+            .filter(|(_, since)| now.duration_since(**since) >= self.grace)
+            .collect();
         let due: Vec<(String, Owner)> = due.into_iter().map(|(place, _)| place.clone()).collect();
         for (subnet, owner) in due {
             if self.is_gone(&owner).await? && self.looks_gone(&owner) {
@@ -81,7 +84,10 @@ impl Context {
         info!(subnet, %owner, count, "taken back from a machine that is gone");
         let api: Api<berth_api::Subnet> = Api::all(self.client.clone());
         if let Some(object) = api.get_opt(subnet).await? {
-            let note = format!("took back {count} of {owner}: there has been no such Machine for {} s", self.grace.as_secs());
+            let note = format!(
+                "took back {count} of {owner}: there has been no such Machine for {} s",
+                self.grace.as_secs()
+            );
             self.warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);
         }
         Ok(())

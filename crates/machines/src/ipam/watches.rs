@@ -9,9 +9,9 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tracing::warn;
 
+use super::Context;
 use super::flag::NetworkFlag;
 use super::index::Key;
-use super::Context;
 use crate::failure::is_gone;
 use crate::machine::{Machine, Shape};
 use crate::watch::{Change, follow};
@@ -136,7 +136,9 @@ impl Context {
                 }
                 Ok(_) => drop(synced.send_replace(true)),
                 Err(error) if is_gone(&error) => drop(synced.send_replace(true)),
-                Err(error) => warn!(%error, group_version, "the cluster does not say whether it has Machines; retrying"),
+                Err(error) => {
+                    warn!(%error, group_version, "the cluster does not say whether it has Machines; retrying")
+                }
             }
             tokio::time::sleep(SERVED_INTERVAL).await;
         }

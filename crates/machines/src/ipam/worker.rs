@@ -90,7 +90,10 @@ impl Context {
             Allocation::Given(network) => network,
             Allocation::Full { cidrs } => {
                 let cidrs: Vec<String> = cidrs.iter().map(ToString::to_string).collect();
-                let why = format!("no address is left in {}: add a CIDR, or remove machines", cidrs.join(", "));
+                let why = format!(
+                    "no address is left in {}: add a CIDR, or remove machines",
+                    cidrs.join(", ")
+                );
                 self.refuse(machine, "NoFreeAddress", why).await?;
                 return Ok(None);
             }
@@ -122,8 +125,13 @@ impl Context {
 
     fn has_it(&self, machine: &Machine, network: &Network) -> Option<Arc<Machine>> {
         let index = self.index.lock();
-        let others = network.addresses.iter().flat_map(|address| index.with_address(address.ip));
-        others.into_iter().find(|other| other.metadata.uid != machine.metadata.uid)
+        let others = network
+            .addresses
+            .iter()
+            .flat_map(|address| index.with_address(address.ip));
+        others
+            .into_iter()
+            .find(|other| other.metadata.uid != machine.metadata.uid)
     }
 
     /// `None`: there is nothing more to do.
@@ -154,20 +162,27 @@ impl Context {
             return Ok(None);
         }
         if outside {
-            let note = format!("{} is in no network for machines: it is used as it is, but not kept from others", shown(network));
+            let note = format!(
+                "{} is in no network for machines: it is used as it is, but not kept from others",
+                shown(network)
+            );
             self.warn(&reference(machine), "NetworkOutside", "Record", note);
         }
         let written = self.open_gate(machine).await?;
         if let Written::Done(machine) = &written {
             self.waiting.lock().remove(&Key::of(machine));
-            self.allocated(machine, format!("{} was set by hand", shown(network))).await;
+            self.allocated(machine, format!("{} was set by hand", shown(network)))
+                .await;
         }
         Ok(Some(written))
     }
 
     fn pools_of(&self, network: &Network) -> Vec<String> {
         let index = self.index.lock();
-        let holding = network.addresses.iter().filter_map(|address| index.pools.holding(address.ip));
+        let holding = network
+            .addresses
+            .iter()
+            .filter_map(|address| index.pools.holding(address.ip));
         let mut names: Vec<String> = holding.map(|pool| pool.name.clone()).collect();
         names.dedup();
         names
@@ -175,7 +190,10 @@ impl Context {
 
     fn is_recorded(&self, machine: &Machine, network: &Network) -> bool {
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
-        self.recorded.lock().get(uid).is_some_and(|found| *found == shown(network))
+        self.recorded
+            .lock()
+            .get(uid)
+            .is_some_and(|found| *found == shown(network))
     }
 
     fn remember(&self, machine: &Machine, network: &Network) {
@@ -193,21 +211,36 @@ impl Context {
                 self.warn(&reference(&other), "AddressConflict", "Record", note);
             }
         }
-        let told = conflicts.iter().map(|conflict| format!("{} is owned by {}", conflict.address.first(), conflict.owner));
+        let told = conflicts
+            .iter()
+            .map(|conflict| format!("{} is owned by {}", conflict.address.first(), conflict.owner));
         let why = told.collect::<Vec<_>>().join("; ");
-        self.refuse(machine, "AddressConflict", format!("{why}: set another address, or remove the other one")).await
+        self.refuse(
+            machine,
+            "AddressConflict",
+            format!("{why}: set another address, or remove the other one"),
+        )
+        .await
     }
 
     /// It stays as it is, and says why.
     async fn refuse(&self, machine: &Machine, reason: &'static str, why: String) -> Result<(), ReconcileError> {
         self.warn(&reference(machine), reason, "Allocate", why.clone());
-        let verdict = Verdict { allocated: false, reason, message: why };
+        let verdict = Verdict {
+            allocated: false,
+            reason,
+            message: why,
+        };
         self.say(machine, &verdict).await
     }
 
     /// For people only: what counts is in the spec already.
     async fn allocated(&self, machine: &Machine, message: String) {
-        let verdict = Verdict { allocated: true, reason: "Allocated", message };
+        let verdict = Verdict {
+            allocated: true,
+            reason: "Allocated",
+            message,
+        };
         if let Err(error) = self.say(machine, &verdict).await {
             debug!(machine = ?Key::of(machine), %error, "its condition was not written");
         }

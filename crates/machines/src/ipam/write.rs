@@ -35,7 +35,8 @@ impl Context {
     pub(super) async fn protect(&self, machine: &Machine) -> Result<Written, ReconcileError> {
         let mut finalizers = machine.finalizers().to_vec();
         finalizers.push(FINALIZER.to_owned());
-        self.patch(machine, json!({"metadata": {"finalizers": finalizers}})).await
+        self.patch(machine, json!({"metadata": {"finalizers": finalizers}}))
+            .await
     }
 
     pub(super) async fn let_go(&self, machine: &Machine) -> Result<Written, ReconcileError> {
@@ -106,7 +107,11 @@ impl Context {
             ..PatchParams::default()
         };
         let name = Key::of(machine).name;
-        match self.api(machine).patch_status(&name, &params, &Patch::Merge(patch)).await {
+        match self
+            .api(machine)
+            .patch_status(&name, &params, &Patch::Merge(patch))
+            .await
+        {
             Ok(object) => drop(self.learn(machine, &object)),
             Err(error) if is_gone(&error) => {}
             Err(error) if is_conflict(&error) => {

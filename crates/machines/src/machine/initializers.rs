@@ -56,7 +56,10 @@ mod tests {
         assert_eq!(without("ipam,a").as_deref(), Some("a"));
         assert_eq!(without("a,ipam,b").as_deref(), Some("a,b"));
         assert_eq!(without("ipam"), None);
-        assert_eq!(without("ipam-of-others,my-ipam").as_deref(), Some("ipam-of-others,my-ipam"));
+        assert_eq!(
+            without("ipam-of-others,my-ipam").as_deref(),
+            Some("ipam-of-others,my-ipam")
+        );
         assert_eq!(without("a, ipam , b").as_deref(), Some("a,b"));
     }
 

@@ -43,17 +43,27 @@ impl Network {
         let network = match value {
             Value::Null => return Ok(None),
             Value::Object(_) => Fields { value, field },
-            _ => return Err(NetworkError::new(field, "is no object: write ip, netmask, gateway and dns")),
+            _ => {
+                return Err(NetworkError::new(
+                    field,
+                    "is no object: write ip, netmask, gateway and dns",
+                ));
+            }
         };
         let mut addresses = Vec::new();
         addresses.extend(network.first()?);
         for (number, item) in network.list("addresses")?.iter().enumerate() {
             let field = format!("{field}.addresses[{number}]");
-            let item = Fields { value: item, field: &field };
+            let item = Fields {
+                value: item,
+                field: &field,
+            };
             if !item.value.is_object() {
                 return Err(NetworkError::new(field, "is no object: write {cidr: …, gateway: …}"));
             }
-            let address = item.first()?.ok_or_else(|| item.wrong("cidr", "is missing: write it like 10.0.0.5/24"))?;
+            let address = item
+                .first()?
+                .ok_or_else(|| item.wrong("cidr", "is missing: write it like 10.0.0.5/24"))?;
             add(&mut addresses, address).map_err(|message| item.wrong("cidr", message))?;
         }
         if addresses.is_empty() {
@@ -62,14 +72,26 @@ impl Network {
         // Stable: within a family the order stays.
         addresses.sort_by_key(|address| address.family());
         let dns = network.at("dns");
-        let dns = Fields { value: &dns, field: &format!("{field}.dns") };
+        let dns = Fields {
+            value: &dns,
+            field: &format!("{field}.dns"),
+        };
         if !dns.value.is_null() && !dns.value.is_object() {
-            return Err(NetworkError::new(dns.field, "is no object: write {servers: [10.0.0.53]}"));
+            return Err(NetworkError::new(
+                dns.field,
+                "is no object: write {servers: [10.0.0.53]}",
+            ));
         }
         Ok(Some(Self {
             addresses,
-            dns: dns.texts("servers")?.map(|(field, text)| ip(&field, &text)).collect::<Read<_>>()?,
-            search: dns.texts("search")?.map(|(field, text)| domain(field, text)).collect::<Read<_>>()?,
+            dns: dns
+                .texts("servers")?
+                .map(|(field, text)| ip(&field, &text))
+                .collect::<Read<_>>()?,
+            search: dns
+                .texts("search")?
+                .map(|(field, text)| domain(field, text))
+                .collect::<Read<_>>()?,
             interface: network.interface()?,
         }))
     }
@@ -145,7 +167,9 @@ impl Fields<'_> {
     fn first(&self) -> Read<Option<Address>> {
         let (ip_text, cidr) = (self.text("ip")?, self.text("cidr")?);
         let of_ip = ip_text.map(|text| self.of_ip(&text)).transpose()?;
-        let of_cidr = cidr.map(|text| with_length(&text).map_err(|message| self.wrong("cidr", message))).transpose()?;
+        let of_cidr = cidr
+            .map(|text| with_length(&text).map_err(|message| self.wrong("cidr", message)))
+            .transpose()?;
         let (address, length) = match (of_ip, of_cidr) {
             (Some(one), Some(other)) if one != other => {
                 return Err(self.wrong("cidr", "is not what ip and netmask say: leave one of the two out"));
@@ -157,8 +181,14 @@ impl Fields<'_> {
             (None, None) => return Ok(None),
         };
         let gateway = self.text("gateway")?;
-        let gateway = gateway.map(|text| ip(&format!("{}.gateway", self.field), &text)).transpose()?;
-        let address = Address { ip: address, length, gateway };
+        let gateway = gateway
+            .map(|text| ip(&format!("{}.gateway", self.field), &text))
+            .transpose()?;
+        let address = Address {
+            ip: address,
+            length,
+            gateway,
+        };
         self.check(address)?;
         Ok(Some(address))
     }
@@ -172,7 +202,11 @@ impl Fields<'_> {
         let mask = mask.ok_or_else(|| self.wrong("netmask", "is missing: write it like 255.255.255.0"))?;
         let length = length(address, &mask);
         let length = length.ok_or_else(|| {
-            let fix = if address.is_ipv4() { "write it like 255.255.255.0" } else { "give cidr instead, like fd00::5/64" };
+            let fix = if address.is_ipv4() {
+                "write it like 255.255.255.0"
+            } else {
+                "give cidr instead, like fd00::5/64"
+            };
             self.wrong("netmask", format!("{mask:?} is no netmask: {fix}"))
         })?;
         Ok((address, length))
@@ -203,10 +237,16 @@ impl Fields<'_> {
             (Some(_), Some(_)) => Err(self.wrong("interface", "and macAddress are both set: leave one of the two out")),
             (None, None) => Ok(Interface::Any),
             (Some(name), None) if is_interface(&name) => Ok(Interface::Name(name)),
-            (Some(name), None) => Err(self.wrong("interface", format!("{name:?} is no name of an interface: write it like ens192"))),
+            (Some(name), None) => Err(self.wrong(
+                "interface",
+                format!("{name:?} is no name of an interface: write it like ens192"),
+            )),
             (None, Some(text)) => match mac(&text) {
                 Some(mac) => Ok(Interface::Mac(mac)),
-                None => Err(self.wrong("macAddress", format!("{text:?} is no MAC address: write it like 00:50:56:00:00:01"))),
+                None => Err(self.wrong(
+                    "macAddress",
+                    format!("{text:?} is no MAC address: write it like 00:50:56:00:00:01"),
+                )),
             },
         }
     }
@@ -217,7 +257,10 @@ fn ip(field: &str, text: &str) -> Read<IpAddr> {
     let mapped = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
     let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast() && !mapped(address);
     address.filter(usable).ok_or_else(|| {
-        NetworkError::new(field, format!("{text:?} is no IP address that a machine can use: write it like 10.0.0.5"))
+        NetworkError::new(
+            field,
+            format!("{text:?} is no IP address that a machine can use: write it like 10.0.0.5"),
+        )
     })
 }
 
@@ -227,7 +270,10 @@ fn with_length(text: &str) -> Result<(IpAddr, u8), String> {
     let address = ip("", address).map_err(|_| wrong())?;
     let length: u8 = length.parse().map_err(|_| wrong())?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
-    (1..=longest).contains(&length).then_some((address, length)).ok_or_else(wrong)
+    (1..=longest)
+        .contains(&length)
+        .then_some((address, length))
+        .ok_or_else(wrong)
 }
 
 /// Of a netmask in four bytes, or of a plain length.
@@ -260,7 +306,10 @@ fn domain(field: String, text: String) -> Read<String> {
     if !text.is_empty() && text.len() <= 253 && text.chars().all(plain) {
         return Ok(text);
     }
-    Err(NetworkError::new(field, format!("{text:?} is no domain: write it like example.com")))
+    Err(NetworkError::new(
+        field,
+        format!("{text:?} is no domain: write it like example.com"),
+    ))
 }
 
 #[cfg(test)]
@@ -320,21 +369,54 @@ mod tests {
         let field = "spec.providerConfig.network";
         let cases = [
             (json!("dhcp"), format!("{field}: is no object")),
-            (json!({"ip": "10.0.0.300", "netmask": "255.0.0.0"}), format!("{field}.ip: ")),
+            (
+                json!({"ip": "10.0.0.300", "netmask": "255.0.0.0"}),
+                format!("{field}.ip: "),
+            ),
             (json!({"ip": "10.0.0.5"}), format!("{field}.netmask: is missing")),
-            (json!({"ip": "10.0.0.5", "netmask": "255.0.255.0"}), format!("{field}.netmask: ")),
+            (
+                json!({"ip": "10.0.0.5", "netmask": "255.0.255.0"}),
+                format!("{field}.netmask: "),
+            ),
             (json!({"cidr": "10.0.0.5"}), format!("{field}.cidr: ")),
-            (json!({"cidr": "10.0.0.0/24"}), format!("{field}.cidr: 10.0.0.0/24 is the network's own")),
+            (
+                json!({"cidr": "10.0.0.0/24"}),
+                format!("{field}.cidr: 10.0.0.0/24 is the network's own"),
+            ),
             (json!({"cidr": "10.0.0.255/24"}), format!("{field}.cidr: ")),
-            (json!({"cidr": "10.0.0.5/24", "gateway": "fd00::1"}), format!("{field}.gateway: ")),
-            (json!({"cidr": "10.0.0.5/24", "gateway": "10.0.0.5"}), format!("{field}.gateway: ")),
+            (
+                json!({"cidr": "10.0.0.5/24", "gateway": "fd00::1"}),
+                format!("{field}.gateway: "),
+            ),
+            (
+                json!({"cidr": "10.0.0.5/24", "gateway": "10.0.0.5"}),
+                format!("{field}.gateway: "),
+            ),
             (json!({"gateway": "10.0.0.1"}), format!("{field}.ip: is missing")),
-            (json!({"cidr": "10.0.0.5/24", "dns": {"servers": ["x"]}}), format!("{field}.dns.servers[0]: ")),
-            (json!({"cidr": "10.0.0.5/24", "dns": {"search": ["a b"]}}), format!("{field}.dns.search[0]: ")),
-            (json!({"cidr": "10.0.0.5/24", "interface": "eth0\n[x]"}), format!("{field}.interface: ")),
-            (json!({"cidr": "10.0.0.5/24", "macAddress": "00:11"}), format!("{field}.macAddress: ")),
-            (json!({"addresses": [{"gateway": "10.0.0.1"}]}), format!("{field}.addresses[0].ip: ")),
-            (json!({"cidr": "10.0.0.5/24", "addresses": [{"cidr": "10.0.0.5/25"}]}), format!("{field}.addresses[0].cidr: ")),
+            (
+                json!({"cidr": "10.0.0.5/24", "dns": {"servers": ["x"]}}),
+                format!("{field}.dns.servers[0]: "),
+            ),
+            (
+                json!({"cidr": "10.0.0.5/24", "dns": {"search": ["a b"]}}),
+                format!("{field}.dns.search[0]: "),
+            ),
+            (
+                json!({"cidr": "10.0.0.5/24", "interface": "eth0\n[x]"}),
+                format!("{field}.interface: "),
+            ),
+            (
+                json!({"cidr": "10.0.0.5/24", "macAddress": "00:11"}),
+                format!("{field}.macAddress: "),
+            ),
+            (
+                json!({"addresses": [{"gateway": "10.0.0.1"}]}),
+                format!("{field}.addresses[0].ip: "),
+            ),
+            (
+                json!({"cidr": "10.0.0.5/24", "addresses": [{"cidr": "10.0.0.5/25"}]}),
+                format!("{field}.addresses[0].cidr: "),
+            ),
             (json!({"ip": 5}), format!("{field}.ip: is no text")),
         ];
         for (value, start) in cases {

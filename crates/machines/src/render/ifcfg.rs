@@ -48,7 +48,10 @@ fn interface(network: &Network, device: Option<&str>) -> String {
     for (number, address) in network.of(Family::V4).enumerate() {
         // The first has no number.
         let number = if number == 0 { String::new() } else { number.to_string() };
-        text.push_str(&format!("IPADDR{number}={}\nPREFIX{number}={}\n", address.ip, address.length));
+        text.push_str(&format!(
+            "IPADDR{number}={}\nPREFIX{number}={}\n",
+            address.ip, address.length
+        ));
     }
     let inside = |family| {
         let default = network.of(family).find(|address| address.gateway.is_some());

@@ -42,7 +42,13 @@ fn file_of(document: &str, path: &str) -> String {
 fn configuration_for_ubuntu() {
     let text = rendered(SEED, Os::Ubuntu);
     assert!(text.starts_with("#cloud-config\n"), "{text}");
-    for part in ["192.168.1.129/25", "on-link: true", "dhcp4: false", "hostname: node1", "config: disabled"] {
+    for part in [
+        "192.168.1.129/25",
+        "on-link: true",
+        "dhcp4: false",
+        "hostname: node1",
+        "config: disabled",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -50,11 +56,21 @@ fn configuration_for_ubuntu() {
 #[test]
 fn configuration_for_centos() {
     let text = rendered(SEED, Os::CentOs);
-    for part in ["method=manual", "address1=192.168.1.129/25", "route1=192.168.1.1/32", "gateway=192.168.1.1"] {
+    for part in [
+        "method=manual",
+        "address1=192.168.1.129/25",
+        "route1=192.168.1.1/32",
+        "gateway=192.168.1.1",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let text = rendered(SEED, Os::CentOs7);
-    for part in ["BOOTPROTO=none", "IPADDR=192.168.1.129", "PREFIX=25", "default via 192.168.1.1 dev eth0"] {
+    for part in [
+        "BOOTPROTO=none",
+        "IPADDR=192.168.1.129",
+        "PREFIX=25",
+        "default via 192.168.1.1 dev eth0",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -90,7 +106,10 @@ fn an_unknown_system_is_told_the_known_ones() {
 fn a_network_that_is_wrong_and_another_kind_are_refused() {
     let wrong = SEED.replace("192.168.1.129", "192.168.1.300");
     let error = document(&Machine::parse(&wrong).unwrap(), Os::Ubuntu).unwrap_err();
-    assert!(error.to_string().starts_with("spec.providerConfig.network.ip: "), "{error}");
+    assert!(
+        error.to_string().starts_with("spec.providerConfig.network.ip: "),
+        "{error}"
+    );
     let error = Machine::parse(&SEED.replace("kind: Machine", "kind: Pod")).unwrap_err();
     assert!(error.to_string().contains("machine.k8s.io/v1alpha1 Pod"), "{error}");
     assert!(Machine::parse("a: [").is_err());
@@ -100,7 +119,10 @@ fn a_network_that_is_wrong_and_another_kind_are_refused() {
 
 #[test]
 fn keys_that_may_log_in_are_handed_on() {
-    let machine = DHCP.replace("spec: {}", "spec: {providerConfig: {sshPublicKeys: [ssh-ed25519 AAAA me]}}");
+    let machine = DHCP.replace(
+        "spec: {}",
+        "spec: {providerConfig: {sshPublicKeys: [ssh-ed25519 AAAA me]}}",
+    );
     for os in Os::ALL {
         assert!(rendered(&machine, os).contains("ssh-ed25519 AAAA me"), "{os}");
     }

@@ -51,7 +51,9 @@ impl Root {
 
     /// What netplan makes of it for networkd.
     pub fn netplan_generate(&self) -> String {
-        run(Command::new("netplan").args(["generate", "--root-dir"]).arg(self.0.path()));
+        run(Command::new("netplan")
+            .args(["generate", "--root-dir"])
+            .arg(self.0.path()));
         all_files(&self.at("/run/systemd/network"))
     }
 
@@ -67,8 +69,12 @@ impl Root {
 /// What it printed. A warning is an error here: what a tool does not know, it says so.
 fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
-    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}: run `cargo xtask test real` to set it up"));
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output =
+        output.unwrap_or_else(|error| panic!("{command:?}: {error}: run `cargo xtask test real` to set it up"));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
     assert!(!err.to_lowercase().contains("warning"), "{command:?}: {err}");
     format!("{out}{err}")
@@ -76,7 +82,10 @@ fn run(command: &mut Command) -> String {
 
 fn all_files(directory: &Path) -> String {
     let mut text = String::new();
-    let mut entries: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -103,8 +112,12 @@ pub fn convert(netplan: &Value, distribution: &str, format: &str) -> String {
     fs::write(&path, netplan.to_string()).unwrap();
     let output = directory.path().join("out");
     let mut command = Command::new("cloud-init");
-    command.args(["devel", "net-convert", "--kind", "yaml", "--network-data"]).arg(&path);
-    command.args(["--distro", distribution, "--output-kind", format, "--directory"]).arg(&output);
+    command
+        .args(["devel", "net-convert", "--kind", "yaml", "--network-data"])
+        .arg(&path);
+    command
+        .args(["--distro", distribution, "--output-kind", format, "--directory"])
+        .arg(&output);
     run(&mut command);
     all_files(&output)
 }
@@ -142,7 +155,11 @@ pub fn networkd(unit: &Path, address: &str, family: &str, route: &str) -> String
     "#;
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "sh", "-c", script]);
-    command.env("UNIT", unit).env("ADDRESS", address).env("FAMILY", family).env("ROUTE", route);
+    command
+        .env("UNIT", unit)
+        .env("ADDRESS", address)
+        .env("FAMILY", family)
+        .env("ROUTE", route);
     run(&mut command)
 }
 
@@ -154,7 +171,10 @@ pub fn network_manager(keyfile: &str) -> Option<String> {
     let mut command = Command::new("nmcli");
     command.args(["--offline", "connection", "modify", "connection.id", "berth"]);
     let output = command.stdin(fs::File::open(&path).unwrap()).output();
-    if output.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+    if output
+        .as_ref()
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    {
         return None;
     }
     let output = output.unwrap();

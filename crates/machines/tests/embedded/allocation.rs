@@ -127,13 +127,17 @@ fn an_address_is_held_until_the_machine_is_really_gone() {
         scene.address("m1").await;
         // Its builder has a machine to remove first.
         let builder = "machine-delete-finalizer";
-        scene.patch("m1", json!({"metadata": {"finalizers": [FINALIZER, builder]}})).await;
+        scene
+            .patch("m1", json!({"metadata": {"finalizers": [FINALIZER, builder]}}))
+            .await;
         scene.delete("m1").await;
         scene.gated("m2").await;
         scene.says("m2", "NoFreeAddress").await;
         settle().await;
         assert_eq!(scene.owned("machines-10.0.0.0-30").await, 1);
-        scene.patch("m1", json!({"metadata": {"finalizers": [FINALIZER]}})).await;
+        scene
+            .patch("m1", json!({"metadata": {"finalizers": [FINALIZER]}}))
+            .await;
         scene.gone("m1").await;
         scene.address("m2").await;
         running.stop().await;
@@ -175,7 +179,11 @@ fn nothing_is_written_when_nothing_changes() {
         scene.says("m2", "NoFreeAddress").await;
         settle().await;
         let version = async || {
-            let list = scene.machines(Shape::ProviderConfig).list(&Default::default()).await.unwrap();
+            let list = scene
+                .machines(Shape::ProviderConfig)
+                .list(&Default::default())
+                .await
+                .unwrap();
             let versions = list.items.iter().map(|item| item.metadata.resource_version.clone());
             versions.collect::<Vec<_>>()
         };

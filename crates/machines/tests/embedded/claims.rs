@@ -30,7 +30,8 @@ fn addresses(scene: &Scene) -> Api<DynamicObject> {
 async fn pool(scene: &Scene, name: &str, spec: Value) {
     let mut spec = spec;
     spec["use"] = "machines".into();
-    let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": name}, "spec": spec});
+    let object =
+        json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": name}, "spec": spec});
     let object = serde_json::from_value(object).unwrap();
     scene.subnets().create(&PostParams::default(), &object).await.unwrap();
     scene.ready(name).await;
@@ -57,8 +58,16 @@ async fn claim(scene: &Scene, name: &str, pool: &str) {
 
 fn ready(claim: &DynamicObject) -> (String, String, String) {
     let conditions = claim.data.pointer("/status/conditions").and_then(Value::as_array);
-    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
-    let text = |field: &str| found.and_then(|found| found[field].as_str()).unwrap_or_default().to_owned();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Ready");
+    let text = |field: &str| {
+        found
+            .and_then(|found| found[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
     (text("status"), text("reason"), text("message"))
 }
 
@@ -74,7 +83,10 @@ async fn address(scene: &Scene, name: &str) -> DynamicObject {
 }
 
 async fn ip(scene: &Scene, name: &str) -> String {
-    address(scene, name).await.data["spec"]["address"].as_str().unwrap().to_owned()
+    address(scene, name).await.data["spec"]["address"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 async fn fails(scene: &Scene, name: &str, reason: &str) -> String {
@@ -95,7 +107,12 @@ fn a_claim_gets_an_address_as_the_contract_says() {
     play(async |scene| {
         scene.with_cluster_api(&["v1beta2", "v1beta1"]).await;
         let running = scene.start(&[]);
-        pool(&scene, "lan", json!({"cidrs": ["10.0.0.0/24"], "gateways": ["10.0.0.1"], "dns": ["10.0.0.53"]})).await;
+        pool(
+            &scene,
+            "lan",
+            json!({"cidrs": ["10.0.0.0/24"], "gateways": ["10.0.0.1"], "dns": ["10.0.0.53"]}),
+        )
+        .await;
         claim(&scene, "c1", "lan").await;
         let found = address(&scene, "c1").await;
         let spec = json!({
@@ -106,12 +123,21 @@ fn a_claim_gets_an_address_as_the_contract_says() {
         assert_eq!(found.metadata.finalizers.clone().unwrap(), [FINALIZER]);
         assert_eq!(found.annotations()[DNS_SERVERS], "10.0.0.53");
         let owners = found.metadata.owner_references.clone().unwrap();
-        let kinds: Vec<_> = owners.iter().map(|owner| (owner.kind.as_str(), owner.controller)).collect();
+        let kinds: Vec<_> = owners
+            .iter()
+            .map(|owner| (owner.kind.as_str(), owner.controller))
+            .collect();
         assert_eq!(kinds, [("IPAddressClaim", Some(true)), ("Subnet", Some(false))]);
         assert!(owners.iter().all(|owner| owner.block_owner_deletion == Some(true)));
         delete(&scene, "c1").await;
-        until("its IPAddress is gone", async || addresses(&scene).get_opt("c1").await.unwrap().is_none().then_some(())).await;
-        until("its address is back", async || (scene.owned("lan").await == 0).then_some(())).await;
+        until("its IPAddress is gone", async || {
+            addresses(&scene).get_opt("c1").await.unwrap().is_none().then_some(())
+        })
+        .await;
+        until("its address is back", async || {
+            (scene.owned("lan").await == 0).then_some(())
+        })
+        .await;
         running.stop().await;
     });
 }
@@ -125,8 +151,14 @@ fn the_older_version_is_served_where_there_is_no_other() {
         let mut object = object("c1", "lan", &json!({}), &json!({}));
         object.types.as_mut().unwrap().api_version = "ipam.cluster.x-k8s.io/v1beta1".to_owned();
         let old = |kind, plural| api(&scene, GROUP, "v1beta1", kind, plural);
-        old("IPAddressClaim", "ipaddressclaims").create(&PostParams::default(), &object).await.unwrap();
-        until("it has an address", async || old("IPAddress", "ipaddresses").get_opt("c1").await.unwrap()).await;
+        old("IPAddressClaim", "ipaddressclaims")
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+        until("it has an address", async || {
+            old("IPAddress", "ipaddresses").get_opt("c1").await.unwrap()
+        })
+        .await;
         running.stop().await;
     });
 }
@@ -136,7 +168,12 @@ fn a_full_pool_says_so_and_goes_on_when_an_address_comes_free() {
     play(async |scene| {
         scene.with_cluster_api(&["v1beta2"]).await;
         let running = scene.start(&[]);
-        pool(&scene, "lan", json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.11"]})).await;
+        pool(
+            &scene,
+            "lan",
+            json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.11"]}),
+        )
+        .await;
         for name in ["c1", "c2"] {
             claim(&scene, name, "lan").await;
             ip(&scene, name).await;
@@ -162,10 +199,26 @@ fn bad_claims_say_why_and_block_nobody() {
         claim_with(&scene, "a-no-family", "lan", json!({FAMILY: "ipv6"})).await;
         claim(&scene, "good", "lan").await;
         ip(&scene, "good").await;
-        assert!(fails(&scene, "a-no-pool", "PoolNotReady").await.contains("there is no Subnet nowhere"));
-        assert!(fails(&scene, "a-no-address", "AllocationFailed").await.contains("\"x\" is no IP address"));
-        assert!(fails(&scene, "a-outside", "AllocationFailed").await.contains("not in Subnet lan"));
-        assert!(fails(&scene, "a-no-family", "AllocationFailed").await.contains("no IPv6"));
+        assert!(
+            fails(&scene, "a-no-pool", "PoolNotReady")
+                .await
+                .contains("there is no Subnet nowhere")
+        );
+        assert!(
+            fails(&scene, "a-no-address", "AllocationFailed")
+                .await
+                .contains("\"x\" is no IP address")
+        );
+        assert!(
+            fails(&scene, "a-outside", "AllocationFailed")
+                .await
+                .contains("not in Subnet lan")
+        );
+        assert!(
+            fails(&scene, "a-no-family", "AllocationFailed")
+                .await
+                .contains("no IPv6")
+        );
         // Once the pool is there, the claim for it goes on by itself.
         pool(&scene, "nowhere", json!({"cidrs": ["10.2.0.0/24"]})).await;
         ip(&scene, "a-no-pool").await;
@@ -196,8 +249,18 @@ fn two_pools_of_one_lan_with_disjoint_ranges_are_both_ready() {
     play(async |scene| {
         scene.with_cluster_api(&["v1beta2"]).await;
         let running = scene.start(&[]);
-        pool(&scene, "a", json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.19"]})).await;
-        pool(&scene, "b", json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.20-10.0.0.29"]})).await;
+        pool(
+            &scene,
+            "a",
+            json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.19"]}),
+        )
+        .await;
+        pool(
+            &scene,
+            "b",
+            json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.20-10.0.0.29"]}),
+        )
+        .await;
         claim(&scene, "c1", "a").await;
         claim(&scene, "c2", "b").await;
         assert_eq!(ip(&scene, "c1").await, "10.0.0.10");
@@ -211,15 +274,26 @@ fn a_range_that_is_in_use_stays() {
     play(async |scene| {
         scene.with_cluster_api(&["v1beta2"]).await;
         let running = scene.start(&[]);
-        pool(&scene, "a", json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.19"]})).await;
+        pool(
+            &scene,
+            "a",
+            json!({"cidrs": ["10.0.0.0/24"], "ranges": ["10.0.0.10-10.0.0.19"]}),
+        )
+        .await;
         claim(&scene, "c1", "a").await;
         ip(&scene, "c1").await;
         let patch = json!({"spec": {"ranges": ["10.0.0.30-10.0.0.39"]}});
-        scene.subnets().patch("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        scene
+            .subnets()
+            .patch("a", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
         until("the change is refused", async || {
             let subnet = scene.subnets().get("a").await.unwrap();
             let mut conditions = subnet.status?.conditions.into_iter();
-            conditions.find(|found| found.type_ == "Ready" && found.reason == "InUse").map(drop)
+            conditions
+                .find(|found| found.type_ == "Ready" && found.reason == "InUse")
+                .map(drop)
         })
         .await;
         running.stop().await;
@@ -233,7 +307,10 @@ fn what_is_paused_waits_and_a_cluster_that_is_not_there_holds_up_no_delete() {
         let running = scene.start(&[]);
         pool(&scene, "lan", json!({"cidrs": ["10.0.0.0/24"]})).await;
         let of_cluster = object("c1", "lan", &json!({}), &json!({"clusterName": "blue"}));
-        claims(&scene).create(&PostParams::default(), &of_cluster).await.unwrap();
+        claims(&scene)
+            .create(&PostParams::default(), &of_cluster)
+            .await
+            .unwrap();
         settle().await;
         assert!(addresses(&scene).get_opt("c1").await.unwrap().is_none());
         let clusters = api(&scene, "cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
@@ -245,11 +322,17 @@ fn what_is_paused_waits_and_a_cluster_that_is_not_there_holds_up_no_delete() {
         settle().await;
         assert!(addresses(&scene).get_opt("c1").await.unwrap().is_none());
         let patch = json!({"spec": {"paused": false}});
-        clusters.patch("blue", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        clusters
+            .patch("blue", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
         ip(&scene, "c1").await;
         clusters.delete("blue", &DeleteParams::default()).await.unwrap();
         delete(&scene, "c1").await;
-        until("its address is back", async || (scene.owned("lan").await == 0).then_some(())).await;
+        until("its address is back", async || {
+            (scene.owned("lan").await == 0).then_some(())
+        })
+        .await;
         running.stop().await;
     });
 }
@@ -276,12 +359,21 @@ fn clusterctl_move_keeps_every_address() {
             },
         });
         let address: DynamicObject = serde_json::from_value(address).unwrap();
-        addresses(&scene).create(&PostParams::default(), &address).await.unwrap();
-        until("it is claimed while it is paused", async || (scene.owned("lan").await == 1).then_some(())).await;
+        addresses(&scene)
+            .create(&PostParams::default(), &address)
+            .await
+            .unwrap();
+        until("it is claimed while it is paused", async || {
+            (scene.owned("lan").await == 1).then_some(())
+        })
+        .await;
         claim(&scene, "other", "lan").await;
         assert_ne!(ip(&scene, "other").await, "10.0.0.1");
         let patch = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}});
-        claims(&scene).patch("moved", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        claims(&scene)
+            .patch("moved", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
         assert_eq!(ip(&scene, "moved").await, "10.0.0.1");
         running.stop().await;
     });
@@ -304,7 +396,11 @@ fn many_claims_have_an_address_each_whoever_dies_meanwhile() {
             ip(&scene, &format!("c{number}")).await;
         }
         let list = addresses(&scene).list(&ListParams::default()).await.unwrap();
-        let seen: BTreeSet<String> = list.items.iter().map(|item| item.data["spec"]["address"].to_string()).collect();
+        let seen: BTreeSet<String> = list
+            .items
+            .iter()
+            .map(|item| item.data["spec"]["address"].to_string())
+            .collect();
         assert_eq!((list.items.len(), seen.len()), (100, 100));
         for number in 0..100 {
             delete(&scene, &format!("c{number}")).await;

@@ -82,7 +82,9 @@ fn a_machine_that_does_not_parse_blocks_nobody() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         let wrong = json!({"ip": "not an address", "netmask": "255.255.255.0"});
-        scene.create(Shape::ProviderConfig, "a-bad-one", "ipam.berth.dev", wrong).await;
+        scene
+            .create(Shape::ProviderConfig, "a-bad-one", "ipam.berth.dev", wrong)
+            .await;
         scene.gated("m1").await;
         assert_eq!(scene.address("m1").await, "10.0.0.2/24");
         let note = scene.event("a-bad-one", "InvalidNetwork").await;

@@ -22,7 +22,10 @@ fn what_machines_have_is_claimed_from_a_ledger_that_lost_everything() {
             scene.address(name).await;
         }
         running.stop().await;
-        let scene = Scene { store: Arc::new(MemoryStore::default()), ..scene };
+        let scene = Scene {
+            store: Arc::new(MemoryStore::default()),
+            ..scene
+        };
         scene.gated("m3").await;
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         scene.address("m3").await;
@@ -54,7 +57,10 @@ fn a_machine_that_was_put_back_keeps_its_address() {
         assert_ne!(scene.address("m2").await, address);
         until("the new one owns it", async || {
             let owners = running.ledger.owners(SUBNET).await.ok()?;
-            owners.iter().any(|owner| Some(owner.uid()) == object.metadata.uid.as_deref()).then_some(())
+            owners
+                .iter()
+                .any(|owner| Some(owner.uid()) == object.metadata.uid.as_deref())
+                .then_some(())
         })
         .await;
         assert_eq!(scene.owned(SUBNET).await, 2);

@@ -9,8 +9,8 @@ use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_machines::{capi, ipam};
 use berth_machines::machine::{INITIALIZER, INITIALIZERS, Machine, Shape};
+use berth_machines::{capi, ipam};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
 use k8s_openapi::api::events::v1::Event;
@@ -162,7 +162,9 @@ impl Scene {
             let crd: CustomResourceDefinition = serde_json::from_value(crd).unwrap();
             let name = crd.name_any();
             api.create(&PostParams::default(), &crd).await.unwrap();
-            await_condition(api.clone(), &name, conditions::is_crd_established()).await.unwrap();
+            await_condition(api.clone(), &name, conditions::is_crd_established())
+                .await
+                .unwrap();
         }
     }
 
@@ -185,7 +187,10 @@ impl Scene {
             "apiVersion": resource.api_version, "kind": "Machine", "metadata": metadata, "spec": spec,
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.machines(shape).create(&PostParams::default(), &object).await.unwrap()
+        self.machines(shape)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
     }
 
     pub async fn delete(&self, name: &str) {
@@ -195,7 +200,9 @@ impl Scene {
 
     pub async fn patch(&self, name: &str, patch: Value) {
         let api = self.machines(Shape::ProviderConfig);
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     /// The machine once it is so.
@@ -215,31 +222,47 @@ impl Scene {
     }
 
     pub async fn open(&self, shape: Shape, name: &str) -> Machine {
-        self.machine(shape, name, "has an open gate", |machine| !machine.is_gated()).await
+        self.machine(shape, name, "has an open gate", |machine| !machine.is_gated())
+            .await
     }
 
     /// Reason and message of the condition, once it has that reason.
     pub async fn says(&self, name: &str, reason: &str) -> String {
-        let machine = self.machine(Shape::ProviderConfig, name, reason, |machine| condition(machine).0 == reason).await;
+        let machine = self
+            .machine(Shape::ProviderConfig, name, reason, |machine| {
+                condition(machine).0 == reason
+            })
+            .await;
         condition(&machine).1
     }
 
     pub async fn gone(&self, name: &str) {
         let api = self.machines(Shape::ProviderConfig);
-        until(&format!("{name} is gone"), async || api.get_opt(name).await.unwrap().is_none().then_some(())).await;
+        until(&format!("{name} is gone"), async || {
+            api.get_opt(name).await.unwrap().is_none().then_some(())
+        })
+        .await;
     }
 
     pub async fn events(&self, name: &str) -> BTreeMap<String, String> {
-        let events = Api::<Event>::all(self.client.clone()).list(&ListParams::default()).await.unwrap();
+        let events = Api::<Event>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .unwrap();
         let about = events.items.into_iter().filter(|event| {
             let regarding = event.regarding.clone().unwrap_or_default();
             regarding.name.as_deref() == Some(name)
         });
-        about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
+        about
+            .map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+            .collect()
     }
 
     pub async fn event(&self, name: &str, reason: &str) -> String {
-        until(&format!("{name} has an event {reason}"), async || self.events(name).await.remove(reason)).await
+        until(&format!("{name} has an event {reason}"), async || {
+            self.events(name).await.remove(reason)
+        })
+        .await
     }
 
     /// How many units of the subnet have an owner, in the store itself.
@@ -262,7 +285,13 @@ impl Scene {
         for shape in Shape::ALL {
             for object in self.machines(shape).list(&ListParams::default()).await.unwrap() {
                 let machine = Machine::of(shape, &object);
-                for address in machine.network.ok().flatten().into_iter().flat_map(|network| network.addresses) {
+                for address in machine
+                    .network
+                    .ok()
+                    .flatten()
+                    .into_iter()
+                    .flat_map(|network| network.addresses)
+                {
                     let other = seen.insert(address.ip.to_string(), object.name_any());
                     assert_eq!(other, None, "{address} is also of {}", object.name_any());
                 }
@@ -275,7 +304,12 @@ pub fn condition(machine: &Machine) -> (String, String) {
     let conditions = machine.value.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
     let found = conditions.find(|condition| condition["type"] == ipam::NETWORK_ALLOCATED);
-    let text = |field: &str| found.and_then(|found| found[field].as_str()).unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        found
+            .and_then(|found| found[field].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
     (text("reason"), text("message"))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::backoff::{Backoff, Exponential};
+use berth_kit::tls::{self, CertificateError};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode, Uri};
@@ -22,7 +23,7 @@ use tracing::debug;
 
 use super::failure::Failure;
 use super::refusal;
-use crate::certificate::{self, CertificateError};
+use crate::certificate::common_name;
 
 /// For an answer. The service gives up a little earlier, and says so.
 pub const QUICK: Duration = Duration::from_secs(45);
@@ -50,6 +51,12 @@ pub enum ConnectError {
     Url { url: String },
     #[error("allocator {url}: {error}")]
     Certificate { url: String, error: CertificateError },
+    #[error(
+        "allocator {url}: certificate {}: it has no Common Name, or several: issue one whose Common \
+         Name is the cluster's name",
+        path.display()
+    )]
+    NoCluster { url: String, path: PathBuf },
 }
 
 /// Clones share their connections.
@@ -77,7 +84,11 @@ impl Caller {
             url: url.to_owned(),
             error,
         };
-        let (config, cluster) = tls(ca, certificate, key).map_err(unusable)?;
+        let (config, cluster) = config(ca, certificate, key).map_err(unusable)?;
+        let cluster = cluster.ok_or_else(|| ConnectError::NoCluster {
+            url: url.to_owned(),
+            path: certificate.to_owned(),
+        })?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -198,23 +209,17 @@ impl Caller {
 }
 
 /// And the cluster that the certificate is for.
-fn tls(ca: &Path, certificate: &Path, key: &Path) -> Result<(ClientConfig, String), CertificateError> {
-    let chain = certificate::chain(certificate)?;
-    let cluster = chain.first().and_then(certificate::common_name);
-    let cluster = cluster.ok_or_else(|| CertificateError::NoCluster {
-        path: certificate.to_owned(),
-    })?;
+fn config(ca: &Path, certificate: &Path, key: &Path) -> Result<(ClientConfig, Option<String>), CertificateError> {
+    let chain = tls::chain(certificate)?;
+    let cluster = chain.first().and_then(common_name);
     let unusable = |error: rustls::Error| CertificateError::Pair {
         certificate: certificate.to_owned(),
         key: key.to_owned(),
         why: error.to_string(),
     };
-    let config = ClientConfig::builder_with_provider(certificate::provider()).with_safe_default_protocol_versions();
-    let config = config
-        .map_err(unusable)?
-        .with_root_certificates(certificate::authorities(ca)?);
-    let config = config
-        .with_client_auth_cert(chain, certificate::key(key)?)
-        .map_err(unusable)?;
+    let config = ClientConfig::builder_with_provider(tls::provider());
+    let config = config.with_safe_default_protocol_versions().map_err(unusable)?;
+    let config = config.with_root_certificates(tls::authorities(ca)?);
+    let config = config.with_client_auth_cert(chain, tls::key(key)?).map_err(unusable)?;
     Ok((config, cluster))
 }

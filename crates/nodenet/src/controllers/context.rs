@@ -8,6 +8,7 @@ use std::time::Duration;
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, Subnet, names};
 use berth_kit::events::{Event, Recorder};
 use berth_kit::queue::Queue;
+use berth_kit::work::Retry;
 use berth_ledger::{Clock, Ledger, LedgerError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
@@ -154,11 +155,8 @@ impl Failure {
     }
 }
 
-/// The object is not at the version that was read.
-pub fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
-}
-
-pub fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_not_found())
+impl Retry for Failure {
+    fn is_contention(&self) -> bool {
+        matches!(self, Self::Contended { .. })
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
+
+use berth_kit::controller::Controller as Registered;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Controller {
@@ -41,44 +42,40 @@ impl Controller {
     }
 
     pub fn on_by_default() -> BTreeSet<Self> {
-        Self::ALL
-            .into_iter()
-            .filter(|controller| controller.is_on_by_default())
-            .collect()
+        let all = Self::ALL.into_iter();
+        all.filter(|controller| controller.is_on_by_default()).collect()
+    }
+
+    /// Those of these names that are here.
+    pub fn named(names: &BTreeSet<&str>) -> BTreeSet<Self> {
+        let all = Self::ALL.into_iter();
+        all.filter(|controller| names.contains(controller.name())).collect()
+    }
+}
+
+/// As `berth controller` lists them.
+pub const CONTROLLERS: [Registered; 6] = [
+    registered(Controller::Subnet),
+    registered(Controller::Node),
+    registered(Controller::Nnc),
+    registered(Controller::SubnetState),
+    registered(Controller::NodeIpam),
+    registered(Controller::Reclaim),
+];
+
+const fn registered(controller: Controller) -> Registered {
+    Registered {
+        name: controller.name(),
+        is_on_by_default: controller.is_on_by_default(),
+        rbac: match controller {
+            Controller::NodeIpam => "rbac/nodeipam.yaml",
+            _ => "rbac/controller.yaml",
+        },
     }
 }
 
 impl fmt::Display for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {name:?}: use some of {}", Controller::ALL.map(Controller::name).join(", "))]
-pub struct NoController {
-    name: String,
-}
-
-impl FromStr for Controller {
-    type Err = NoController;
-
-    fn from_str(name: &str) -> Result<Self, NoController> {
-        let found = Self::ALL.into_iter().find(|controller| controller.name() == name);
-        found.ok_or_else(|| NoController { name: name.to_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_controller_is_found_by_its_name_and_a_wrong_name_is_told_the_right_ones() {
-        for controller in Controller::ALL {
-            assert_eq!(controller.to_string().parse(), Ok(controller));
-        }
-        let error = "nodes".parse::<Controller>().unwrap_err().to_string();
-        assert!(error.contains("node, nnc"), "{error}");
     }
 }

@@ -6,8 +6,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus, Subnet, names};
+use berth_kit::api_error::{is_conflict, is_not_found};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::Queue;
+use berth_kit::watch::{Change, Key};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::PostParams;
 use kube::{Api, Resource, ResourceExt};
@@ -16,8 +18,7 @@ use tracing::{Instrument, info_span};
 
 use super::index::{Index, View};
 use super::turnstile::Turnstile;
-use super::watch::{Change, key};
-use super::{Context, Controller, Failure, is_conflict, is_gone};
+use super::{Context, Controller, Failure};
 use crate::allocator::{AllocatorError, ContainerRef};
 use crate::claims::Claims;
 use crate::nnc::Complaint;
@@ -94,7 +95,7 @@ impl Nodes {
                     self.queue.add(name);
                 }
             }
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 self.index().delete_node(&name, Instant::now());
                 self.queue.add(name);
                 self.context.gone.notify_one();
@@ -122,7 +123,7 @@ impl Nodes {
                     self.queue.add(name);
                 }
             }
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 self.index().delete_config(&name);
                 self.queue.add(name);
                 self.context.gone.notify_one();
@@ -135,7 +136,7 @@ impl Nodes {
     pub fn subnet_changed(&self, change: &Change<Subnet>) {
         let concerned = match change {
             Change::Apply(subnet) => self.index().apply_subnet(&subnet.name_any(), subnet::Facts::of(subnet)),
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 self.context.metrics.forget(name);
                 self.index().delete_subnet(name)
             }
@@ -147,8 +148,8 @@ impl Nodes {
     pub fn pod_changed(&self, change: Change<ObservedPod>) {
         let now = Instant::now();
         let gone = match change {
-            Change::Apply(pod) => self.pods().apply(&key(&*pod), &pod, now),
-            Change::Delete(pod) => self.pods().delete(&pod, now),
+            Change::Apply(pod) => self.pods().apply(&Key::of(&*pod).to_string(), &pod, now),
+            Change::Delete(pod) => self.pods().delete(&pod.to_string(), now),
             Change::Restarted | Change::Synced => Vec::new(),
         };
         for address in gone {
@@ -325,7 +326,7 @@ impl Nodes {
             ..PostParams::default()
         };
         match self.context.configs().replace_status(name, &params, &next).await {
-            Err(error) if is_conflict(&error) || is_gone(&error) => Ok(None),
+            Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
             written => Ok(Some(written?)),
         }
     }

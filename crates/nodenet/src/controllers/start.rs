@@ -1,12 +1,10 @@
 //! Starts the watches, and the loops that work on what they tell.
 
-use std::sync::Arc;
-
 use berth_api::Subnet;
-use tokio::sync::watch as signal;
+use berth_kit::watch::{Change, Synced, changes};
+use berth_kit::work::work;
+use kube::api::ListParams;
 
-use super::watch::{Change, follow};
-use super::work::work;
 use super::{Context, Controller, Nodes, nodes};
 use crate::reclaim::Reclaim;
 use crate::subnet::Subnets;
@@ -77,7 +75,7 @@ impl Parts {
                 }
                 synced.observe(&change);
             };
-            follow(parts.context.subnets(), told).await;
+            changes(parts.context.subnets(), ListParams::default(), told).await;
         });
     }
 
@@ -88,7 +86,7 @@ impl Parts {
                 synced.observe(&change);
                 nodes.node_changed(change);
             };
-            follow(nodes.context.nodes(), told).await;
+            changes(nodes.context.nodes(), ListParams::default(), told).await;
         });
     }
 
@@ -99,7 +97,7 @@ impl Parts {
                 synced.observe(&change);
                 nodes.config_changed(change);
             };
-            follow(nodes.context.configs(), told).await;
+            changes(nodes.context.configs(), ListParams::default(), told).await;
         });
     }
 
@@ -110,7 +108,7 @@ impl Parts {
                 synced.observe(&change);
                 nodes.pod_changed(change);
             };
-            follow(nodes.context.all_pods(), told).await;
+            changes(nodes.context.all_pods(), ListParams::default(), told).await;
         });
     }
 
@@ -121,7 +119,7 @@ impl Parts {
                 synced.observe(&change);
                 parts.states.state_changed(change);
             };
-            follow(parts.context.states(), told).await;
+            changes(parts.context.states(), ListParams::default(), told).await;
         });
     }
 
@@ -178,38 +176,5 @@ impl Parts {
                 Reclaim::new(nodes).run().await;
             });
         }
-    }
-}
-
-/// How many watches have not told yet all that was there when they began.
-#[derive(Clone)]
-struct Synced {
-    missing: Arc<signal::Sender<usize>>,
-}
-
-impl Default for Synced {
-    fn default() -> Self {
-        Self {
-            missing: Arc::new(signal::Sender::new(0)),
-        }
-    }
-}
-
-impl Synced {
-    fn one_more(&self) -> Self {
-        self.missing.send_modify(|missing| *missing += 1);
-        self.clone()
-    }
-
-    fn observe<K>(&self, change: &Change<K>) {
-        if matches!(change, Change::Synced) {
-            self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
-        }
-    }
-
-    async fn all(&self) {
-        let mut missing = self.missing.subscribe();
-        // The sender is ours: it does not end before.
-        let _ = missing.wait_for(|missing| *missing == 0).await;
     }
 }

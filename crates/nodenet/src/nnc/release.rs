@@ -4,12 +4,13 @@
 //! takes it back when its time has come.
 
 use berth_api::{NodeNetworkConfig, names};
+use berth_kit::api_error::{is_conflict, is_not_found};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::facts::Facts;
-use crate::controllers::{Failure, Nodes, Outcome, is_conflict, is_gone};
+use crate::controllers::{Failure, Nodes, Outcome};
 
 impl Nodes {
     pub(crate) async fn let_go(&self, name: &str, config: &NodeNetworkConfig) -> Result<Outcome, Failure> {
@@ -32,7 +33,7 @@ impl Nodes {
         };
         match self.context.configs().patch(name, &params, &Patch::Merge(patch)).await {
             Err(error) if is_conflict(&error) => Ok(Outcome::Conflict),
-            Err(error) if !is_gone(&error) => Err(error.into()),
+            Err(error) if !is_not_found(&error) => Err(error.into()),
             _ => Ok(Outcome::Gone),
         }
     }

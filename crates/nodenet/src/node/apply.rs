@@ -1,5 +1,6 @@
 //! Creates, adopts and removes configs.
 
+use berth_kit::api_error::{is_conflict, is_not_found};
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigSpec, names};
@@ -12,7 +13,7 @@ use tracing::info;
 
 use super::Facts;
 use super::decide::{Action, decide};
-use crate::controllers::{Controller, Failure, Nodes, View, is_conflict, is_gone};
+use crate::controllers::{Controller, Failure, Nodes, View};
 use crate::nnc;
 
 /// How long a node is there before it is said that no Subnet takes it.
@@ -133,7 +134,7 @@ impl Nodes {
         };
         match self.context.configs().patch(name, &params, &Patch::Merge(patch)).await {
             Err(error) if is_conflict(&error) => Err(contended(name)),
-            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) if is_not_found(&error) => Ok(None),
             adopted => Ok(Some(adopted?)),
         }
     }
@@ -155,7 +156,7 @@ impl Nodes {
         let params = DeleteParams::background().preconditions(this_one);
         match self.context.configs().delete(name, &params).await {
             Err(error) if is_conflict(&error) => Err(contended(name)),
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             deleted => Ok(deleted.map(drop)?),
         }
     }

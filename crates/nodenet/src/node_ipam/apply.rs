@@ -2,6 +2,7 @@
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfigStatus;
+use berth_kit::api_error::{is_conflict, is_not_found};
 use berth_ledger::{Claim, Ledger};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::decide::{placed, with_overlay};
 use super::record::named;
 use crate::allocator::{AllocatorError, ContainerRef};
-use crate::controllers::{Failure, Need, Nodes, View, is_conflict, is_gone};
+use crate::controllers::{Failure, Need, Nodes, View};
 use crate::node;
 
 /// Under which podCIDRs are written to Nodes.
@@ -89,7 +90,7 @@ impl Nodes {
         };
         match self.context.nodes().patch(name, &params, &Patch::Merge(patch)).await {
             // It is another node, or somebody else has set them: the watch will tell.
-            Err(error) if is_conflict(&error) || is_gone(&error) || is_refused(&error) => {
+            Err(error) if is_conflict(&error) || is_not_found(&error) || is_refused(&error) => {
                 let object = format!("Node {name}");
                 Err(Failure::Contended { object })
             }

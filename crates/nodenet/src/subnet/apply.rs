@@ -1,5 +1,6 @@
 //! Works through Subnets, one at a time.
 
+use berth_kit::watch::{Change, Key};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::known::Known;
 use super::services::ServiceRange;
 use super::status::leaving;
 use crate::allocator::Removal;
-use crate::controllers::{Change, Context, Controller, Failure};
+use crate::controllers::{Context, Controller, Failure};
 
 pub(crate) const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(10),
@@ -81,7 +82,7 @@ impl Subnets {
                     self.queue.add(name);
                 }
             }
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 state.objects.remove(name);
                 self.queue.add(name.clone());
             }

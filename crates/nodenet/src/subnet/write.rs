@@ -1,5 +1,6 @@
 //! Writes to Subnets: their finalizer and their status.
 
+use berth_kit::api_error::{is_conflict, is_not_found};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::decide::Verdict;
 use super::exhaustion::{Demand, Fill, NodeDemand, fill};
 use super::services::overlap;
 use super::status::{said, status};
-use crate::controllers::{Failure, is_conflict, is_gone};
+use crate::controllers::Failure;
 
 /// Between two writes of the same status: while addresses come and go, a person needs no more.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -45,7 +46,7 @@ impl Subnets {
             ..PatchParams::default()
         };
         match self.context.subnets().patch(name, &params, &Patch::Merge(patch)).await {
-            Err(error) if is_conflict(&error) || is_gone(&error) => Ok(None),
+            Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
             patched => Ok(Some(Arc::new(patched?))),
         }
     }
@@ -105,7 +106,7 @@ impl Subnets {
             .patch_status(name, &params, &Patch::Apply(patch))
             .await
         {
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Ok(written) => {
                 let mut state = self.state();
                 state.written.insert(name.to_owned(), Instant::now());

@@ -1,5 +1,7 @@
 //! Writes ClusterSubnetStates: when what they say changes, and not otherwise.
 
+use berth_kit::api_error::{is_conflict, is_not_found};
+use berth_kit::watch::{Change, Key};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use serde_json::json;
 use tracing::info;
 
 use super::decide::{is_published, publish};
-use crate::controllers::{Change, Context, Controller, Failure, is_conflict, is_gone};
+use crate::controllers::{Context, Controller, Failure};
 
 const AGAIN: Exponential = Exponential {
     base: Duration::from_millis(5),
@@ -54,7 +56,7 @@ impl SubnetStates {
                 self.index().subnets.insert(subnet.name_any(), Arc::clone(subnet));
                 subnet.name_any()
             }
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 self.index().subnets.remove(name);
                 name.clone()
             }
@@ -70,7 +72,7 @@ impl SubnetStates {
                 self.index().states.insert(name.clone(), state);
                 name
             }
-            Change::Delete(name) => {
+            Change::Delete(Key { name, .. }) => {
                 self.index().states.remove(&name);
                 name
             }
@@ -121,7 +123,7 @@ impl SubnetStates {
             .await
         {
             // Somebody has deleted it: the watch tells, and it is made again.
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             // Taken over at once: until the watch tells, this would be written again.
             Ok(written) => {
                 self.index().states.insert(name.to_owned(), Arc::new(written));
@@ -159,7 +161,7 @@ impl SubnetStates {
         };
         let params = DeleteParams::background().preconditions(this_one);
         match self.context.states().delete(name, &params).await {
-            Err(error) if !is_gone(&error) && !is_conflict(&error) => Err(error.into()),
+            Err(error) if !is_not_found(&error) && !is_conflict(&error) => Err(error.into()),
             _ => Ok(()),
         }
     }

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use berth_addr::Plan;
 use berth_kit::metrics::Metrics;
+use berth_kit::tls::{ServerFiles, ServerTls};
 use berth_ledger::store::{MemoryStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::allocator::{Allocator, ContainerRef, Registry, Update};
 use berth_nodenet::client::RemoteAllocator;
-use berth_nodenet::service::{self, Limits, PlanFile, PlanStore, Service};
+use berth_nodenet::service::{Limits, PlanFile, PlanStore, Service};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -141,7 +142,12 @@ impl World {
 
     async fn run(&mut self, listener: TcpListener) {
         let server = self.authority.server();
-        let tls = service::tls(&server.certificate, &server.key, &self.authority.file()).unwrap();
+        let tls = ServerTls::load(ServerFiles {
+            certificate: server.certificate.clone(),
+            key: server.key.clone(),
+            client_ca: Some(self.authority.file()),
+        })
+        .unwrap();
         let stop = CancellationToken::new();
         let metrics = Metrics::new("0.0.0");
         let service = Service::open(

@@ -66,6 +66,7 @@ impl Disk {
         };
         // The directory may have been there before, and be open to all.
         let file = private_file::open(&path).map_err(unusable)?;
+        private_file::wait_until_unlocked(&file).map_err(unusable)?;
         let database = Builder::new()
             .set_cache_size(CACHE_BYTES)
             .create_file(file)

@@ -6,7 +6,7 @@ use tracing::warn;
 
 use super::index::Index;
 use super::network::{BACKOFF, PodNetwork};
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 /// Detaches what nobody on the node needs any more: pods may have gone while nobody watched. The
 /// node's pods wait for that once, so that what is free can be given to them; when it fails they go

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::attachment::{Attachment, bound_to};
 use super::network::{Sandbox, sandbox_id};
-use crate::feed::{Change, Key};
+use berth_kit::watch::{Change, Key};
 
 /// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait
 /// must not stand behind them.
@@ -105,6 +105,7 @@ impl Index {
                 return pods.map(|(pod, _)| pod.clone()).collect();
             }
             Change::Synced => self.unsynced -= 1,
+            Change::Restarted => {}
         }
         Vec::new()
     }
@@ -144,6 +145,7 @@ impl Index {
                 self.unsynced -= 1;
                 None
             }
+            Change::Restarted => None,
         }
     }
 

@@ -17,9 +17,9 @@ use super::attachment::bound_to;
 use super::decide::{Action, decide};
 use super::index::{Index, Turn};
 use super::network::{PodNetwork, Refused, Sandbox};
-use crate::feed::Key;
 use crate::nodes::Fleet;
 use crate::writes::is_gone;
+use berth_kit::watch::Key;
 
 /// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later
 /// tries come after their back-off anyway, and don't wait: many pods without an address must not

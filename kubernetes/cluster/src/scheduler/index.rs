@@ -9,7 +9,7 @@ use kube::{Resource, ResourceExt};
 
 use super::place::{Demand, Host, place};
 use super::resources::Resources;
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 /// A pod on a node: bound, or about to be by us.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::progress::{self, Sets};
 use super::rollout::{self, Bounds, Size};
 use super::template::{REVISION, made_from, replica_set};
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 const DEFAULT_HISTORY: i32 = 10;
 

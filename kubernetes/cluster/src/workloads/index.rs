@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 
 use super::member::{Found, Member};
 use super::owner::{Pick, controller};
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 /// What to look at again after a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::owner::controller;
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 /// A pod as its ReplicaSet sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

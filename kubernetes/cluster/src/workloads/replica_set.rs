@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::member::{Found, Member};
 use super::owner::Pick;
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 /// What to do for a ReplicaSet.
 #[derive(Debug, Default, PartialEq)]

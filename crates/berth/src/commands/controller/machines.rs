@@ -4,19 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
+use berth_kit::controller::Choice;
 use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::{Clock, Ledger};
 use berth_machines::ipam::flag::NetworkFlag;
-use berth_machines::{capi, cluster, ipam};
+use berth_machines::{CLAIM, CLUSTER, CONTROLLERS, MACHINE, capi, cluster, ipam};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::{duration, hostname};
-
-const MACHINE: &str = "machine";
-const CLAIM: &str = "claim";
-const CLUSTER: &str = "cluster";
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct MachineArgs {
@@ -35,26 +32,20 @@ pub struct MachineArgs {
 /// Which of them run.
 #[derive(Clone, Debug)]
 pub struct Machines {
-    pub names: BTreeSet<&'static str>,
+    names: BTreeSet<&'static str>,
     arguments: MachineArgs,
 }
 
 impl Machines {
-    /// Takes their names out of a list, and gives the rest of it.
-    pub fn split(list: &str, arguments: MachineArgs) -> Result<(Self, String)> {
+    pub fn of(choice: &Choice, arguments: MachineArgs) -> Result<Self> {
         NetworkFlag::check_all(&arguments.network).map_err(|error| anyhow!("--network: {error}"))?;
-        let known = |name: &str| [MACHINE, CLAIM, CLUSTER].into_iter().find(|known| *known == name.trim());
-        let names: BTreeSet<&'static str> = list.split(',').filter_map(known).collect();
-        let rest: Vec<&str> = list.split(',').filter(|name| known(name).is_none()).collect();
+        let names = CONTROLLERS.iter().map(|controller| controller.name);
+        let names: BTreeSet<&'static str> = names.filter(|name| choice.has(name)).collect();
         ensure!(
             arguments.network.is_empty() || names.contains(MACHINE),
             "--network: it is for the controller machine: add it to --controllers, or leave --network out"
         );
-        Ok((Self { names, arguments }, rest.join(",")))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        Ok(Self { names, arguments })
     }
 
     /// The first that needs a ledger of this process.

@@ -22,7 +22,10 @@ impl Directory {
     /// Chooses, and changes nothing yet. In memory and without a directory, the kubeconfig needs one of its own: the default one may belong to a
     /// cluster that runs.
     pub fn choose(asked: Option<PathBuf>, in_memory: bool) -> Result<Self> {
-        let temporary = in_memory.then(|| std::env::temp_dir().join(format!("berth-{}", std::process::id())));
+        // Not by the process's id: one that was killed has left its directory behind, and ids come
+        // again.
+        let unique = || format!("berth-{:08x}", rand::random::<u32>());
+        let temporary = in_memory.then(|| std::env::temp_dir().join(unique()));
         let path = match (asked, &temporary) {
             (Some(path), _) => path,
             (None, Some(temporary)) => temporary.clone(),
@@ -188,6 +191,15 @@ mod tests {
         let path = directory.write_kubeconfig("new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_a_killed_one_left_is_in_nobodys_way() {
+        let directories = [(); 2].map(|()| Directory::choose(None, true).unwrap());
+        let [mut one, mut other] = directories;
+        one.make().unwrap();
+        other.make().unwrap();
+        assert_ne!(one.nodes().0, other.nodes().0);
     }
 
     #[test]

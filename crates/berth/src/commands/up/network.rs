@@ -124,7 +124,12 @@ pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: 
         node_grace: DEFAULT_NODE_GRACE,
         stop,
     };
-    let all = tokio::join!(controllers::run(options), ipam::run(machines), capi::run(claims), provider);
+    let all = tokio::join!(
+        controllers::run(options),
+        ipam::run(machines),
+        capi::run(claims),
+        provider
+    );
     let (nodes, machines, claims, ()) = all;
     nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
 }

@@ -1,14 +1,14 @@
 //! What is in the file.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Bound;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use berth_addr::Prefix;
+use berth_kit::private_file;
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition};
 
 use crate::record::BlockKey;
@@ -82,11 +82,9 @@ impl<E: Into<redb::Error>> From<E> for Fault {
 }
 
 pub fn open(path: &Path) -> Result<Database, OpenError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path)?;
     // One that was copied back may be open to everybody.
-    file.set_permissions(Permissions::from_mode(0o600))?;
+    let file = private_file::open(path)?;
+    private_file::wait_until_unlocked(&file)?;
     let created = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
     let database = created.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,

@@ -15,7 +15,7 @@ use super::super::owner::controller;
 use super::super::template::{self, REVISION};
 use super::super::{Workloads, merge};
 use super::{Scale, plan, split};
-use crate::feed::Key;
+use berth_kit::watch::Key;
 
 impl Workloads {
     /// Returns when to look again though nothing changes.

@@ -16,8 +16,8 @@ use super::super::index::Task;
 use super::super::template;
 use super::super::{Workloads, merge};
 use super::plan;
-use crate::feed::Key;
 use crate::writes::CONCURRENCY;
+use berth_kit::watch::Key;
 
 /// How many pods of one set are made or deleted before others have their turn.
 const BURST: usize = 500;

@@ -1,19 +1,27 @@
 //! Works through a queue, several items at a time and never one of them twice at once.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
-use berth_kit::queue::Queue;
 use tokio::task::JoinSet;
 use tracing::{debug, error, warn};
 
-use super::Failure;
+use crate::queue::Queue;
 
-/// Takes items for as long as there is a queue. One that fails comes back after its back-off. Can be dropped at any point: what is under way
-/// ends with it.
-pub async fn work<T, F>(queue: Queue<T>, at_once: usize, handle: impl Fn(T) -> F)
+/// Why an item is to be tried again.
+pub trait Retry: Display + Send + 'static {
+    /// Somebody else was faster: no news for a person.
+    fn is_contention(&self) -> bool {
+        false
+    }
+}
+
+/// Takes items for as long as there is a queue. One that fails comes back after its back-off. Can
+/// be dropped at any point: what is under way ends with it.
+pub async fn work<T, F, E>(queue: Queue<T>, at_once: usize, handle: impl Fn(T) -> F)
 where
     T: Clone + Debug + Ord + Send + 'static,
-    F: Future<Output = Result<(), Failure>> + Send + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Retry,
 {
     let mut running = JoinSet::new();
     loop {
@@ -32,11 +40,11 @@ where
                         Ok(()) => work.succeeded(),
                         Err(failure) => {
                             let item = work.clone();
-                            let again_in = work.failed();
-                            match failure {
-                                // Somebody was faster: no news for a person.
-                                Failure::Contended { .. } => debug!(?item, %failure, ?again_in, "tried again"),
-                                _ => warn!(?item, %failure, ?again_in, "failed, it is tried again"),
+                            let delay = work.failed();
+                            if failure.is_contention() {
+                                debug!(?item, %failure, "retrying in {delay:.1?}");
+                            } else {
+                                warn!(?item, %failure, "failed; retrying in {delay:.1?}");
                             }
                         }
                     }

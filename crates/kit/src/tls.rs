@@ -1,0 +1,198 @@
+//! TLS from PEM files, for both ends of a connection. A server's files are read again while it
+//! runs: certificates are renewed by others, and nobody restarts a server for it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// How often files are looked at. A kubelet needs a minute or more to bring a changed Secret.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Each names the file, and the fix.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error(
+        "certificate {}: {why}; give a PEM file that has it first and then those that signed it",
+        path.display()
+    )]
+    Certificate { path: PathBuf, why: String },
+    #[error("key {}: {why}; give a PEM file with the private key of the certificate", path.display())]
+    Key { path: PathBuf, why: String },
+    #[error(
+        "CA {}: {why}; give a PEM file with the certificates of those whose signature is to be trusted",
+        path.display()
+    )]
+    Authority { path: PathBuf, why: String },
+    #[error("certificate {} and key {}: {why}", certificate.display(), key.display())]
+    Pair {
+        certificate: PathBuf,
+        key: PathBuf,
+        why: String,
+    },
+}
+
+/// Named, because which provider is the default depends on what else is in the program.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    read(path).map_err(|why| CertificateError::Certificate {
+        path: path.to_owned(),
+        why,
+    })
+}
+
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| CertificateError::Key {
+        path: path.to_owned(),
+        why: said(&error),
+    })
+}
+
+pub fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
+    let failed = |why| CertificateError::Authority {
+        path: path.to_owned(),
+        why,
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in read(path).map_err(failed)? {
+        roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match found {
+        Ok(certificates) if certificates.is_empty() => Err("there is no certificate in it".to_owned()),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(said(&error)),
+    }
+}
+
+fn said(error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound => "there is none in it".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Where a server's certificate and key are, and who its clients must be.
+#[derive(Clone, Debug)]
+pub struct ServerFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// Clients show a certificate that one of these has signed; without it they show none.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl ServerFiles {
+    fn config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        let unusable = |error: rustls::Error| CertificateError::Pair {
+            certificate: self.certificate.clone(),
+            key: self.key.clone(),
+            why: error.to_string(),
+        };
+        let config = ServerConfig::builder_with_provider(provider());
+        let config = config.with_safe_default_protocol_versions().map_err(unusable)?;
+        let config = match &self.client_ca {
+            None => config.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+                let verifier = verifier.build().map_err(|error| CertificateError::Authority {
+                    path: path.clone(),
+                    why: error.to_string(),
+                })?;
+                config.with_client_cert_verifier(verifier)
+            }
+        };
+        let config = config.with_single_cert(chain(&self.certificate)?, key(&self.key)?);
+        let mut config = config.map_err(unusable)?;
+        // Every connection shows its certificate: one that has expired must not live on in a
+        // session that is resumed.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// Of each file, so that a change is noticed. Contents and not times: a Secret's files are
+    /// links that are turned to another directory.
+    fn contents(&self) -> [Option<Vec<u8>>; 3] {
+        let content = |path: &PathBuf| std::fs::read(path).ok();
+        let authority = self.client_ca.as_ref().and_then(content);
+        [content(&self.certificate), content(&self.key), authority]
+    }
+}
+
+/// A server's TLS, which follows its files. Clones are the same.
+#[derive(Clone)]
+pub struct ServerTls {
+    files: Arc<ServerFiles>,
+    current: Arc<RwLock<Arc<ServerConfig>>>,
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerTls")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServerTls {
+    pub fn load(files: ServerFiles) -> Result<Self, CertificateError> {
+        let current = Arc::new(RwLock::new(files.config()?));
+        let files = Arc::new(files);
+        Ok(Self { files, current })
+    }
+
+    /// For the next connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// Reads the files again when they change. What can't be used is reported, and the server goes
+    /// on with what it has: the certificate and its key may be written one after the other.
+    pub async fn reload(&self, stop: CancellationToken) {
+        let reloading = async {
+            let mut seen = self.files.contents();
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let now = self.files.contents();
+                if now == seen {
+                    continue;
+                }
+                match self.files.config() {
+                    Ok(config) => {
+                        *self.current.write() = config;
+                        let certificate = self.files.certificate.display();
+                        info!(%certificate, "read the certificate again: its files have changed");
+                    }
+                    Err(error) => {
+                        warn!(%error, "the changed certificate can't be used; the old one stays");
+                    }
+                }
+                seen = now;
+            }
+        };
+        stop.run_until_cancelled(reloading).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
