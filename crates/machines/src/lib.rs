@@ -14,6 +14,7 @@ pub mod machine;
 pub mod network;
 pub mod provider;
 pub mod render;
+mod shape;
 mod watch;
 
 use berth_kit::controller::Controller;

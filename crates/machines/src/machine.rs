@@ -2,7 +2,6 @@
 //! hold up nobody else.
 
 mod initializers;
-mod shape;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
@@ -10,8 +9,8 @@ use serde_json::Value;
 
 use crate::network::{Network, NetworkError};
 
+pub use crate::shape::{NotAMachine, Shape};
 pub use initializers::{INITIALIZER, INITIALIZERS, Initializers};
-pub use shape::{NotAMachine, Shape};
 
 /// A Machine with a network that was read, and the rest as it is.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Address, Network};
-use crate::machine::Shape;
+use crate::shape::Shape;
 
 impl Network {
     /// What to put where the shape has its network. What stands there already and is not said here
