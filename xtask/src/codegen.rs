@@ -8,13 +8,17 @@ use anyhow::{Context, Result, bail};
 
 /// Writes the CRDs, or with `check` only says which files differ from what would be written.
 pub fn run(check: bool) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/crds");
-    let files = berth_api::crds::files()?;
-    let stale = stale(&folder, &files)?;
+    write("deploy/crds", &berth_api::crds::files()?, check)?;
+    write("deploy/machines/crds", &berth_api::crds::machine_files()?, check)
+}
+
+fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(shown);
+    let stale = stale(&folder, files)?;
     if check {
         if !stale.is_empty() {
             bail!(
-                "deploy/crds is out of date: {}. Run `cargo xtask codegen` and commit what it writes",
+                "{shown} is out of date: {}. Run `cargo xtask codegen` and commit what it writes",
                 stale.join(", ")
             );
         }
@@ -27,7 +31,7 @@ pub fn run(check: bool) -> Result<()> {
             Some((_, yaml)) => fs::write(&path, yaml).with_context(|| format!("writing {}", path.display()))?,
             None => fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?,
         }
-        println!("deploy/crds/{name}");
+        println!("{shown}/{name}");
     }
     Ok(())
 }

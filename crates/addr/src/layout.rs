@@ -24,6 +24,9 @@ pub struct Plan {
     /// Gateways, name servers and the like: kept out when inside, of no interest when not.
     pub reservations: Vec<IpAddr>,
     pub unit_lengths: UnitLengths,
+    /// Others may have the rest of a CIDR of which this one has ranges, as two pools of machines in
+    /// one LAN do.
+    pub shares_cidrs: bool,
 }
 
 /// The length of what is handed out: 32 and 128 are addresses, 24 and 64 might be the podCIDRs of nodes.
@@ -77,7 +80,7 @@ impl Plan {
         if self.cidrs.is_empty() {
             return Err(LayoutError::NoCidr);
         }
-        let space = self.space()?;
+        let space = self.all_cidrs()?;
         if let Some(&range) = self.ranges.iter().find(|&&range| !space.covers(range)) {
             return Err(LayoutError::RangeOutside { range });
         }
@@ -91,8 +94,24 @@ impl Plan {
             .collect()
     }
 
-    /// All of the cidrs: what no other subnet may overlap.
+    /// What no other subnet may overlap: all of the cidrs, or where they are shared, those of its
+    /// ranges.
     pub fn space(&self) -> Result<AddressSet, LayoutError> {
+        let cidrs = self.all_cidrs()?;
+        if !self.shares_cidrs || self.ranges.is_empty() {
+            return Ok(cidrs);
+        }
+        let ranges: AddressSet = self.ranges.iter().copied().collect();
+        let mut space = AddressSet::new();
+        for family in Family::ALL {
+            // Without ranges of a family it has all of that family.
+            let set = if ranges.count(family) > 0 { &ranges } else { &cidrs };
+            space.extend(set.ranges().filter(|range| range.family() == family));
+        }
+        Ok(space)
+    }
+
+    fn all_cidrs(&self) -> Result<AddressSet, LayoutError> {
         let mut space = AddressSet::new();
         for (i, &cidr) in self.cidrs.iter().enumerate() {
             if let Some(&other) = self.cidrs[..i].iter().find(|other| other.overlaps(cidr)) {

@@ -23,10 +23,8 @@ use index::{Index, Standing};
 ///
 /// let plan = Plan {
 ///     cidrs: vec!["10.0.0.0/30".parse()?],
-///     ranges: vec![],
-///     excludes: vec![],
-///     reservations: vec![],
 ///     unit_lengths: UnitLengths { ipv4: 32, ipv6: 128 },
+///     ..Plan::default()
 /// };
 /// let layout = plan.layouts()?.remove(&Family::V4).ok_or("no IPv4")?;
 /// let mut pool = Pool::new(layout, 30_000);

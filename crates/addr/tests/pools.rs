@@ -49,6 +49,7 @@ fn plans() -> impl Strategy<Value = (Family, Plan)> {
                     ipv6: length,
                 },
                 cidrs,
+                ..Plan::default()
             };
             (family, plan)
         },

@@ -60,6 +60,10 @@ pub struct Owner {
 
     #[schemars(length(min = 1, max = 253))]
     pub lease: String,
+
+    /// When it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<MicroTime>,
 }
 
 /// A unit's place in its block. A string on the wire, as keys are: a plain `u8` can't be read back by serde where it

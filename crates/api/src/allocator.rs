@@ -55,6 +55,9 @@ impl SubnetPlan {
                 ipv4: self.unit_lengths.ipv4.unwrap_or(Family::V4.bits()),
                 ipv6: self.unit_lengths.ipv6.unwrap_or(Family::V6.bits()),
             },
+            // The service gives no addresses to machines: its subnets have their CIDRs to
+            // themselves.
+            shares_cidrs: false,
         }
     }
 
@@ -248,6 +251,7 @@ mod tests {
             excludes: vec!["10.64.1.7".parse().unwrap()],
             reservations: vec!["10.64.0.1".parse().unwrap()],
             unit_lengths: berth_addr::UnitLengths { ipv4: 32, ipv6: 96 },
+            shares_cidrs: false,
         };
         let wire = serde_json::to_string(&SubnetPlan::new(&plan, Duration::from_millis(1500))).unwrap();
         let read: SubnetPlan = serde_json::from_str(&wire).unwrap();

@@ -1,11 +1,14 @@
 //! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds` prints.
 
+pub mod machines;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use crate::names::BERTH_VERSION;
 use crate::subnet::MAX_NAME_LENGTH;
 use crate::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 
@@ -25,7 +28,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         tidy(optional_spec(NodeNetworkConfig::crd())),
         tidy(ClusterSubnetState::crd()),
-        tidy(bounded_name(Subnet::crd())),
+        contract(tidy(bounded_name(Subnet::crd()))),
         tidy(AddressBlock::crd()),
     ]
 }
@@ -47,6 +50,23 @@ pub fn files() -> Result<Vec<(String, String)>, Error> {
 pub fn yaml() -> Result<String, Error> {
     let documents = all().iter().map(document).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.join("---\n"))
+}
+
+/// Those of Machine and Cluster, in one stream: see [`machines`].
+pub fn machines_yaml() -> Result<String, Error> {
+    let documents = machine_files()?.into_iter().map(|(_, document)| document);
+    Ok(documents.collect::<Vec<_>>().join("---\n"))
+}
+
+/// As [`files`], of Machine and Cluster.
+pub fn machine_files() -> Result<Vec<(String, String)>, Error> {
+    let name = "machines".to_owned();
+    let all = machines::all().map_err(|source| Error::Json { name, source })?;
+    let file = |crd: &CustomResourceDefinition| {
+        let name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
+        Ok((name, document(crd)?))
+    };
+    all.iter().map(file).collect()
 }
 
 fn document(crd: &CustomResourceDefinition) -> Result<String, Error> {
@@ -99,6 +119,14 @@ fn bounded_name(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             .get_or_insert_default()
             .insert("metadata".to_owned(), metadata);
     }
+    crd
+}
+
+/// Cluster API finds the version of a pool by these: a poolRef has none.
+fn contract(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let label = |version: &str| (format!("cluster.x-k8s.io/{version}"), BERTH_VERSION.to_owned());
+    let labels = crd.metadata.labels.get_or_insert_default();
+    labels.extend(["v1beta1", "v1beta2"].map(label));
     crd
 }
 

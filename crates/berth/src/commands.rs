@@ -5,6 +5,8 @@ mod allocator;
 mod controller;
 mod count;
 mod crds;
+mod machine_ipam;
+mod render;
 mod routes;
 mod scheduler;
 mod store;
@@ -18,6 +20,8 @@ use berth_api::subnet::parse_duration;
 use berth_kit::args::{CommonArgs, LogArgs};
 use berth_kit::logs::{self, Filter};
 use clap::{Parser, Subcommand};
+
+pub use machine_ipam::with_two_dashes;
 
 /// IP addresses for every pod, node and machine of a Kubernetes cluster
 #[derive(Debug, Parser)]
@@ -36,6 +40,8 @@ enum Command {
     Allocator(allocator::Allocator),
     Agent(agent::Agent),
     Scheduler(scheduler::Scheduler),
+    MachineIpam(machine_ipam::MachineIpam),
+    Render(render::Render),
     Crds(crds::Crds),
     Version(version::Version),
 }
@@ -44,7 +50,7 @@ impl Command {
     /// A person watches the terminal of `berth up`, where what its controllers and agents do all the time would bury the lines that are for them.
     fn log_level(&self) -> Filter {
         match self {
-            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_nodenet"]),
+            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"]),
             _ => Filter::default(),
         }
     }
@@ -61,6 +67,8 @@ impl Cli {
             Command::Allocator(allocator) => allocator.run(&self.common),
             Command::Agent(agent) => agent.run(&self.common),
             Command::Scheduler(scheduler) => scheduler.run(&self.common),
+            Command::MachineIpam(machines) => machines.run(&self.common),
+            Command::Render(render) => render.run(),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
         }

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         // there stays. Where the kernel has none there is nothing to switch off.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
-    match commands::Cli::parse().run() {
+    match commands::Cli::parse_from(commands::with_two_dashes(env::args_os())).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // One line, whatever the parts of it held.

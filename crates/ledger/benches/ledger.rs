@@ -129,6 +129,7 @@ fn record(owned: usize) -> Arc<Record> {
     let tenure = |_| Tenure {
         owner: owner(0),
         lease: ids(1)[0],
+        since: 0,
     };
     let owned = (0..owned).map(|offset| (offset as u8, tenure(offset)));
     Arc::new(Record::new(owned, []).unwrap())

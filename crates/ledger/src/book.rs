@@ -199,12 +199,12 @@ impl Book {
             units.sort_by_key(|unit| unit.family());
             grant.leases.push(Lease { id: *id, units });
         }
-        self.enter(owner, entered);
+        self.enter(owner, entered, now);
         grant
     }
 
     /// Takes these very units under one lease: all, or none and why. What the owner has of them already is kept.
-    pub fn claim(&mut self, owner: &Owner, id: LeaseId, units: &[Prefix]) -> Result<(), Refusal> {
+    pub fn claim(&mut self, owner: &Owner, id: LeaseId, units: &[Prefix], now: u64) -> Result<(), Refusal> {
         let mut places = Vec::new();
         for prefix in units {
             let refused = |error| Refusal { unit: *prefix, error };
@@ -234,7 +234,7 @@ impl Book {
             offset: unit.offset(),
             id,
         });
-        self.enter(owner, entered.collect());
+        self.enter(owner, entered.collect(), now);
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl Book {
     }
 
     /// Writes the owner into the records; the pool has given the units already.
-    fn enter(&mut self, owner: &Owner, mut entries: Vec<Entry>) {
+    fn enter(&mut self, owner: &Owner, mut entries: Vec<Entry>, now: u64) {
         self.holdings
             .enter(owner, entries.iter().map(|entry| (entry.place, entry.id)));
         entries.sort_by_key(|entry| entry.place);
@@ -446,6 +446,7 @@ impl Book {
             let tenure = |entry: &Entry| Tenure {
                 owner: owner.clone(),
                 lease: entry.id,
+                since: now,
             };
             if let Some(shelf) = self.families.get_mut(&family) {
                 let known = shelf.blocks.entry(number).or_default();

@@ -102,7 +102,9 @@ impl Ledger {
     /// Whoever registers subnets here: the cluster that claims in it.
     fn holder(&self) -> Option<String> {
         let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
-        gated.first().cloned()
+        // Of several gates of a cluster, such as that of its machines, all begin with its name.
+        let first = gated.first()?;
+        Some(first.split('/').next().unwrap_or_default().to_owned())
     }
 
     async fn lay_out(

@@ -20,5 +20,5 @@ pub use committer::Outlook;
 pub use error::LedgerError;
 pub use ledger::Ledger;
 pub use metrics::LedgerMetrics;
-pub use owner::{Kind, NotAnOwner, Owner};
+pub use owner::{Kind, NotAnOwner, Owner, gate};
 pub use record::{BlockKey, Contradiction, LeaseId, Record, Tenure};

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Written as `kind/cluster/name/uid`. A part may hold anything but a slash; the uid is empty where there is none.
+/// Written as `kind/cluster/name/uid`, and for kinds that have namespaces as
+/// `kind/cluster/namespace/name/uid`. A part may hold anything but a slash; namespace and uid are
+/// empty where there are none.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
@@ -17,18 +19,21 @@ pub enum Kind {
     Secondary,
     /// A node: its podCIDR.
     NodeCidr,
-    /// A machine or a claim.
+    /// A machine.
     Machine,
+    /// An IPAddressClaim of Cluster API.
+    Claim,
     /// Nobody: kept aside by a person.
     Reservation,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Primary,
         Self::Secondary,
         Self::NodeCidr,
         Self::Machine,
+        Self::Claim,
         Self::Reservation,
     ];
 
@@ -38,15 +43,26 @@ impl Kind {
             Self::Secondary => "secondary",
             Self::NodeCidr => "node-cidr",
             Self::Machine => "machine",
+            Self::Claim => "claim",
             Self::Reservation => "reservation",
         }
+    }
+
+    /// Whether names of this kind are unique only within a namespace.
+    pub fn has_namespaces(self) -> bool {
+        matches!(self, Self::Machine | Self::Claim)
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
 /// The text is no owner's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no owner: write it as kind/cluster/name/uid, without other slashes and at most {MAX_LENGTH} bytes"
+    "{text:?} is no owner: write it as kind/cluster/name/uid, or for machines and claims as \
+     kind/cluster/namespace/name/uid, without other slashes and at most {MAX_LENGTH} bytes"
 )]
 pub struct NotAnOwner {
     text: String,
@@ -56,9 +72,17 @@ pub struct NotAnOwner {
 const MAX_LENGTH: usize = 512;
 
 impl Owner {
-    /// The owner of that kind that goes by `name` and `uid` in `cluster`.
+    /// The owner of that kind that goes by `name` and `uid` in `cluster`, and is in no namespace.
     pub fn new(kind: Kind, cluster: &str, name: &str, uid: &str) -> Result<Self, NotAnOwner> {
+        if kind.has_namespaces() {
+            return Self::namespaced(kind, cluster, "", name, uid);
+        }
         format!("{}/{cluster}/{name}/{uid}", kind.word()).parse()
+    }
+
+    /// Of a kind that has namespaces; for another kind it is refused.
+    pub fn namespaced(kind: Kind, cluster: &str, namespace: &str, name: &str, uid: &str) -> Result<Self, NotAnOwner> {
+        format!("{}/{cluster}/{namespace}/{name}/{uid}", kind.word()).parse()
     }
 
     pub fn as_str(&self) -> &str {
@@ -66,21 +90,30 @@ impl Owner {
     }
 
     pub fn kind(&self) -> Kind {
-        let word = self.part(0);
-        let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-        kind.unwrap_or(Kind::Reservation)
+        Kind::of(self.part(0)).unwrap_or(Kind::Reservation)
     }
 
     pub fn cluster(&self) -> &str {
         self.part(1)
     }
 
+    /// Empty where there is none.
+    pub fn namespace(&self) -> &str {
+        if self.kind().has_namespaces() { self.part(2) } else { "" }
+    }
+
     pub fn name(&self) -> &str {
-        self.part(2)
+        self.part(2 + usize::from(self.kind().has_namespaces()))
     }
 
     pub fn uid(&self) -> &str {
-        self.part(3)
+        self.part(3 + usize::from(self.kind().has_namespaces()))
+    }
+
+    /// Who claims for it after a loss: see [`crate::Ledger::gate`]. Nodes, machines and claims of a
+    /// cluster are known to three controllers, none of which can speak for another.
+    pub fn gate(&self) -> String {
+        gate(self.cluster(), self.kind())
     }
 
     fn part(&self, n: usize) -> &str {
@@ -93,11 +126,25 @@ impl FromStr for Owner {
 
     fn from_str(text: &str) -> Result<Self, NotAnOwner> {
         let parts: Vec<&str> = text.split('/').collect();
-        let known = Kind::ALL.iter().any(|kind| Some(&kind.word()) == parts.first());
-        if !known || parts.len() != 4 || parts[2].is_empty() || text.len() > MAX_LENGTH {
+        let sound = |kind: Kind| {
+            let more = usize::from(kind.has_namespaces());
+            parts.len() == 4 + more && !parts[2 + more].is_empty()
+        };
+        let kind = parts.first().and_then(|word| Kind::of(word));
+        if !kind.is_some_and(sound) || text.len() > MAX_LENGTH {
             return Err(NotAnOwner { text: text.to_owned() });
         }
         Ok(Self(Arc::from(text)))
+    }
+}
+
+/// The name of the gate for owners of this kind. That of a cluster's nodes is the cluster's own
+/// name; no cluster's name has a slash.
+pub fn gate(cluster: &str, kind: Kind) -> String {
+    if kind.has_namespaces() {
+        format!("{cluster}/{}", kind.word())
+    } else {
+        cluster.to_owned()
     }
 }
 
@@ -124,6 +171,30 @@ mod tests {
         assert_eq!(owner.to_string().parse::<Owner>().unwrap(), owner);
         assert_eq!((owner.kind(), owner.cluster()), (Kind::Secondary, "prod"));
         assert_eq!((owner.name(), owner.uid()), ("node-1", "8d7f"));
+    }
+
+    #[test]
+    fn machines_and_claims_have_namespaces() {
+        let owner = Owner::namespaced(Kind::Claim, "prod", "default", "c1", "8d7f").unwrap();
+        assert_eq!(owner.as_str(), "claim/prod/default/c1/8d7f");
+        assert_eq!(
+            (owner.namespace(), owner.name(), owner.uid()),
+            ("default", "c1", "8d7f")
+        );
+        let owner = Owner::new(Kind::Machine, "prod", "m1", "8d7f").unwrap();
+        assert_eq!(owner.as_str(), "machine/prod//m1/8d7f");
+        assert_eq!((owner.namespace(), owner.name(), owner.uid()), ("", "m1", "8d7f"));
+        assert!("machine/prod/m1/8d7f".parse::<Owner>().is_err());
+        assert!(Owner::namespaced(Kind::Primary, "prod", "default", "n", "u").is_err());
+    }
+
+    #[test]
+    fn each_kind_of_speaker_has_a_gate_of_its_own() {
+        let gate = |kind| Owner::new(kind, "prod", "x", "").unwrap().gate();
+        assert_eq!(gate(Kind::Primary), "prod");
+        assert_eq!(gate(Kind::NodeCidr), "prod");
+        assert_eq!(gate(Kind::Machine), "prod/machine");
+        assert_eq!(gate(Kind::Claim), "prod/claim");
     }
 
     #[test]

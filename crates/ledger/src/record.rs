@@ -13,6 +13,16 @@ pub type LeaseId = Uuid;
 pub struct Tenure {
     pub owner: Owner,
     pub lease: LeaseId,
+    /// When it began, in milliseconds since the epoch; 0 when that is not known: it was written
+    /// by a version that did not keep it.
+    pub since: u64,
+}
+
+impl Tenure {
+    /// Whether it is the same tenure, whatever is known of when it began.
+    pub fn is(&self, other: &Self) -> bool {
+        self.owner == other.owner && self.lease == other.lease
+    }
 }
 
 /// The content of a block. Both lists are sorted by offset, and no offset is in both.
@@ -134,6 +144,7 @@ mod tests {
         Tenure {
             owner: Owner::new(Kind::Machine, "c", name, "").unwrap(),
             lease: Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()),
+            since: 0,
         }
     }
 

@@ -5,6 +5,7 @@
 //! webhooks, no aggregation. Where it answers, it answers as kube-apiserver does; the same suite
 //! runs against both.
 
+mod admission;
 mod decode;
 mod discovery;
 mod garbage;
@@ -21,4 +22,5 @@ mod server;
 mod store;
 mod tables;
 
+pub use admission::Admission;
 pub use server::{Options, Server, StartError};

@@ -26,6 +26,7 @@ use berth_apimachinery::status::{Result, Status};
 use berth_kit::clock::Clock;
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::decode::name_of;
 use crate::kinds::Kind;
 use crate::registry::Registry;
@@ -37,6 +38,7 @@ pub struct Resources {
     pub registry: Registry,
     pub clock: Clock,
     pub identities: Identities,
+    pub admission: Admission,
 }
 
 /// Who writes, and how.
@@ -65,12 +67,13 @@ impl Writer {
 const LARGEST_OBJECT: usize = 3 << 19;
 
 impl Resources {
-    pub fn new(store: Store, clock: Clock, identities: Identities) -> Self {
+    pub fn new(store: Store, clock: Clock, identities: Identities, admission: Admission) -> Self {
         Self {
             registry: Registry::new(store.clone()),
             store,
             clock,
             identities,
+            admission,
         }
     }
 

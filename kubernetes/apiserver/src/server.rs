@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use crate::admission::Admission;
 use crate::http::{self, Front};
 use crate::resources::{Identities, Resources, Writer};
 use crate::store::{KEEP_EVENTS, OpenError, Store};
@@ -32,6 +33,8 @@ pub struct Options {
     pub keep_events: usize,
     /// UIDs and generated names from this seed, and time from tokio's clock: a run can be repeated.
     pub seed: Option<u64>,
+    /// What is changed about new objects.
+    pub admission: Admission,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             data_dir: None,
             keep_events: KEEP_EVENTS,
             seed: None,
+            admission: Admission::default(),
         }
     }
 }
@@ -85,7 +89,7 @@ impl Server {
             }
             None => (Clock::System, Identities::random()),
         };
-        let resources = Arc::new(Resources::new(store, clock, identities));
+        let resources = Arc::new(Resources::new(store, clock, identities, options.admission));
         let stop = CancellationToken::new();
         // Loops listen before the first objects are written, so that they see those too.
         let loops = vec![

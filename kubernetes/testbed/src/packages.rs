@@ -1,4 +1,4 @@
-//! What nodes need of the system: programs, and the Debian packages that have them.
+//! What nodes and tests need of the system: programs, and the Debian packages that have them.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +13,14 @@ use crate::shell;
 const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
+    ("cloud-init", "cloud-init"),
     ("ip", "iproute2"),
+    ("netplan", "netplan.io"),
     ("runc", "runc"),
 ];
+
+/// Only its commands are wanted: at the next start of this machine it must do nothing.
+const CLOUD_INIT_DISABLED: &str = "/etc/cloud/cloud-init.disabled";
 
 const PLUGINS_PACKAGE: &str = "containernetworking-plugins";
 
@@ -54,6 +59,9 @@ pub fn install(say: &dyn Fn(&str)) -> Result<()> {
         apt(&["update"])
             .and_then(|_| apt(&arguments))
             .context("installing packages")?;
+    }
+    if missing.contains(&"cloud-init") {
+        std::fs::write(CLOUD_INIT_DISABLED, "").with_context(|| format!("writing {CLOUD_INIT_DISABLED}"))?;
     }
     Ok(())
 }

@@ -195,3 +195,30 @@ fn more_units_than_numbers_are_refused() {
         LayoutError::TooLarge { family: Family::V6 }
     );
 }
+
+#[test]
+fn plans_that_share_a_cidr_have_only_their_ranges() {
+    let with = |ranges: &[&str]| Plan {
+        ranges: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        shares_cidrs: true,
+        ..plan(&["10.0.0.0/24", "fd00::/64"])
+    };
+    let (one, other) = (
+        with(&["10.0.0.10-10.0.0.19"]),
+        with(&["10.0.0.20-10.0.0.29", "fd00::1-fd00::9"]),
+    );
+    let shared: Vec<String> = one
+        .space()
+        .unwrap()
+        .intersect(&other.space().unwrap())
+        .ranges()
+        .map(|r| r.to_string())
+        .collect();
+    assert_eq!(shared, ["fd00::1-fd00::9"]);
+    assert!(one.space().unwrap().covers("10.0.0.19".parse::<IpAddr>().unwrap()));
+    let alone = Plan {
+        shares_cidrs: false,
+        ..one
+    };
+    assert!(alone.space().unwrap().covers("10.0.0.20".parse::<IpAddr>().unwrap()));
+}

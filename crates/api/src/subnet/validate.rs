@@ -105,6 +105,7 @@ impl SubnetSpec {
                     ipv4: self.unit_length(Family::V4),
                     ipv6: self.unit_length(Family::V6),
                 },
+                shares_cidrs: self.usage == Use::Machines,
             },
             gateways,
             dns,

@@ -1,12 +1,13 @@
 //! `berth controller`: what keeps Subnets, NodeNetworkConfigs and the ledger in step, in a cluster.
 
+mod machines;
 mod source;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::controller::{Catalogue, Choice, Group};
@@ -26,9 +27,10 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::routes::{RouteArgs, RouteSettings};
 use super::count::CountArgs;
+use super::routes::{RouteArgs, RouteSettings};
 use super::{duration, hostname};
+use machines::{MachineArgs, Machines};
 use source::{Source, SourceArgs};
 
 /// What is under way when the signal to stop comes gets this long.
@@ -40,8 +42,8 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state, nodeipam, reclaim, route,
-    /// pod-ips; '*' is all but nodeipam, route and pod-ips, and -NAME is all but that one
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state and reclaim are '*'; by name
+    /// only: nodeipam, route, pod-ips, machine, claim, cluster; -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
     /// Work only while this process holds the Lease of these controllers; without it, run one process
@@ -59,6 +61,8 @@ pub struct Controller {
     routes: RouteArgs,
     #[command(flatten)]
     count: CountArgs,
+    #[command(flatten)]
+    machines: MachineArgs,
 }
 
 impl Controller {
@@ -69,12 +73,18 @@ impl Controller {
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
         let choice = catalogue().choose(&self.controllers).context("--controllers")?;
+        let machines = Machines::of(&choice, self.machines)?;
         let source = self.source.choose()?;
         ensure!(
             !(source.is_service() && choice.has(Name::NodeIpam.name())),
             "--controllers {}: the service of --allocator gives no podCIDRs: leave it out, or use --store instead of --allocator",
             Name::NodeIpam
         );
+        if let Some(name) = machines.needs_ledger().filter(|_| source.is_service()) {
+            bail!(
+                "--controllers {name}: the service of --allocator gives no addresses to machines: leave it out, or use --store"
+            );
+        }
         let cluster = source.cluster(self.cluster_name.as_deref())?;
         let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
         let is_router = choice.has_any_of(&routes::CONTROLLERS);
@@ -108,7 +118,12 @@ impl Controller {
             source,
             cluster,
             choice,
+            machines,
             controllers: controller_metrics(&metrics),
+            shared: (
+                metrics.share(QueueMetrics::register),
+                metrics.share(EventMetrics::register),
+            ),
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
             routes,
@@ -141,7 +156,9 @@ struct Work {
     source: Source,
     cluster: String,
     choice: Choice,
+    machines: Machines,
     controllers: ControllerMetrics,
+    shared: (QueueMetrics, EventMetrics),
     ledger: LedgerMetrics,
     node_grace: Duration,
     routes: Option<RouteSettings>,
@@ -153,13 +170,15 @@ impl Work {
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let choice = self.choice.clone();
         let pod_ips = self.pod_ips.clone().group();
-        let groups = [self.clone().nodenet(), self.routes(), pod_ips];
+        let groups = [self.clone().on_ledger(), self.routes(), pod_ips];
         choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
     }
 
-    fn nodenet(self) -> Group {
-        Group::new(nodenet::CONTROLLERS, move |names, stop| {
-            self.clone().run_nodenet(Name::named(&names), stop)
+    /// One group: nodes and machines share a ledger.
+    fn on_ledger(self) -> Group {
+        let all = nodenet::CONTROLLERS.into_iter().chain(berth_machines::CONTROLLERS);
+        Group::new(all, move |names, stop| {
+            self.clone().run_on_ledger(Name::named(&names), stop)
         })
     }
 
@@ -176,9 +195,16 @@ impl Work {
         })
     }
 
-    async fn run_nodenet(self, chosen: BTreeSet<Name>, stop: CancellationToken) -> Result<()> {
+    async fn run_on_ledger(self, chosen: BTreeSet<Name>, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
         let (allocator, ledger) = self.source.allocator(clock, self.ledger);
+        let machines = self.machines.run(
+            self.client.clone(),
+            ledger.clone(),
+            self.cluster.clone(),
+            self.shared,
+            stop.clone(),
+        );
         let options = Options {
             client: self.client,
             allocator,
@@ -192,9 +218,8 @@ impl Work {
             node_grace: self.node_grace,
             stop,
         };
-        nodenet::run(options)
-            .await
-            .map_err(|error| anyhow!("--cluster-name: {error}"))
+        let (nodes, machines) = tokio::join!(nodenet::run(options), machines);
+        nodes.map_err(|error| anyhow!("--cluster-name: {error}")).and(machines)
     }
 
     fn run_as_leader(self, tasks: &Tasks, metrics: &ElectionMetrics) {
@@ -232,7 +257,7 @@ impl Work {
     }
 }
 
-async fn uid_of_cluster(client: Client) -> Result<String> {
+pub async fn uid_of_cluster(client: Client) -> Result<String> {
     let namespace = Api::<Namespace>::all(client).get("kube-system").await;
     let namespace = namespace.context("the cluster does not answer: reading the namespace kube-system")?;
     namespace
@@ -244,7 +269,8 @@ async fn uid_of_cluster(client: Client) -> Result<String> {
 /// All that there are, from all crates.
 fn catalogue() -> Catalogue {
     let all = nodenet::CONTROLLERS.into_iter().chain(routes::CONTROLLERS);
-    Catalogue::new(all.chain([pod_ips::CONTROLLER]))
+    let all = all.chain([pod_ips::CONTROLLER]);
+    Catalogue::new(all.chain(berth_machines::CONTROLLERS))
 }
 
 #[cfg(test)]

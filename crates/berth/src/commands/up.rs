@@ -153,6 +153,8 @@ impl Up {
         progress.set_message("starting the API");
         let options = berth_apiserver::Options {
             data_dir: directory.objects(),
+            // New Machines wait for their network, as the policy in a cluster has it.
+            admission: berth_apiserver::Admission::new(berth_machines::gate::admit),
             ..berth_apiserver::Options::default()
         };
         let server = Server::open(options)
@@ -230,7 +232,8 @@ struct Started {
 async fn define_resources(client: Client) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
     let params = PatchParams::apply("berth").force();
-    for crd in berth_api::crds::all() {
+    let machines = berth_api::crds::machines::all()?;
+    for crd in berth_api::crds::all().into_iter().chain(machines) {
         let name = crd.name_any();
         let applied = api.patch(&name, &params, &Patch::Apply(&crd)).await;
         if let Err(error) = applied {

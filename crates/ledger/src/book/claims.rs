@@ -64,7 +64,7 @@ impl Book {
             offset: unit.offset(),
             id: claim.lease,
         };
-        self.enter(&claim.owner, vec![entry]);
+        self.enter(&claim.owner, vec![entry], now);
         // Not by the pool's own claim: a unit that the plan excludes by now has a holder all the
         // same, and it stays that holder's.
         let Some(shelf) = self.families.get_mut(&family) else {
@@ -119,6 +119,6 @@ impl Book {
 fn missing(record: &Record, next: &Record) -> Vec<(Owner, LeaseId)> {
     let gone = record
         .owned()
-        .filter(|(offset, tenure)| next.tenure(*offset) != Some(tenure));
+        .filter(|(offset, tenure)| !next.tenure(*offset).is_some_and(|next| next.is(tenure)));
     gone.map(|(_, tenure)| (tenure.owner.clone(), tenure.lease)).collect()
 }

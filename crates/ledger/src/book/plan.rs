@@ -17,6 +17,9 @@ impl Book {
     /// Refused when an owned unit would fall out; then nothing has changed.
     pub fn planned_as(&self, plan: &Plan, reuse_delay: u64, now: u64) -> Result<Self, PlanError> {
         let mut book = Self::new(&self.subnet, plan, reuse_delay)?;
+        if plan.shares_cidrs {
+            self.check_ranges(plan)?;
+        }
         book.vanished.clone_from(&self.vanished);
         for (family, shelf) in &self.families {
             for (number, known) in &shelf.blocks {
@@ -37,5 +40,22 @@ impl Book {
             }
         }
         Ok(book)
+    }
+
+    /// What falls out of the ranges may be given by another subnet of the same CIDR: nobody may
+    /// have it.
+    fn check_ranges(&self, plan: &Plan) -> Result<(), PlanError> {
+        let space = plan.space()?;
+        for (family, shelf) in &self.families {
+            for (number, known) in &shelf.blocks {
+                for (offset, _) in known.record.owned() {
+                    let unit = self.prefix(*family, number.unit(offset));
+                    if let Some(unit) = unit.filter(|unit| !space.covers(*unit)) {
+                        return Err(InUse { unit }.into());
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }

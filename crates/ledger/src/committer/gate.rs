@@ -47,10 +47,10 @@ impl Gate {
     }
 
     pub fn lose(&mut self, vanished: &BTreeSet<(Owner, LeaseId)>) -> bool {
-        let clusters: BTreeSet<&str> = vanished.iter().map(|(owner, _)| owner.cluster()).collect();
+        let clusters: BTreeSet<String> = vanished.iter().map(|(owner, _)| owner.gate()).collect();
         let mut lost = false;
         for cluster in clusters {
-            if let Some(state) = self.clusters.get_mut(cluster) {
+            if let Some(state) = self.clusters.get_mut(&cluster) {
                 state.generation += 1;
                 lost = true;
             }

@@ -54,7 +54,7 @@ impl Writing {
                 units,
                 claimed,
                 ..
-            } => *claimed = book.claim(owner, *lease, units),
+            } => *claimed = book.claim(owner, *lease, units, now),
             Self::Restore { claims, claimed, .. } => {
                 let again = claims.iter().map(|claim| book.restore_claim(claim, now)).collect();
                 let before = std::mem::replace(claimed, again);
@@ -110,10 +110,10 @@ impl Writing {
         }
     }
 
-    /// The cluster that something new is leased for.
-    pub fn leases_for(&self) -> Option<&str> {
+    /// The gate of the cluster that something new is leased for.
+    pub fn leases_for(&self) -> Option<String> {
         match self {
-            Self::Lease { owner, .. } => Some(owner.cluster()),
+            Self::Lease { owner, .. } => Some(owner.gate()),
             Self::Claim { .. } | Self::Restore { .. } | Self::Release { .. } => None,
         }
     }

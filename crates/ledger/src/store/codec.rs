@@ -1,15 +1,18 @@
-//! A block as bytes, for the stores that keep bytes. A record of 256 units under one owner takes less than 5 KiB.
+//! A block as bytes, for the stores that keep bytes. A record of 256 units that one owner was given
+//! at once takes less than 5 KiB.
 //!
 //! ```text
 //! format      1 byte
 //! first unit  family (4 or 6), prefix length, the address's 4 or 16 bytes
-//! owned       how many (2 bytes), then for each: offset, offset of the first unit that has the same owner, lease (16 bytes); and when
-//!             that unit is this one, the owner: length (2 bytes), text
+//! owned       how many (2 bytes), then for each: offset, offset of the first unit that has the same
+//!             owner, lease (16 bytes); when that unit is this one, the owner: length (2 bytes), text;
+//!             offset of the first unit that was given at the same time; and when that unit is this
+//!             one, the time: milliseconds since the epoch (8 bytes)
 //! released    how many (2 bytes), then for each: offset, milliseconds since the epoch (8 bytes)
 //! checksum    of all before (8 bytes)
 //! ```
 //!
-//! Numbers are big endian. What is not understood to the last byte is an error: a block that is taken for an emptier one would be given out
+//! Numbers are big endian. Format 1, which is read too, has no times of owned units. What is not understood to the last byte is an error: a block that is taken for an emptier one would be given out
 //! once more.
 
 use std::collections::HashMap;
@@ -20,12 +23,16 @@ use berth_addr::{Family, Prefix};
 use crate::owner::Owner;
 use crate::record::{Contradiction, LeaseId, Record, Tenure};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// From before tenures had a time.
+const WITHOUT_SINCE: u8 = 1;
 
 /// Why bytes are no block. The caller knows, and says, which block it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    #[error("it is in format {found}, this version reads format {FORMAT}: use the version that wrote it")]
+    #[error(
+        "it is in format {found}, this version reads formats {WITHOUT_SINCE} and {FORMAT}: use the version that wrote it"
+    )]
     Format { found: u8 },
     #[error("it is damaged: its checksum is not that of its content")]
     Checksum,
@@ -62,7 +69,7 @@ pub fn encode(first: Prefix, record: &Record, bytes: &mut Vec<u8>) {
 pub fn decode(bytes: &[u8]) -> Result<(Prefix, Record), Unreadable> {
     // The format comes first: another one may have its checksum elsewhere.
     let found = *bytes.first().ok_or(Unreadable::TooShort)?;
-    if found != FORMAT {
+    if found != FORMAT && found != WITHOUT_SINCE {
         return Err(Unreadable::Format { found });
     }
     let (content, sum) = bytes.split_last_chunk().ok_or(Unreadable::TooShort)?;
@@ -71,7 +78,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Prefix, Record), Unreadable> {
     }
     let mut rest = Rest(content.get(1..).unwrap_or_default());
     let first = decode_prefix(&mut rest)?;
-    let owned = decode_owned(&mut rest)?;
+    let owned = decode_owned(&mut rest, found == FORMAT)?;
     let mut released = Vec::new();
     for _ in 0..rest.count()? {
         released.push((rest.byte()?, u64::from_be_bytes(rest.take()?)));
@@ -113,6 +120,7 @@ fn decode_prefix(rest: &mut Rest<'_>) -> Result<Prefix, Unreadable> {
 fn encode_owned(record: &Record, bytes: &mut Vec<u8>) -> u16 {
     let mut first_with: HashMap<&str, u8> = HashMap::new();
     let mut last: Option<(&str, u8)> = None;
+    let mut first_since: HashMap<u64, u8> = HashMap::new();
     let mut count = 0;
     for (offset, tenure) in record.owned() {
         let owner = tenure.owner.as_str();
@@ -130,13 +138,18 @@ fn encode_owned(record: &Record, bytes: &mut Vec<u8>) -> u16 {
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(owner.as_bytes());
         }
+        let since_as = *first_since.entry(tenure.since).or_insert(offset);
+        bytes.push(since_as);
+        if since_as == offset {
+            bytes.extend_from_slice(&tenure.since.to_be_bytes());
+        }
         count += 1;
     }
     count
 }
 
 /// Units of one owner share its text, also in memory.
-fn decode_owned(rest: &mut Rest<'_>) -> Result<Vec<(u8, Tenure)>, Unreadable> {
+fn decode_owned(rest: &mut Rest<'_>, has_since: bool) -> Result<Vec<(u8, Tenure)>, Unreadable> {
     let count = rest.count()?;
     let mut owned: Vec<(u8, Tenure)> = Vec::with_capacity(count.into());
     for _ in 0..count {
@@ -145,18 +158,35 @@ fn decode_owned(rest: &mut Rest<'_>) -> Result<Vec<(u8, Tenure)>, Unreadable> {
         let owner = if same_as == offset {
             decode_owner(rest)?
         } else {
-            let what = "the reference to an owner";
-            let at = owned.binary_search_by_key(&same_as, |(offset, _)| *offset);
-            let found = at.ok().and_then(|at| owned.get(at));
-            found.ok_or(Unreadable::Content { what })?.1.owner.clone()
+            referred(&owned, same_as, "the reference to an owner")?.owner.clone()
+        };
+        let since = if has_since {
+            decode_since(rest, &owned, offset)?
+        } else {
+            0
         };
         if owned.last().is_some_and(|(last, _)| *last >= offset) {
             let what = "the order of the units";
             return Err(Unreadable::Content { what });
         }
-        owned.push((offset, Tenure { owner, lease }));
+        owned.push((offset, Tenure { owner, lease, since }));
     }
     Ok(owned)
+}
+
+fn decode_since(rest: &mut Rest<'_>, owned: &[(u8, Tenure)], offset: u8) -> Result<u64, Unreadable> {
+    let since_as = rest.byte()?;
+    if since_as == offset {
+        return Ok(u64::from_be_bytes(rest.take()?));
+    }
+    Ok(referred(owned, since_as, "the reference to a time")?.since)
+}
+
+/// An earlier unit. Those so far are in order: that was checked when they were read.
+fn referred<'a>(owned: &'a [(u8, Tenure)], offset: u8, what: &'static str) -> Result<&'a Tenure, Unreadable> {
+    let at = owned.binary_search_by_key(&offset, |(offset, _)| *offset);
+    let found = at.ok().and_then(|at| owned.get(at));
+    found.map(|(_, tenure)| tenure).ok_or(Unreadable::Content { what })
 }
 
 fn decode_owner(rest: &mut Rest<'_>) -> Result<Owner, Unreadable> {
@@ -225,9 +255,11 @@ mod tests {
     }
 
     fn record() -> impl Strategy<Value = Record> {
-        let tenure = (owner(), any::<u128>()).prop_map(|(owner, lease)| Tenure {
+        let since = prop_oneof![Just(0), Just(7), any::<u64>()];
+        let tenure = (owner(), any::<u128>(), since).prop_map(|(owner, lease, since)| Tenure {
             owner,
             lease: LeaseId::from_u128(lease),
+            since,
         });
         let unit = prop_oneof![tenure.prop_map(Ok), any::<u64>().prop_map(Err)];
         prop::collection::btree_map(any::<u8>(), unit, 0..=256).prop_map(|units| {
@@ -300,6 +332,7 @@ mod tests {
                 Tenure {
                     owner: owner.clone(),
                     lease: lease(offset.into()),
+                    since: 1_763_179_200_123,
                 },
             )
         };
@@ -309,11 +342,42 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_the_version_before_is_read() {
+        // Two units of one owner and one that was released, as format 1 has them.
+        let mut bytes = vec![WITHOUT_SINCE, 4, 32, 10, 64, 0, 0];
+        bytes.extend_from_slice(&2u16.to_be_bytes());
+        let owner = "secondary/c/n/u";
+        for offset in [3, 9] {
+            bytes.extend_from_slice(&[offset, 3]);
+            bytes.extend_from_slice(&u128::from(offset).to_be_bytes());
+            if offset == 3 {
+                bytes.extend_from_slice(&15u16.to_be_bytes());
+                bytes.extend_from_slice(owner.as_bytes());
+            }
+        }
+        bytes.extend_from_slice(&1u16.to_be_bytes());
+        bytes.push(4);
+        bytes.extend_from_slice(&77u64.to_be_bytes());
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        let (_, record) = decode(&bytes).unwrap();
+        let tenure = |lease| Tenure {
+            owner: owner.parse().unwrap(),
+            lease: LeaseId::from_u128(lease),
+            since: 0,
+        };
+        assert_eq!(
+            record,
+            Record::new([(3, tenure(3)), (9, tenure(9))], [(4, 77)]).unwrap()
+        );
+    }
+
+    #[test]
     fn a_newer_format_says_what_to_do() {
         let mut bytes = encoded("10.64.0.0/32".parse().unwrap(), &Record::default());
-        bytes[0] = 2;
+        bytes[0] = 3;
         let error = decode(&bytes).unwrap_err();
-        assert_eq!(error, Unreadable::Format { found: 2 });
+        assert_eq!(error, Unreadable::Format { found: 3 });
         assert!(error.to_string().contains("use the version that wrote it"));
     }
 }

@@ -152,6 +152,7 @@ fn misplaced(first: &str, offset: u8) -> Write {
     let tenure = Tenure {
         owner: owner("stranger"),
         lease: Uuid::from_u128(99),
+        since: 0,
     };
     Write {
         key: BlockKey {

@@ -7,14 +7,19 @@ use proptest::prelude::*;
 pub fn of(name: &str) -> Record {
     let owner = Owner::new(Kind::Secondary, "cluster", name, "uid").unwrap();
     let lease = LeaseId::from_u128(7);
-    Record::new([(7, Tenure { owner, lease })], [(8, 1_763_179_200_123)]).unwrap()
+    Record::new([(7, tenure(owner, lease, 5))], [(8, 1_763_179_200_123)]).unwrap()
+}
+
+fn tenure(owner: Owner, lease: LeaseId, since: u64) -> Tenure {
+    Tenure { owner, lease, since }
 }
 
 /// Whatever a ledger could write until the year 9999.
 pub fn any() -> impl Strategy<Value = Record> {
     let name = prop_oneof!["[a-c]", "\\PC{1,40}"];
     let owner = name.prop_filter_map("no slash", |name| Owner::new(Kind::Secondary, "c", &name, "").ok());
-    let tenure = (owner, any_lease()).prop_map(|(owner, lease)| Tenure { owner, lease });
+    let since = 0..253_402_207_200_000u64;
+    let tenure = (owner, any_lease(), since).prop_map(|(owner, lease, since)| tenure(owner, lease, since));
     let unit = prop_oneof![tenure.prop_map(Ok), (0..253_402_207_200_000u64).prop_map(Err)];
     prop::collection::btree_map(proptest::prelude::any::<u8>(), unit, 1..=256).prop_map(|units| {
         let owned = units
@@ -41,6 +46,7 @@ pub fn longest() -> Record {
             Tenure {
                 owner,
                 lease: LeaseId::from_u128(u128::MAX),
+                since: 253_402_207_199_999 - u64::from(offset),
             },
         )
     });

@@ -74,6 +74,7 @@ async fn a_block_that_a_person_spoiled_is_an_error_that_names_it() {
     let owner = Owner {
         owner: "me".to_owned(),
         lease: "mine".to_owned(),
+        since: None,
     };
     block.spec.owned.insert(Offset(3), owner);
     let blocks: Api<AddressBlock> = Api::all(client().await);

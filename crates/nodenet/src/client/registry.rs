@@ -141,6 +141,8 @@ impl RemoteAllocator {
                     wire::Claimed::Owned { owner, lease } => Claimed::Owned(Tenure {
                         owner: owner.parse()?,
                         lease: lease.parse().unwrap_or_default(),
+                        // The service does not say.
+                        since: 0,
                     }),
                 });
             }

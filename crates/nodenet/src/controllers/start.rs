@@ -55,9 +55,10 @@ impl Parts {
         self.context.runs(Controller::Nnc) || self.context.runs(Controller::NodeIpam)
     }
 
-    /// Also without the subnet controller: a ledger of this process must know them. A service does.
+    /// Also without the subnet controller: a ledger of this process must know them, for nodes and for
+    /// whatever else draws on it. A service does.
     fn work_on_subnets(&self) -> bool {
-        self.context.runs(Controller::Subnet) || (self.work_on_nodes() && !self.context.allocator.is_shared())
+        self.context.runs(Controller::Subnet) || !self.context.allocator.is_shared()
     }
 
     /// One watch for all.

@@ -78,6 +78,7 @@ impl Resources {
     /// server adds after that.
     fn accept_new(&self, kind: &Kind, object: &mut Value, writer: Option<&Writer>) -> Result<()> {
         kind.default(object);
+        self.admission.admit(&kind.group, &kind.plural, object);
         if let Some(writer) = writer {
             self.track(kind, None, object, writer);
         }

@@ -123,9 +123,25 @@ pub fn neutron() -> Result<PathBuf> {
     NEUTRON.python()
 }
 
+/// What CoreOS and Flatcar check the documents of machines with.
+const IGNITION: Module = Module {
+    title: "ignition-validate",
+    folder: "peers/ignition",
+    sources: &["go.mod", "go.sum"],
+    requirement: "github.com/coreos/ignition/v2",
+    commands: &[Command {
+        package: "github.com/coreos/ignition/v2/validate",
+        names: &["ignition-validate"],
+    }],
+    tags: "",
+    variables: |_| Vec::new(),
+    takes: "about half a minute on 2 cores",
+};
+
 /// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {
     CNS.build(say)?;
+    IGNITION.build(say)?;
     CONTAINERD.build(say)
 }
 
@@ -142,6 +158,12 @@ pub fn containerd() -> Result<PathBuf> {
 /// Where CNS is, once it is built.
 pub fn cns() -> Result<PathBuf> {
     Ok(CNS.built()?.join("azure-cns"))
+}
+
+/// Builds it if it is not there: it takes little, and tests that are run by themselves need it.
+pub fn ignition_validate(say: &dyn Fn(&str)) -> Result<PathBuf> {
+    IGNITION.build(say)?;
+    Ok(IGNITION.built()?.join("ignition-validate"))
 }
 
 /// Only benchmarks need it.

@@ -7,9 +7,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
 use berth_api::subnet::{UnitLengths, Use};
 use berth_api::{Subnet, SubnetSpec};
+use berth_kit::events::EventMetrics;
 use berth_kit::metrics::Metrics;
+use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_machines::{capi, ipam, provider};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
 use berth_scheduler::{Books, NoCidr, SchedulerMetrics, Settings, publish_fit};
@@ -165,6 +168,34 @@ pub async fn run(
     }
     let clock = Clock::system();
     let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
+    let queues = metrics.share(QueueMetrics::register);
+    let events = metrics.share(EventMetrics::register);
+    let machines = ipam::Options {
+        client: client.clone(),
+        ledger: ledger.clone(),
+        cluster: CLUSTER.to_owned(),
+        networks: Vec::new(),
+        clock,
+        queues: queues.clone(),
+        events: events.clone(),
+        instance: None,
+        seed: None,
+        grace: ipam::DEFAULT_GRACE,
+        stop: stop.clone(),
+    };
+    let claims = capi::Options {
+        client: client.clone(),
+        ledger: ledger.clone(),
+        cluster: CLUSTER.to_owned(),
+        clock,
+        queues: queues.clone(),
+        events,
+        instance: None,
+        seed: None,
+        grace: capi::DEFAULT_GRACE,
+        stop: stop.clone(),
+    };
+    let provider = provider::run(client.clone(), queues, stop.clone());
     let options = Options {
         client,
         allocator: Arc::new(LocalAllocator::new(ledger.clone())),
@@ -178,7 +209,14 @@ pub async fn run(
         node_grace: DEFAULT_NODE_GRACE,
         stop,
     };
-    controllers::run(options).await.map_err(|error| anyhow!("{error}"))
+    let all = tokio::join!(
+        controllers::run(options),
+        ipam::run(machines),
+        capi::run(claims),
+        provider
+    );
+    let (nodes, machines, claims, ()) = all;
+    nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
 }
 
 #[cfg(test)]

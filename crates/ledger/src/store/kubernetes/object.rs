@@ -40,6 +40,7 @@ pub fn encode(key: &BlockKey, record: &Record) -> AddressBlock {
     let owner = |tenure: &Tenure| address_block::Owner {
         owner: tenure.owner.to_string(),
         lease: tenure.lease.to_string(),
+        since: (tenure.since > 0).then(|| MicroTime(time(tenure.since))),
     };
     let owned = record.owned().map(|(offset, tenure)| (Offset(offset), owner(tenure)));
     object.spec.owned = owned.collect();
@@ -90,7 +91,8 @@ fn record(object: &AddressBlock) -> Result<Record, Unreadable> {
             offset,
             found: found.lease.clone(),
         })?;
-        owned.push((offset, Tenure { owner, lease }));
+        let since = found.since.as_ref().map_or(0, |since| millis(since.0));
+        owned.push((offset, Tenure { owner, lease, since }));
     }
     let released = object.spec.released.iter();
     let released = released.map(|(Offset(offset), MicroTime(at))| (*offset, millis(*at)));
@@ -122,6 +124,7 @@ mod tests {
                 Tenure {
                     owner,
                     lease: lease(offset.into()),
+                    since: u64::from(offset) * 1000,
                 },
             )
         });

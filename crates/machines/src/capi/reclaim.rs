@@ -1,0 +1,71 @@
+//! Takes back addresses of claims that nobody saw go, after a grace period and two looks: no watch
+//! shows a claim of that UID nor an IPAddress of its name, and at the end the API server says so
+//! itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_ledger::{Kind, Owner};
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::Context;
+use crate::failure::ReconcileError;
+
+const INTERVAL: Duration = Duration::from_secs(30);
+
+impl Context {
+    pub(super) async fn reclaim(&self) {
+        let mut suspects: BTreeMap<(String, Owner), Instant> = BTreeMap::new();
+        loop {
+            if let Err(error) = self.look(&mut suspects).await {
+                warn!(%error, "addresses of claims that are gone can't be looked for; retrying");
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn look(&self, suspects: &mut BTreeMap<(String, Owner), Instant>) -> Result<(), ReconcileError> {
+        let now = Instant::now();
+        let mut gone = BTreeMap::new();
+        for subnet in self.ledger.subnets().await {
+            for owner in self.ledger.owners(&subnet).await? {
+                if owner.kind() == Kind::Claim && *owner.cluster() == *self.cluster && self.looks_gone(&owner) {
+                    let place = (subnet.clone(), owner);
+                    let since = suspects.get(&place).copied().unwrap_or(now);
+                    gone.insert(place, since);
+                }
+            }
+        }
+        *suspects = gone;
+        let due = suspects
+            .iter()
+            .filter(|(_, since)| now.duration_since(**since) >= self.grace);
+        let due: Vec<(String, Owner)> = due.map(|(place, _)| place.clone()).collect();
+        for (subnet, owner) in due {
+            if self.is_gone(&owner).await? && self.looks_gone(&owner) {
+                self.ledger.release(&subnet, &owner, None).await?;
+                info!(subnet, %owner, "taken back from a claim that is gone");
+            }
+            suspects.remove(&(subnet, owner));
+        }
+        Ok(())
+    }
+
+    fn looks_gone(&self, owner: &Owner) -> bool {
+        let name = (owner.namespace().to_owned(), owner.name().to_owned());
+        let index = self.index.lock();
+        !index.has_claim(owner.uid()) && !index.addresses.contains_key(&name)
+    }
+
+    async fn is_gone(&self, owner: &Owner) -> Result<bool, ReconcileError> {
+        let api =
+            |resource| -> Api<DynamicObject> { Api::namespaced_with(self.client.clone(), owner.namespace(), resource) };
+        let claim = api(&self.served.claims).get_opt(owner.name()).await?;
+        let address = api(&self.served.addresses).get_opt(owner.name()).await?;
+        let same = claim.is_some_and(|claim| claim.uid().as_deref() == Some(owner.uid()));
+        Ok(!same && address.is_none())
+    }
+}

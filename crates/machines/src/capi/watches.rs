@@ -1,0 +1,184 @@
+//! Watches into the index.
+
+use std::sync::Arc;
+
+use berth_api::Subnet;
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::Context;
+use super::objects::{Address, Claim};
+use crate::watch::{Change, follow, name_of};
+
+impl Context {
+    pub(super) fn start(&self) {
+        let synced = [
+            self.watch_subnets(),
+            self.watch_claims(),
+            self.watch_addresses(),
+            self.watch_clusters(),
+        ];
+        let context = self.clone();
+        self.spawn(async move {
+            for mut one in synced {
+                let _ = one.wait_for(|synced| *synced).await;
+            }
+            let names: Vec<_> = {
+                let index = context.index.lock();
+                index.claims.keys().chain(index.addresses.keys()).cloned().collect()
+            };
+            names.into_iter().for_each(|name| context.queue.add(name));
+            tokio::join!(context.work(), context.reclaim());
+        });
+    }
+
+    fn watch_subnets(&self) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(false);
+        let context = self.clone();
+        self.spawn(async move {
+            let api: Api<Subnet> = Api::all(context.client.clone());
+            follow(api, |change| match change {
+                Change::Apply(subnet) => {
+                    if context.index.lock().apply_subnet(&subnet) {
+                        context.pool_changed(&subnet.name_any());
+                    }
+                }
+                Change::Delete((_, name)) => {
+                    if context.index.lock().pools.remove(&name).is_some() {
+                        context.pool_changed(&name);
+                    }
+                }
+                Change::Synced => drop(synced.send_replace(true)),
+            })
+            .await;
+        });
+        receiver
+    }
+
+    fn pool_changed(&self, name: &str) {
+        self.unclaim(name);
+        let claims = self.index.lock().claims_of(name);
+        claims.into_iter().for_each(|claim| self.queue.add(claim));
+        let (context, name) = (self.clone(), name.to_owned());
+        self.spawn(async move {
+            let Some(mut outlook) = context.ledger.outlook(&name).await else {
+                return;
+            };
+            let mut freed = outlook.borrow_and_update().freed;
+            while outlook.changed().await.is_ok() {
+                let now = outlook.borrow_and_update().freed;
+                if now != freed {
+                    freed = now;
+                    context.wake();
+                }
+            }
+        });
+    }
+
+    fn watch_claims(&self) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(false);
+        let context = self.clone();
+        self.spawn(async move {
+            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.claims);
+            follow(api, |change| match change {
+                Change::Apply(object) => {
+                    context.index.lock().apply_claim(Arc::new(Claim::of(&object)));
+                    context.queue.add(name_of(&*object));
+                }
+                Change::Delete(name) => {
+                    context.index.lock().delete_claim(&name, &context.cluster);
+                    context.waiting.lock().remove(&name);
+                    context.queue.add(name);
+                }
+                Change::Synced => drop(synced.send_replace(true)),
+            })
+            .await;
+        });
+        receiver
+    }
+
+    fn watch_addresses(&self) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(false);
+        let context = self.clone();
+        self.spawn(async move {
+            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.addresses);
+            follow(api, |change| match change {
+                Change::Apply(object) => {
+                    let (name, address) = (name_of(&*object), Arc::new(Address::of(&object)));
+                    context.adopt(&address);
+                    context.index.lock().addresses.insert(name.clone(), address);
+                    context.queue.add(name);
+                }
+                Change::Delete(name) => {
+                    context.index.lock().addresses.remove(&name);
+                    context.queue.add(name);
+                }
+                Change::Synced => drop(synced.send_replace(true)),
+            })
+            .await;
+        });
+        receiver
+    }
+
+    /// One that came from elsewhere, of a claim that may be paused or not be there yet: its address
+    /// is claimed at once, so that nobody else is given it meanwhile.
+    fn adopt(&self, address: &Arc<Address>) {
+        let known = self.index.lock().addresses.contains_key(&address.name());
+        let Some(pool) = address.pool.clone().filter(|_| !known && !address.is_deleting()) else {
+            return;
+        };
+        let (context, address) = (self.clone(), Arc::clone(address));
+        self.spawn(async move {
+            // If it can't be, it is when the pool is claimed next.
+            if context.claim(&pool, std::slice::from_ref(&address)).await.is_err() {
+                context.unclaim(&pool);
+            }
+        });
+    }
+
+    /// Where there are none, nothing is paused by one.
+    fn watch_clusters(&self) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(self.served.clusters.is_none());
+        let Some(resource) = self.served.clusters.clone() else {
+            return receiver;
+        };
+        let context = self.clone();
+        self.spawn(async move {
+            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
+            follow(api, |change| match change {
+                Change::Apply(object) => {
+                    let paused = object
+                        .data
+                        .pointer("/spec/paused")
+                        .and_then(Value::as_bool)
+                        .unwrap_or(false);
+                    let name = name_of(&*object);
+                    let before = context.index.lock().clusters.insert(name.clone(), paused);
+                    if before != Some(paused) {
+                        context.cluster_changed(&name.0, &name.1);
+                    }
+                }
+                Change::Delete(name) => {
+                    context.index.lock().clusters.remove(&name);
+                }
+                Change::Synced => drop(synced.send_replace(true)),
+            })
+            .await;
+        });
+        receiver
+    }
+
+    fn cluster_changed(&self, namespace: &str, cluster: &str) {
+        let names: Vec<_> = {
+            let index = self.index.lock();
+            let of_cluster = index
+                .claims
+                .iter()
+                .filter(|(name, claim)| name.0 == namespace && claim.cluster_name() == Some(cluster));
+            of_cluster.map(|(name, _)| name.clone()).collect()
+        };
+        names.into_iter().for_each(|name| self.queue.add(name));
+    }
+}

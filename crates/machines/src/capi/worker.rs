@@ -1,0 +1,160 @@
+//! The worker: takes all claims that wait, and brings each as far as it goes.
+
+use std::sync::Arc;
+
+use berth_kit::queue::Work;
+use futures::StreamExt;
+use tracing::{debug, info, warn};
+
+use super::Context;
+use super::decide::{ALLOCATION_FAILED, Step, step};
+use super::objects::{Address, Claim};
+use super::status::Verdict;
+use crate::failure::ReconcileError;
+use crate::watch::Name;
+
+const MAX_BATCH: usize = 256;
+const CONCURRENCY: usize = 48;
+
+impl Context {
+    pub(super) async fn work(&self) {
+        while let Some(first) = self.queue.take().await {
+            let mut batch = vec![first];
+            while batch.len() < MAX_BATCH && !self.queue.is_empty() {
+                batch.extend(self.queue.take().await);
+            }
+            let handled = futures::stream::iter(batch).map(|work| self.handle(work));
+            handled.buffer_unordered(CONCURRENCY).collect::<()>().await;
+        }
+    }
+
+    async fn handle(&self, work: Work<Name>) {
+        match self.reconcile(&work).await {
+            Ok(()) => work.succeeded(),
+            Err(error) => {
+                let claim = work.clone();
+                let retry = work.failed();
+                match error {
+                    ReconcileError::Contended { .. } => debug!(?claim, %error, ?retry, "tried again"),
+                    _ => warn!(?claim, %error, category = error.category(), ?retry, "failed; it is tried again"),
+                }
+            }
+        }
+    }
+
+    async fn reconcile(&self, name: &Name) -> Result<(), ReconcileError> {
+        let next = step(name, &self.index.lock(), self.served.clusters.is_some());
+        match next {
+            Step::Nothing => Ok(()),
+            Step::Release => self.release(name).await,
+            Step::Remove(address) => {
+                // The watch tells when it is gone, and then its lease ends.
+                self.depart(name, &address)?;
+                self.remove(&address).await
+            }
+            Step::Keep(claim, address) => self.keep(&claim, &address).await,
+            Step::Allocate(claim) => self.give(name, &claim).await,
+            Step::Refuse(claim, reason, why) => {
+                self.waiting.lock().insert(name.clone());
+                self.refuse(&claim, reason, why).await
+            }
+        }
+    }
+
+    /// What its claim had is to come back, also when nobody saw the claim go.
+    fn depart(&self, name: &Name, address: &Address) -> Result<(), ReconcileError> {
+        let owner = address.owner(&self.cluster, None)?;
+        self.index
+            .lock()
+            .departed
+            .entry(name.clone())
+            .or_default()
+            .insert(owner);
+        Ok(())
+    }
+
+    async fn give(&self, name: &Name, claim: &Arc<Claim>) -> Result<(), ReconcileError> {
+        // Of an earlier claim that had this name.
+        self.release(name).await?;
+        let pool_name = claim.pool.clone().unwrap_or_default();
+        let Some(pool) = self.index.lock().pools.get(&pool_name).cloned() else {
+            return Ok(());
+        };
+        // Before it is asked for: an address that comes free meanwhile wakes it.
+        self.waiting.lock().insert(name.clone());
+        let ip = match self.allocate(claim, &pool_name, &pool).await? {
+            Ok(ip) => ip,
+            Err((reason, why)) => return self.refuse(claim, reason, why).await,
+        };
+        let address = self.create(claim, &pool_name, &pool, ip).await?;
+        self.index.lock().addresses.insert(name.clone(), Arc::new(address));
+        self.waiting.lock().remove(name);
+        debug!(claim = ?name, %ip, "has its address");
+        self.ready(claim).await
+    }
+
+    async fn keep(&self, claim: &Arc<Claim>, address: &Arc<Address>) -> Result<(), ReconcileError> {
+        let pool = claim.pool.clone().unwrap_or_default();
+        let known = self.index.lock().pools.contains_key(&pool);
+        if address.is_deleting() {
+            // Somebody deleted it under its claim: it stays, as the claim does.
+            return Ok(());
+        }
+        if known {
+            let conflicts = self.claim(&pool, std::slice::from_ref(address)).await?;
+            if let Some((address, owner)) = conflicts.first() {
+                let ip = address.ip.map(|ip| ip.to_string()).unwrap_or_default();
+                let why = format!("IPAddress has {ip}, which is owned by {owner}: delete one of the two");
+                return self.refuse(claim, ALLOCATION_FAILED, why).await;
+            }
+        }
+        if !address.is_protected() {
+            self.protect(address).await?;
+        }
+        self.waiting.lock().remove(&claim.name());
+        self.ready(claim).await
+    }
+
+    async fn ready(&self, claim: &Claim) -> Result<(), ReconcileError> {
+        let (_, name) = claim.name();
+        let verdict = Verdict {
+            ready: true,
+            reason: "Allocated",
+            message: String::new(),
+            address: Some(name),
+        };
+        self.say(claim, &verdict).await
+    }
+
+    async fn refuse(&self, claim: &Claim, reason: &'static str, why: String) -> Result<(), ReconcileError> {
+        self.warn(&self.reference(claim), reason, why.clone());
+        let verdict = Verdict {
+            ready: false,
+            reason,
+            message: why,
+            address: None,
+        };
+        self.say(claim, &verdict).await
+    }
+
+    /// What gone claims of that name have. Their IPAddress is gone, so nobody uses it.
+    async fn release(&self, name: &Name) -> Result<(), ReconcileError> {
+        let owners = self.index.lock().departed.get(name).cloned().unwrap_or_default();
+        for owner in owners {
+            for subnet in self.ledger.subnets().await {
+                let released = self.ledger.release(&subnet, &owner, None).await?;
+                if !released.is_empty() {
+                    info!(subnet, %owner, "its address is back");
+                }
+            }
+            let mut index = self.index.lock();
+            if let Some(departed) = index.departed.get_mut(name) {
+                departed.remove(&owner);
+                if departed.is_empty() {
+                    index.departed.remove(name);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! The cluster controller: machine IPAM for every Cluster whose machines have networks.
+//!
+//! In the seed cluster, in the Cluster's own namespace: a Deployment of `berth machine-ipam` that has
+//! the user cluster's kubeconfig, and a ServiceAccount with no rights and no token. In the user
+//! cluster: our CRDs, what machine IPAM may do there, and the gate. A Cluster without networks has
+//! none of it, and no gate.
+//!
+//! What stands in the seed cluster belongs to the Cluster, and goes with it.
+
+mod manifests;
+mod networks;
+mod reconcile;
+
+use std::fmt;
+
+use berth_kit::events::EventMetrics;
+use berth_kit::queue::QueueMetrics;
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use tokio_util::sync::CancellationToken;
+
+pub use manifests::{NETWORKS, seed_manifests, user_manifests};
+pub use networks::{ClusterError, appended, networks};
+pub use reconcile::run;
+
+/// Where the user cluster's kubeconfig is, in the Cluster's namespace.
+pub const KUBECONFIG_SECRET: &str = "admin-kubeconfig";
+pub const KUBECONFIG_KEY: &str = "kubeconfig";
+
+/// The kind, as Kubermatic had it.
+pub fn resource() -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("kubermatic.k8s.io", "v1", "Cluster"), "clusters")
+}
+
+#[derive(Clone)]
+pub struct Options {
+    /// Of the seed cluster.
+    pub client: Client,
+    /// The image with `berth` in it.
+    pub image: String,
+    pub queues: QueueMetrics,
+    pub events: EventMetrics,
+    pub instance: Option<String>,
+    pub stop: CancellationToken,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Options")
+            .field("image", &self.image)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! Takes back addresses of machines that went without their finalizer: somebody took it off, or
+//! the Machine was lost with the API server's store.
+//!
+//! Two looks must agree over a grace period: no watch shows a Machine of that UID, and at the end
+//! the API server says so itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_ledger::{Kind, Owner};
+use kube::core::DynamicObject;
+use kube::{Api, Resource, ResourceExt};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::Context;
+use crate::failure::{ReconcileError, is_gone};
+use crate::machine::Shape;
+
+const INTERVAL: Duration = Duration::from_secs(30);
+
+impl Context {
+    pub(super) async fn reclaim(&self) {
+        let mut suspects: BTreeMap<(String, Owner), Instant> = BTreeMap::new();
+        loop {
+            if let Err(error) = self.look(&mut suspects).await {
+                warn!(%error, "addresses of machines that are gone can't be looked for; retrying");
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn look(&self, suspects: &mut BTreeMap<(String, Owner), Instant>) -> Result<(), ReconcileError> {
+        let now = Instant::now();
+        let mut gone = BTreeMap::new();
+        for subnet in self.ledger.subnets().await {
+            for owner in self.ledger.owners(&subnet).await? {
+                if owner.kind() == Kind::Machine && *owner.cluster() == *self.cluster && self.looks_gone(&owner) {
+                    let place = (subnet.clone(), owner);
+                    let since = suspects.get(&place).copied().unwrap_or(now);
+                    gone.insert(place, since);
+                }
+            }
+        }
+        *suspects = gone;
+        let due: Vec<_> = suspects
+            .iter()
+            .filter(|(_, since)| now.duration_since(**since) >= self.grace)
+            .collect();
+        let due: Vec<(String, Owner)> = due.into_iter().map(|(place, _)| place.clone()).collect();
+        for (subnet, owner) in due {
+            if self.is_gone(&owner).await? && self.looks_gone(&owner) {
+                self.take_back(&subnet, &owner).await?;
+            }
+            suspects.remove(&(subnet, owner));
+        }
+        Ok(())
+    }
+
+    fn looks_gone(&self, owner: &Owner) -> bool {
+        self.index.lock().with_uid(owner.uid()).is_none()
+    }
+
+    /// As the API server says. A shape that it does not serve has no Machines.
+    async fn is_gone(&self, owner: &Owner) -> Result<bool, ReconcileError> {
+        for shape in Shape::ALL {
+            let resource = shape.resource();
+            let api: Api<DynamicObject> = match owner.namespace() {
+                "" => Api::all_with(self.client.clone(), &resource),
+                namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            };
+            match api.get(owner.name()).await {
+                Ok(found) if found.uid().as_deref() == Some(owner.uid()) => return Ok(false),
+                Err(error) if !is_gone(&error) => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    async fn take_back(&self, subnet: &str, owner: &Owner) -> Result<(), ReconcileError> {
+        let released = self.ledger.release(subnet, owner, None).await?;
+        let count: usize = released.iter().map(|lease| lease.units.len()).sum();
+        info!(subnet, %owner, count, "taken back from a machine that is gone");
+        let api: Api<berth_api::Subnet> = Api::all(self.client.clone());
+        if let Some(object) = api.get_opt(subnet).await? {
+            let note = format!(
+                "took back {count} of {owner}: there has been no such Machine for {} s",
+                self.grace.as_secs()
+            );
+            self.warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);
+        }
+        Ok(())
+    }
+}

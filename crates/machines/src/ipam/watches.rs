@@ -1,0 +1,146 @@
+//! Watches of Machines and Subnets into the index.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::Subnet;
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::Context;
+use super::flag::NetworkFlag;
+use super::index::Key;
+use crate::failure::is_gone;
+use crate::machine::{Machine, Shape};
+use crate::watch::{Change, follow};
+
+/// How often it is looked whether the cluster has Machines of a shape by now.
+const SERVED_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Context {
+    /// All loops, in the background.
+    pub(super) fn start(&self, networks: Vec<NetworkFlag>) {
+        let mut synced = vec![self.watch_subnets()];
+        synced.extend(Shape::ALL.map(|shape| self.watch_machines(shape)));
+        let context = self.clone();
+        self.spawn(async move { context.keep_subnets(&networks).await });
+        let context = self.clone();
+        self.spawn(async move {
+            // Until all machines are known it is not known which addresses they have.
+            for mut one in synced {
+                // The sender ends with the process.
+                let _ = one.wait_for(|synced| *synced).await;
+            }
+            let keys = context.index.lock().keys();
+            keys.into_iter().for_each(|key| context.queue.add(key));
+            tokio::join!(context.work(), context.reclaim());
+        });
+    }
+
+    fn watch_subnets(&self) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(false);
+        let context = self.clone();
+        self.spawn(async move {
+            let api: Api<Subnet> = Api::all(context.client.clone());
+            follow(api, |change| match change {
+                Change::Apply(subnet) => {
+                    if context.index.lock().apply_subnet(&subnet) {
+                        context.pool_changed(&subnet.name_any());
+                    }
+                }
+                Change::Delete((_, name)) => {
+                    if context.index.lock().pools.delete(&name) {
+                        context.pool_changed(&name);
+                    }
+                }
+                Change::Synced => drop(synced.send_replace(true)),
+            })
+            .await;
+        });
+        receiver
+    }
+
+    /// It may have addresses by now that machines have: these are claimed before it leases to us.
+    /// Every machine may be outside of it or in it now.
+    fn pool_changed(&self, name: &str) {
+        self.claimed.lock().remove(name);
+        self.recorded.lock().clear();
+        let keys = self.index.lock().keys();
+        keys.into_iter().for_each(|key| self.queue.add(key));
+        let (context, name) = (self.clone(), name.to_owned());
+        self.spawn(async move { context.wake_when_freed(&name).await });
+    }
+
+    /// Ends with the pool's subnet in the ledger, or when another one follows it.
+    async fn wake_when_freed(&self, pool: &str) {
+        let Some(mut outlook) = self.ledger.outlook(pool).await else {
+            return;
+        };
+        let mut freed = outlook.borrow_and_update().freed;
+        while outlook.changed().await.is_ok() {
+            let now = outlook.borrow_and_update().freed;
+            if now != freed {
+                freed = now;
+                self.wake();
+            }
+        }
+    }
+
+    fn watch_machines(&self, shape: Shape) -> watch::Receiver<bool> {
+        let (synced, receiver) = watch::channel(false);
+        let context = self.clone();
+        self.spawn(async move {
+            context.until_served(shape, &synced).await;
+            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &shape.resource());
+            follow(api, |change| match change {
+                Change::Apply(object) => {
+                    let machine = Arc::new(Machine::of(shape, &object));
+                    let key = context.index.lock().apply_machine(machine);
+                    if *synced.borrow() {
+                        context.queue.add(key);
+                    }
+                }
+                Change::Delete((namespace, name)) => {
+                    let key = Key { shape, namespace, name };
+                    context.forget(&key);
+                }
+                Change::Synced => {
+                    synced.send_replace(true);
+                    let keys = context.index.lock().keys();
+                    keys.into_iter().for_each(|key| context.queue.add(key));
+                }
+            })
+            .await;
+        });
+        receiver
+    }
+
+    fn forget(&self, key: &Key) {
+        let machine = self.index.lock().delete_machine(key);
+        self.waiting.lock().remove(key);
+        if let Some(uid) = machine.and_then(|machine| machine.metadata.uid.clone()) {
+            self.recorded.lock().remove(&uid);
+        }
+    }
+
+    /// A cluster has Machines of one shape or of both. That it has none of this one is known, too.
+    async fn until_served(&self, shape: Shape, synced: &watch::Sender<bool>) {
+        let group_version = shape.resource().api_version;
+        loop {
+            match self.client.list_api_group_resources(&group_version).await {
+                Ok(list) if list.resources.iter().any(|resource| resource.name == "machines") => {
+                    // What comes is to be told like everything else.
+                    return;
+                }
+                Ok(_) => drop(synced.send_replace(true)),
+                Err(error) if is_gone(&error) => drop(synced.send_replace(true)),
+                Err(error) => {
+                    warn!(%error, group_version, "the cluster does not say whether it has Machines; retrying")
+                }
+            }
+            tokio::time::sleep(SERVED_INTERVAL).await;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes to Machines. Each is over exactly the state that was read.
+
+use std::sync::Arc;
+
+use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::condition::{Verdict, conditions};
+use super::index::Key;
+use super::{BYPASS, Context, FIELD_MANAGER, FINALIZER};
+use crate::failure::{ReconcileError, is_conflict, is_gone};
+use crate::machine::{INITIALIZER, INITIALIZERS, Machine};
+use crate::network::Network;
+
+/// What came of a write.
+pub(super) enum Written {
+    Done(Arc<Machine>),
+    /// Somebody was faster: this is what there is now.
+    Changed(Arc<Machine>),
+    Gone,
+}
+
+impl Context {
+    fn api(&self, machine: &Machine) -> Api<DynamicObject> {
+        let resource = machine.shape.resource();
+        match &machine.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// The machine's address can't be forgotten from now on.
+    pub(super) async fn protect(&self, machine: &Machine) -> Result<Written, ReconcileError> {
+        let mut finalizers = machine.finalizers().to_vec();
+        finalizers.push(FINALIZER.to_owned());
+        self.patch(machine, json!({"metadata": {"finalizers": finalizers}}))
+            .await
+    }
+
+    pub(super) async fn let_go(&self, machine: &Machine) -> Result<Written, ReconcileError> {
+        let others = machine.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER);
+        let others: Vec<&String> = others.collect();
+        self.patch(machine, json!({"metadata": {"finalizers": others}})).await
+    }
+
+    /// The network and the open gate come together: nobody sees one without the other.
+    pub(super) async fn set_network(&self, machine: &Machine, network: &Network) -> Result<Written, ReconcileError> {
+        let mut patch = self.open_gate_patch(machine);
+        patch["metadata"]["annotations"][BYPASS] = "true".into();
+        patch["spec"] = machine.shape.spec_with(&network.to_value(machine.shape));
+        self.patch(machine, patch).await
+    }
+
+    pub(super) async fn open_gate(&self, machine: &Machine) -> Result<Written, ReconcileError> {
+        self.patch(machine, self.open_gate_patch(machine)).await
+    }
+
+    /// Our entry goes, and nothing else; without any entry the annotation goes.
+    fn open_gate_patch(&self, machine: &Machine) -> Value {
+        let left = machine.initializers().without(INITIALIZER).to_annotation();
+        json!({"metadata": {"annotations": {INITIALIZERS: left}}})
+    }
+
+    async fn patch(&self, machine: &Machine, mut patch: Value) -> Result<Written, ReconcileError> {
+        patch["metadata"]["resourceVersion"] = json!(machine.metadata.resource_version);
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let api = self.api(machine);
+        let name = Key::of(machine).name;
+        match api.patch(&name, &params, &Patch::Merge(patch)).await {
+            Ok(object) => Ok(Written::Done(self.learn(machine, &object))),
+            Err(error) if is_gone(&error) => Ok(Written::Gone),
+            Err(error) if is_conflict(&error) => Ok(match api.get_opt(&name).await? {
+                Some(object) => Written::Changed(self.learn(machine, &object)),
+                None => Written::Gone,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Taken over at once: until the watch tells, it would be written again.
+    fn learn(&self, before: &Machine, object: &DynamicObject) -> Arc<Machine> {
+        let machine = Arc::new(Machine::of(before.shape, object));
+        // One that went with this write is not to be known.
+        let gone = machine.is_deleting() && machine.finalizers().is_empty();
+        if !gone && object.uid() == before.metadata.uid {
+            self.index.lock().apply_machine(Arc::clone(&machine));
+        }
+        machine
+    }
+
+    /// For people. A cluster whose Machines have no status has no conditions.
+    pub(super) async fn say(&self, machine: &Machine, verdict: &Verdict) -> Result<(), ReconcileError> {
+        let Some(conditions) = conditions(&machine.value, verdict, self.now()) else {
+            return Ok(());
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": machine.metadata.resource_version},
+            "status": {"conditions": conditions},
+        });
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let name = Key::of(machine).name;
+        match self
+            .api(machine)
+            .patch_status(&name, &params, &Patch::Merge(patch))
+            .await
+        {
+            Ok(object) => drop(self.learn(machine, &object)),
+            Err(error) if is_gone(&error) => {}
+            Err(error) if is_conflict(&error) => {
+                let object = format!("{:?}", Key::of(machine));
+                return Err(ReconcileError::Contended { object });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Machine IPAM as it is installed: `berth machine-ipam` as processes under their own role, the gate
+//! as a policy of a real kube-apiserver.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_e2e::{Seen, wait_for};
+use berth_machines::machine::{Machine, Shape};
+use kube::ResourceExt;
+use stage::{Stage, Step};
+
+const MACHINES: usize = 200;
+
+/// All in one: each part goes on from what the one before has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_get_their_networks_step_by_step() {
+    let stage = Stage::open("machines").await.unwrap();
+    the_gate_holds_with_the_controller_stopped(&stage).await;
+    the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(&stage).await;
+    every_address_comes_back(&stage).await;
+}
+
+async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
+    stage.create("early-1", Shape::ProviderConfig).await;
+    stage.create("early-2", Shape::ProviderSpec).await;
+    for (name, shape) in [("early-1", Shape::ProviderConfig), ("early-2", Shape::ProviderSpec)] {
+        let object = stage.machines(shape).get(name).await.unwrap();
+        let machine = Machine::of(shape, &object);
+        // From its very first version.
+        assert!(machine.is_gated(), "{:?}", machine.metadata.annotations);
+        assert_eq!(machine.network, Ok(None));
+    }
+    // A list of others keeps its order, and an entry that is there is not put twice.
+    let object = stage.create_with("early-3", "a,b").await;
+    let list = Machine::of(Shape::ProviderConfig, &object)
+        .initializers()
+        .to_annotation();
+    assert_eq!(list.as_deref(), Some("a,b,ipam.berth.dev"));
+    let object = stage.create_with("early-4", "ipam.berth.dev").await;
+    let list = Machine::of(Shape::ProviderConfig, &object)
+        .initializers()
+        .to_annotation();
+    assert_eq!(list.as_deref(), Some("ipam.berth.dev"));
+    stage.delete("early-3").await;
+    stage.delete("early-4").await;
+    // The provider is there and would build them, were the gate open.
+    assert!(
+        stage.steps("early-1").iter().all(|step| *step == Step::Gated),
+        "{:?}",
+        stage.steps("early-1")
+    );
+}
+
+async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &Stage) {
+    let network = "10.20.0.0/16,10.21.0.1,10.20.0.53";
+    let mut one = stage.start("one", &[network]);
+    stage.leader(&one).await;
+    let mut other = stage.start("other", &[network]);
+    let creating = futures::future::join_all((0..MACHINES).map(async |number| {
+        stage.create(&format!("m{number}"), Shape::ProviderConfig).await;
+    }));
+    let killing = async {
+        wait_for(&stage.scene, "a quarter has a network", async || {
+            let count = stage.with_network().await?.len();
+            Ok(if count >= MACHINES / 4 {
+                Seen::There
+            } else {
+                Seen::NotYet(count.to_string())
+            })
+        })
+        .await
+        .unwrap();
+        one.kill().unwrap();
+        one.wait().unwrap();
+    };
+    tokio::join!(creating, killing);
+    wait_for(&stage.scene, "all are provisioned", async || {
+        let count = stage.provisioned().await?;
+        Ok(if count == MACHINES + 2 {
+            Seen::There
+        } else {
+            Seen::NotYet(count.to_string())
+        })
+    })
+    .await
+    .unwrap();
+    // No address twice, and none that is another's.
+    let found = stage.with_network().await.unwrap();
+    let mut by_address: BTreeMap<String, String> = BTreeMap::new();
+    for (name, machine) in &found {
+        let network = machine.network.clone().unwrap().unwrap();
+        let before = by_address.insert(network.addresses[0].ip.to_string(), name.clone());
+        assert_eq!(before, None, "{} is also of {name}", network.addresses[0]);
+    }
+    assert_eq!(by_address.len(), MACHINES + 2);
+    for kept in ["10.20.0.0", "10.20.0.53", "10.20.255.255"] {
+        assert!(!by_address.contains_key(kept), "{kept}");
+    }
+    // As a watcher saw each of them, from its first version on.
+    for number in 0..MACHINES {
+        let steps = stage.steps(&format!("m{number}"));
+        assert_eq!(steps, [Step::Gated, Step::Open, Step::Provisioned], "m{number}");
+    }
+    let broken = stage.broken();
+    assert!(broken.is_empty(), "open without a network: {broken:?}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+async fn every_address_comes_back(stage: &Stage) {
+    let mut running = stage.start("third", &["10.20.0.0/16,10.21.0.1,10.20.0.53"]);
+    let names: BTreeSet<String> = stage.with_network().await.unwrap().into_keys().collect();
+    for name in names.iter().filter(|name| name.starts_with('m')) {
+        stage.delete(name).await;
+    }
+    wait_for(&stage.scene, "two addresses are owned", async || {
+        let owned = stage.owned().await?;
+        let left = stage
+            .machines(Shape::ProviderConfig)
+            .list(&Default::default())
+            .await?
+            .items
+            .len();
+        Ok(if owned == 2 && left == 1 {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{owned} owned, {left} left"))
+        })
+    })
+    .await
+    .unwrap();
+    let left = stage
+        .machines(Shape::ProviderConfig)
+        .list(&Default::default())
+        .await
+        .unwrap();
+    assert_eq!(left.items[0].name_any(), "early-1");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}

@@ -1,0 +1,278 @@
+//! A control plane with Machines of both shapes, the gate, the role of machine IPAM, a virtual
+//! provider, and somebody who watches.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use berth_api::AddressBlock;
+use berth_e2e::{Scene, Seen, wait_for};
+use berth_kit::queue::QueueMetrics;
+use berth_machines::machine::{INITIALIZERS, Machine, Shape};
+use berth_machines::provider;
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::core::DynamicObject;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+const ACCOUNT: &str = "berth-machine-ipam";
+
+/// Where a machine is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Gated,
+    Open,
+    Provisioned,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    steps: BTreeMap<String, Vec<Step>>,
+    /// Those that were seen with an open gate and without a network.
+    broken: Vec<String>,
+}
+
+pub struct Stage {
+    pub scene: Scene,
+    berth: PathBuf,
+    kubeconfig: PathBuf,
+    watched: Arc<Mutex<Watched>>,
+    _stop: DropGuard,
+}
+
+impl Stage {
+    pub async fn open(test: &str) -> Result<Self> {
+        let scene = Scene::open(test, |builder| builder).await?;
+        let berth = berth_e2e::berth()?;
+        let logs = scene.cluster.logs().to_owned();
+        for (name, arguments) in [("crds.yaml", &["crds"][..]), ("machines.yaml", &["crds", "machines"])] {
+            let output = Command::new(&berth).args(arguments).output()?;
+            ensure!(output.status.success(), "{output:?}");
+            let path = logs.join(name);
+            std::fs::write(&path, output.stdout)?;
+            scene.cluster.apply(&path)?;
+        }
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/machines");
+        scene.cluster.apply(&deploy.join("rbac.yaml"))?;
+        scene.cluster.apply(&deploy.join("gate.yaml"))?;
+        let path = logs.join("account.yaml");
+        std::fs::write(&path, account())?;
+        scene.cluster.apply(&path)?;
+        let kubeconfig = scene.cluster.kubeconfig_of_account("kube-system", ACCOUNT, None)?;
+        let stop = CancellationToken::new();
+        let watched = Arc::new(Mutex::new(Watched::default()));
+        let stage = Self {
+            scene,
+            berth,
+            kubeconfig,
+            watched,
+            _stop: stop.clone().drop_guard(),
+        };
+        stage.until_gated().await?;
+        let queues = QueueMetrics::register(&mut Registry::default());
+        tokio::spawn(provider::run(stage.scene.client.clone(), queues, stop.clone()));
+        tokio::spawn(
+            stop.run_until_cancelled_owned(watch(stage.machines(Shape::ProviderConfig), Arc::clone(&stage.watched))),
+        );
+        Ok(stage)
+    }
+
+    /// A policy takes a moment from its creation on.
+    async fn until_gated(&self) -> Result<()> {
+        wait_for(&self.scene, "the gate is on", async || {
+            let params = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let made = self
+                .machines(Shape::ProviderConfig)
+                .create(&params, &object("probe", Shape::ProviderConfig, Value::Null))
+                .await;
+            Ok(match made {
+                Ok(made) if Machine::of(Shape::ProviderConfig, &made).is_gated() => Seen::There,
+                Ok(_) => Seen::NotYet("not gated".to_owned()),
+                Err(error) => Seen::NotYet(error.to_string()),
+            })
+        })
+        .await
+    }
+
+    pub fn machines(&self, shape: Shape) -> Api<DynamicObject> {
+        let resource = shape.resource();
+        match shape {
+            Shape::ProviderConfig => Api::all_with(self.scene.client.clone(), &resource),
+            Shape::ProviderSpec => Api::namespaced_with(self.scene.client.clone(), "kube-system", &resource),
+        }
+    }
+
+    pub async fn create(&self, name: &str, shape: Shape) {
+        let object = object(name, shape, Value::Null);
+        self.machines(shape)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    pub async fn create_with(&self, name: &str, initializers: &str) -> DynamicObject {
+        let object = object(name, Shape::ProviderConfig, json!({INITIALIZERS: initializers}));
+        self.machines(Shape::ProviderConfig)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap()
+    }
+
+    pub async fn delete(&self, name: &str) {
+        let api = self.machines(Shape::ProviderConfig);
+        api.delete(name, &DeleteParams::background()).await.unwrap();
+    }
+
+    /// A process under its own role. What it says is in the test's folder.
+    pub fn start(&self, name: &str, networks: &[&str]) -> Child {
+        let log = std::fs::File::create(self.scene.cluster.logs().join(format!("machine-ipam-{name}.log"))).unwrap();
+        let mut command = Command::new(&self.berth);
+        command.arg("machine-ipam").arg("--kubeconfig").arg(&self.kubeconfig);
+        // With one dash, as the field writes it.
+        for network in networks {
+            command.arg("-network").arg(network);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    pub async fn leader(&self, _process: &Child) {
+        let leases: Api<Lease> = Api::namespaced(self.scene.client.clone(), "kube-system");
+        wait_for(&self.scene, "somebody leads", async || {
+            let lease = leases.get_opt("berth-machine-ipam").await?;
+            let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
+            Ok(if holder.is_some_and(|holder| !holder.is_empty()) {
+                Seen::There
+            } else {
+                Seen::NotYet(String::new())
+            })
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Of both shapes, by name.
+    pub async fn with_network(&self) -> Result<BTreeMap<String, Machine>> {
+        let mut found = BTreeMap::new();
+        for shape in Shape::ALL {
+            for object in self.machines(shape).list(&ListParams::default()).await? {
+                let machine = Machine::of(shape, &object);
+                if matches!(machine.network, Ok(Some(_))) {
+                    found.insert(object.name_any(), machine);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub async fn provisioned(&self) -> Result<usize> {
+        let found = self.with_network().await?;
+        let phase = |machine: &Machine| machine.value.pointer("/status/phase").cloned();
+        Ok(found
+            .values()
+            .filter(|machine| phase(machine) == Some(json!("Provisioned")))
+            .count())
+    }
+
+    pub async fn owned(&self) -> Result<usize> {
+        let blocks: Api<AddressBlock> = Api::all(self.scene.client.clone());
+        let blocks = blocks.list(&ListParams::default()).await.context("listing blocks")?;
+        Ok(blocks.items.iter().map(|block| block.spec.owned.len()).sum())
+    }
+
+    pub fn steps(&self, name: &str) -> Vec<Step> {
+        self.watched.lock().steps.get(name).cloned().unwrap_or_default()
+    }
+
+    pub fn broken(&self) -> Vec<String> {
+        self.watched.lock().broken.clone()
+    }
+}
+
+/// Every version that a watch shows.
+async fn watch(api: Api<DynamicObject>, watched: Arc<Mutex<Watched>>) {
+    let mut events = std::pin::pin!(
+        watcher(api, watcher::Config::default())
+            .default_backoff()
+            .applied_objects()
+    );
+    while let Some(event) = events.next().await {
+        let Ok(object) = event else {
+            continue;
+        };
+        if object.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let machine = Machine::of(Shape::ProviderConfig, &object);
+        let phase = machine.value.pointer("/status/phase").and_then(Value::as_str);
+        let step = match (machine.is_gated(), phase) {
+            (true, _) => Step::Gated,
+            (false, Some("Provisioned")) => Step::Provisioned,
+            (false, _) => Step::Open,
+        };
+        let name = object.name_any();
+        let mut watched = watched.lock();
+        if !machine.is_gated() && !matches!(machine.network, Ok(Some(_))) {
+            watched.broken.push(name.clone());
+        }
+        let steps = watched.steps.entry(name).or_default();
+        if steps.last() != Some(&step) {
+            steps.push(step);
+        }
+    }
+}
+
+fn object(name: &str, shape: Shape, annotations: Value) -> DynamicObject {
+    let mut metadata = json!({"name": name});
+    if !annotations.is_null() {
+        metadata["annotations"] = annotations;
+    }
+    let spec = match shape {
+        Shape::ProviderConfig => json!({"providerConfig": {"cloud": "x"}}),
+        Shape::ProviderSpec => json!({"providerSpec": {"value": {"cloud": "x"}}}),
+    };
+    let object = json!({
+        "apiVersion": shape.resource().api_version, "kind": "Machine", "metadata": metadata, "spec": spec,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// A ServiceAccount with the role that a user of that name has.
+fn account() -> String {
+    let subject = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "kube-system"}]);
+    let binding = |kind: &str, role: &str, metadata: Value| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "subjects": subject,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": ACCOUNT},
+        })
+    };
+    let documents = [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": "kube-system"}}),
+        binding(
+            "ClusterRoleBinding",
+            "ClusterRole",
+            json!({"name": "machine-ipam-account"}),
+        ),
+        binding(
+            "RoleBinding",
+            "Role",
+            json!({"name": "machine-ipam-account", "namespace": "kube-system"}),
+        ),
+    ];
+    documents.map(|document| document.to_string()).join("\n---\n")
+}
