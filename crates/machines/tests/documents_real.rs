@@ -1,6 +1,7 @@
 //! The documents, read by the tools that read them on machines: netplan, cloud-init, Ignition's
 //! validator, systemd-networkd in a network of its own, and NetworkManager's reader where there is
 //! one.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "documents_real/tools.rs"]
 mod tools;

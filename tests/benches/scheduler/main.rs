@@ -22,6 +22,7 @@ use berth_testbed::{Figures, Programs};
 
 use server::{Mode, Pods, Server};
 
+#[derive(Debug)]
 pub struct Size {
     pub nodes: usize,
     pub pods: usize,

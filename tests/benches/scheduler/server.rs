@@ -87,8 +87,12 @@ impl Server {
         let scheduler = self.start_scheduler(extender.as_ref());
         let rate = self.bound(size.pods).await;
         end(scheduler);
-        extender.map(Extender::stop);
-        controller.map(end);
+        if let Some(extender) = extender {
+            extender.stop();
+        }
+        if let Some(controller) = controller {
+            end(controller);
+        }
         self.delete_pods().await;
         rate
     }
