@@ -3,21 +3,27 @@
 //! All parts are `cargo test --workspace` with filters: with another selection of packages cargo would unify their features differently, and
 //! compile the dependencies once more for each.
 
+mod output;
 mod part;
 mod real;
 mod tally;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cargo::cargo;
-use part::{Part, Targets};
+use part::{Lane, Part, Targets};
 use tally::Tally;
+
+/// Nothing printed for so long after the end of a run: there is no more to come.
+const QUIET: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub struct Test {
@@ -38,19 +44,10 @@ impl Test {
             println!("TMPDIR is too long for the sockets of tests: they use {shorter}");
         }
         let mut total = Tally::default();
-        let parts = with_real_ones(parts, &mut total)?;
-        if self.parts.is_empty() {
-            build_all()?;
-        }
+        let parts = set_up(parts, self.parts.is_empty(), &mut total)?;
         let mut lines = Vec::new();
-        for part in parts {
-            println!("\n== {part}: {}", part.about());
-            let start = Instant::now();
-            let tally = run(part, &targets)?;
-            println!("{part} took {:.1} s", start.elapsed().as_secs_f64());
-            let line = format!("{part}: {tally}");
-            println!("{line}");
-            lines.push(line);
+        for (part, tally) in run_all(&parts, &targets)? {
+            lines.push(format!("{part}: {tally}"));
             total += tally;
         }
         println!("\n{}", lines.join("\n"));
@@ -70,6 +67,31 @@ fn shorter_than(directory: &Path) -> Option<&'static str> {
     (directory.as_os_str().len() > MAX_LENGTH).then_some("/tmp")
 }
 
+/// Builds the tests, and sets up a real Kubernetes beside that if one is asked for: half of it is
+/// downloads. Where this machine can't have it, one line says so and the parts that need it are
+/// left out.
+fn set_up(mut parts: Vec<Part>, is_whole: bool, total: &mut Tally) -> Result<Vec<Part>> {
+    let mut is_real = parts.iter().any(|part| part.is_real());
+    if is_real && let Some(why) = real::obstacle() {
+        println!("tests on a real Kubernetes are left out: {why}");
+        parts.retain(|part| !part.is_real());
+        *total += left_out();
+        is_real = false;
+    }
+    std::thread::scope(|scope| {
+        let kubernetes = is_real.then(|| scope.spawn(real::set_up));
+        if is_whole {
+            build_all()?;
+        }
+        match kubernetes.map(std::thread::ScopedJoinHandle::join) {
+            Some(Ok(set_up)) => set_up,
+            Some(Err(_)) => bail!("setting up Kubernetes panicked"),
+            None => Ok(()),
+        }
+    })?;
+    Ok(parts)
+}
+
 /// Everything at once keeps all cores busy, and shows cargo's own progress.
 fn build_all() -> Result<()> {
     println!("== building the tests");
@@ -83,20 +105,44 @@ fn build_all() -> Result<()> {
     Ok(())
 }
 
-/// Sets up a real Kubernetes if one is asked for. Where this machine can't have it, one line says so and the parts that need it are left out.
-fn with_real_ones(mut parts: Vec<Part>, total: &mut Tally) -> Result<Vec<Part>> {
-    if !parts.iter().any(|part| part.is_real()) {
-        return Ok(parts);
+/// Runs all parts, those of different lanes at the same time: most tests wait most of the time, for
+/// a grace period or for a kubelet. What they print comes part after part, as if they had run one
+/// after the other.
+fn run_all(parts: &[Part], targets: &Targets) -> Result<Vec<(Part, Tally)>> {
+    let (shown, printer) = output::in_order(parts.len());
+    let mut lanes: BTreeMap<Lane, Vec<(Part, output::Shown)>> = BTreeMap::new();
+    for (part, shown) in parts.iter().copied().zip(shown) {
+        lanes.entry(part.lane()).or_default().push((part, shown));
     }
-    match real::obstacle() {
-        None => real::set_up()?,
-        Some(why) => {
-            println!("tests on a real Kubernetes are left out: {why}");
-            parts.retain(|part| !part.is_real());
-            *total += left_out();
+    let mut tallies = std::thread::scope(|scope| {
+        let lanes = lanes.into_values().map(|parts| {
+            scope.spawn(move || {
+                let run = |(part, shown)| run_shown(part, targets, shown);
+                parts.into_iter().map(run).collect::<Result<Vec<_>>>()
+            })
+        });
+        let lanes: Vec<_> = lanes.collect();
+        printer.print_to(&mut io::stdout().lock())?;
+        let mut tallies = Vec::new();
+        for lane in lanes {
+            match lane.join() {
+                Ok(of_lane) => tallies.extend(of_lane?),
+                Err(_) => bail!("a lane of tests panicked"),
+            }
         }
-    }
-    Ok(parts)
+        Ok(tallies)
+    })?;
+    tallies.sort_by_key(|(part, _)| parts.iter().position(|of| of == part));
+    Ok(tallies)
+}
+
+fn run_shown(part: Part, targets: &Targets, mut shown: output::Shown) -> Result<(Part, Tally)> {
+    writeln!(shown, "\n== {part}: {}", part.about())?;
+    let start = Instant::now();
+    let tally = run(part, targets, &mut shown)?;
+    writeln!(shown, "{part} took {:.1} s", start.elapsed().as_secs_f64())?;
+    writeln!(shown, "{part}: {tally}")?;
+    Ok((part, tally))
 }
 
 /// What the machine lacks is a failure only where it is meant to have everything.
@@ -109,7 +155,7 @@ fn left_out() -> Tally {
     tally
 }
 
-fn run(part: Part, targets: &Targets) -> Result<Tally> {
+fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
     let mut command = cargo();
     command
         .args(["test", "--workspace", "--no-fail-fast"])
@@ -123,21 +169,24 @@ fn run(part: Part, targets: &Targets) -> Result<Tally> {
         Part::Api | Part::ApiReal => match real::kubectls() {
             Some(kubectls) => drop(command.env("BERTH_TEST_KUBECTL", kubectls)),
             None => {
-                println!("there is no kubectl on the PATH: the tests that drive it are left out");
+                let why = "there is no kubectl on the PATH: the tests that drive it are left out";
+                writeln!(shown, "{why}")?;
                 command.args(["--skip", "kubectl"]);
                 tally += left_out();
             }
         },
         // Each starts a cluster of its own.
         Part::E2e => drop(command.arg("--test-threads=1")),
-        Part::Unit | Part::Doc | Part::Integration | Part::Crash | Part::Real => {}
+        // Most of them wait for a grace period to end, each on a cluster that it has for itself.
+        Part::Real => drop(command.arg("--test-threads=4")),
+        Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
     }
     // Held until the suite is through.
     let cluster = (part == Part::ApiReal).then(real::cluster).transpose()?;
     if let Some(cluster) = &cluster {
         real::aim(&mut command, cluster);
     }
-    tally += stream(command, io::stdout().lock())?;
+    tally += stream(command, shown)?;
     if let Some(cluster) = cluster {
         cluster.down()?;
     }
@@ -146,16 +195,37 @@ fn run(part: Part, targets: &Targets) -> Result<Tally> {
 
 /// Shows what `command` prints as it comes, and counts.
 fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("starting cargo test")?;
-    let output = child.stdout.take().context("cargo test has no output")?;
+    let (output, written) = io::pipe().context("making a pipe")?;
+    command
+        .stdout(written.try_clone()?)
+        .stderr(written)
+        .stdin(Stdio::null());
+    let mut child = command.spawn().context("starting cargo test")?;
+    // It has our ends of the pipe: with them open, what is read has no end.
+    drop(command);
+    let (lines, received) = channel();
+    std::thread::spawn(move || {
+        let lines_of = BufReader::new(output).split(b'\n').map_while(Result::ok);
+        lines_of
+            .take_while(|line| lines.send(line.clone()).is_ok())
+            .for_each(drop);
+    });
     let mut tally = Tally::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let mut line = line?;
-        tally.count(&String::from_utf8_lossy(&line));
-        line.push(b'\n');
-        shown.write_all(&line)?;
-    }
-    let status = child.wait()?;
+    let status = loop {
+        match received.recv_timeout(QUIET) {
+            Ok(mut line) => {
+                tally.count(&String::from_utf8_lossy(&line));
+                line.push(b'\n');
+                shown.write_all(&line)?;
+            }
+            Err(RecvTimeoutError::Disconnected) => break child.wait()?,
+            // What a test has left running may have the other end of the pipe.
+            Err(RecvTimeoutError::Timeout) => match child.try_wait()? {
+                Some(status) => break status,
+                None => continue,
+            },
+        }
+    };
     // A test program that was killed, or does not compile, has no result line: nothing may be lost for that.
     if !status.success() && tally.failed == 0 {
         writeln!(shown, "cargo test ended with {status} and named no failed test")?;
@@ -185,6 +255,12 @@ mod tests {
         assert_eq!(shorter_than(Path::new("/var/tmp")), None);
         let long = format!("/{}", "x".repeat(80));
         assert_eq!(shorter_than(Path::new(&long)), Some("/tmp"));
+    }
+
+    #[test]
+    fn a_process_that_a_test_left_running_is_not_waited_for() {
+        let tally = shell("sleep 600 & echo 'test result: ok. 2 passed; 0 failed; 0 ignored'");
+        assert_eq!((tally.passed, tally.failed), (2, 0));
     }
 
     #[test]

@@ -99,11 +99,13 @@ impl Catalogue {
             }
         }
         // As kube-controller-manager: what is dropped is dropped wherever it stands in the list.
-        let names: BTreeSet<_> = named.difference(&dropped).copied().collect();
+        let all = self.controllers.iter().map(|controller| controller.name);
+        let is_chosen = |name: &&str| named.contains(name) && !dropped.contains(name);
+        let names: Vec<_> = all.filter(is_chosen).collect();
         if names.is_empty() {
             return Err(ChoiceError::Empty);
         }
-        let is_default = names == self.on_by_default().collect();
+        let is_default = names == self.on_by_default().collect::<Vec<_>>();
         Ok(Choice { names, is_default })
     }
 
@@ -127,13 +129,14 @@ impl Catalogue {
 /// What a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    names: BTreeSet<&'static str>,
+    /// In the catalogue's order.
+    names: Vec<&'static str>,
     is_default: bool,
 }
 
 impl Choice {
     pub fn has(&self, name: &str) -> bool {
-        self.names.contains(name)
+        self.names.contains(&name)
     }
 
     pub fn has_any_of(&self, controllers: &[Controller]) -> bool {
@@ -197,11 +200,11 @@ mod tests {
 
     #[test]
     fn a_list_is_read_as_kube_controller_manager_reads_it() {
-        assert_eq!(names("*"), ["nnc", "node"]);
-        assert_eq!(names("*,route"), ["nnc", "node", "route"]);
-        assert_eq!(names(" node , nnc"), ["nnc", "node"]);
+        assert_eq!(names("*"), ["node", "nnc"]);
+        assert_eq!(names("*,route"), ["node", "nnc", "route"]);
+        assert_eq!(names(" nnc , node"), ["node", "nnc"]);
         assert_eq!(names("-nnc,*"), ["node"]);
-        assert_eq!(names("*,nodeipam,-nodeipam"), ["nnc", "node"]);
+        assert_eq!(names("*,nodeipam,-nodeipam"), ["node", "nnc"]);
     }
 
     #[test]

@@ -32,11 +32,12 @@ mod waiting;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::names::NAMESPACE;
 use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 use berth_ledger::store::KubernetesStore;
+use berth_testbed::Cluster;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
@@ -48,35 +49,32 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-/// One after the other: each has the whole cluster, and leaves it empty.
+/// Each has a whole cluster, and leaves it empty.
 fn play(scenario: impl AsyncFnOnce(Scene)) {
-    static STAGE: Mutex<()> = Mutex::new(());
-    let _stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let cluster = berth_testbed::borrow_control_plane().unwrap();
     let runtime = Runtime::new().unwrap();
     let ended = runtime.block_on(async {
-        let acting = controller().await;
+        let acting = controller(&cluster).await;
         let store = Arc::new(KubernetesStore::new(acting.clone()));
-        let scene = Scene::new(connect().await, store, Pace::Running).await;
+        let scene = Scene::new(connect(&cluster).await, store, Pace::Running).await;
         let scene = scene.acting_as(acting);
         AssertUnwindSafe(scenario(scene)).catch_unwind().await
     });
     // Whatever the scenario has started ends with its runtime, before its objects go.
     drop(runtime);
-    Runtime::new().unwrap().block_on(clear());
+    Runtime::new().unwrap().block_on(clear(&cluster));
     if let Err(panic) = ended {
         resume_unwind(panic);
     }
 }
 
 /// An administrator.
-async fn connect() -> Client {
-    let cluster = berth_testbed::control_plane().unwrap();
+async fn connect(cluster: &Cluster) -> Client {
     connect_by(&cluster.kubeconfig()).await
 }
 
 /// The controllers act under their own roles.
-async fn controller() -> Client {
-    let cluster = berth_testbed::control_plane().unwrap();
+async fn controller(cluster: &Cluster) -> Client {
     let roles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/rbac");
     for file in ["controller.yaml", "nodeipam.yaml"] {
         cluster.apply(&roles.join(file)).unwrap();
@@ -92,8 +90,8 @@ async fn connect_by(kubeconfig: &Path) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn clear() {
-    let client = connect().await;
+async fn clear(cluster: &Cluster) {
+    let client = connect(cluster).await;
     remove_all::<Node>(Api::all(client.clone())).await;
     remove_all::<NodeNetworkConfig>(Api::namespaced(client.clone(), NAMESPACE)).await;
     remove_all::<Subnet>(Api::all(client.clone())).await;

@@ -38,4 +38,4 @@ pub use node::{MOST_NODES, Node, Runtime};
 pub use process::Process;
 pub use programs::{Programs, peers};
 pub use registry::{Entry, Record, Registry};
-pub use shared::{control_plane, logs_of};
+pub use shared::{Loan, borrow_control_plane, control_plane, logs_of};

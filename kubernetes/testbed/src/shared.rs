@@ -1,7 +1,9 @@
 //! What the tests of one program share.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -17,6 +19,46 @@ pub fn control_plane() -> Result<&'static Cluster> {
         start().map_err(|error| format!("{error:#}"))
     });
     SHARED.as_ref().map_err(|error| anyhow!("{error}"))
+}
+
+/// A control plane that no other test of this program has, for as long as this lives. Then the next
+/// test has it, so each must leave it as it was.
+#[derive(Debug)]
+pub struct Loan {
+    cluster: &'static Cluster,
+}
+
+/// Those that nobody has. They end with the program.
+static FREE: Mutex<Vec<&'static Cluster>> = Mutex::new(Vec::new());
+
+/// As many are started as tests run at a time.
+pub fn borrow_control_plane() -> Result<Loan> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let cluster = match free {
+        Some(cluster) => cluster,
+        None => {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}-{number}", program()?);
+            let cluster = Cluster::named(&name).logs(logs_of(&name)?).start()?;
+            Box::leak(Box::new(cluster))
+        }
+    };
+    Ok(Loan { cluster })
+}
+
+impl Deref for Loan {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        self.cluster
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.cluster);
+    }
 }
 
 /// `target/e2e/<test>`: what a test leaves for people to read. Empty at first.

@@ -22,7 +22,26 @@ pub enum Part {
     E2e,
 }
 
+/// Parts of one lane run one after the other, those of different lanes at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Busy with the cores.
+    Busy,
+    /// Waits, most of the time.
+    Waiting,
+    /// Has nodes with a kubelet each.
+    Nodes,
+}
+
 impl Part {
+    pub fn lane(self) -> Lane {
+        match self {
+            Self::Unit | Self::Doc | Self::Integration | Self::Api | Self::Crash => Lane::Busy,
+            Self::Real => Lane::Waiting,
+            Self::ApiReal | Self::E2e => Lane::Nodes,
+        }
+    }
+
     pub fn about(self) -> &'static str {
         match self {
             Self::Unit => "tests beside the code, property tests, bounded fuzz runs",
