@@ -48,7 +48,9 @@ async fn provide(client: Client, queues: QueueMetrics, shape: Shape) {
     while client.list_api_group_resources(&resource.api_version).await.is_err() {
         tokio::time::sleep(SERVED_INTERVAL).await;
     }
-    let queue: Queue<Name> = Queue::new("virtual-machines", BACKOFF, &queues);
+    // One for each kind: metrics tell queues apart by name.
+    let name = format!("virtual-machines.{}", resource.group);
+    let queue: Queue<Name> = Queue::new(&name, BACKOFF, &queues);
     let provider = Provider {
         client: client.clone(),
         shape,
