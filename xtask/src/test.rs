@@ -122,7 +122,8 @@ fn run_all(parts: &[Part], targets: &Targets) -> Result<Vec<(Part, Tally)>> {
             })
         });
         let lanes: Vec<_> = lanes.collect();
-        printer.print_to(&mut io::stdout().lock())?;
+        // Not locked for as long: others print a line of their own now and then.
+        printer.print_to(&mut io::stdout())?;
         let mut tallies = Vec::new();
         for lane in lanes {
             match lane.join() {
@@ -182,7 +183,7 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
         Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
     }
     // Held until the suite is through.
-    let cluster = (part == Part::ApiReal).then(real::cluster).transpose()?;
+    let cluster = (part == Part::ApiReal).then(|| real::cluster(shown)).transpose()?;
     if let Some(cluster) = &cluster {
         real::aim(&mut command, cluster);
     }

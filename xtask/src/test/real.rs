@@ -1,6 +1,8 @@
 //! The real Kubernetes of the test run: whether this machine can have it, setting it up, and a cluster for the API suite.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -25,12 +27,17 @@ pub fn set_up() -> Result<()> {
 }
 
 /// For the API suite, which makes and removes whatever it likes in it.
-pub fn cluster() -> Result<Cluster> {
-    Cluster::named("api-real")
+pub fn cluster(shown: &mut impl Write) -> Result<Cluster> {
+    let said = RefCell::new(Vec::new());
+    let cluster = Cluster::named("api-real")
         .nodes(3)
         .logs(berth_testbed::logs_of("api-real")?)
-        .say(&|line| println!("{line}"))
-        .start()
+        .say(&|line| said.borrow_mut().push(line.to_owned()))
+        .start();
+    for line in said.into_inner() {
+        writeln!(shown, "{line}")?;
+    }
+    cluster
 }
 
 /// Tells the API suite to use `cluster`.
