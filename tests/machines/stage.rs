@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,7 @@ use berth_e2e::{Scene, Seen, wait_for};
 use berth_kit::queue::QueueMetrics;
 use berth_machines::machine::{INITIALIZERS, Machine, Shape};
 use berth_machines::provider;
+use berth_testbed::Component;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -134,24 +135,18 @@ impl Stage {
         api.delete(name, &DeleteParams::background()).await.unwrap();
     }
 
-    /// A process under its own role. What it says is in the test's folder.
-    pub fn start(&self, name: &str, networks: &[&str]) -> Child {
-        let log = std::fs::File::create(self.scene.cluster.logs().join(format!("machine-ipam-{name}.log"))).unwrap();
-        let mut command = Command::new(&self.berth);
-        command.arg("machine-ipam").arg("--kubeconfig").arg(&self.kubeconfig);
+    /// A process under its own role. It ends with the stage.
+    pub fn start(&self, name: &str, networks: &[&str]) -> Component {
+        let kubeconfig = self.kubeconfig.display().to_string();
+        let mut flags = vec!["machine-ipam".to_owned(), "--kubeconfig".to_owned(), kubeconfig];
         // With one dash, as the field writes it.
-        for network in networks {
-            command.arg("-network").arg(network);
-        }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+        let networks = networks.iter().flat_map(|network| ["-network", network]);
+        flags.extend(networks.map(str::to_owned));
+        let name = format!("machine-ipam-{name}");
+        self.scene.cluster.start_component(&name, &self.berth, &flags).unwrap()
     }
 
-    pub async fn leader(&self, _process: &Child) {
+    pub async fn led(&self) {
         let leases: Api<Lease> = Api::namespaced(self.scene.client.clone(), "kube-system");
         wait_for(&self.scene, "somebody leads", async || {
             let lease = leases.get_opt("berth-machine-ipam").await?;
@@ -202,6 +197,13 @@ impl Stage {
     pub fn broken(&self) -> Vec<String> {
         self.watched.lock().broken.clone()
     }
+}
+
+/// As if the machine's memory had run out.
+pub fn kill(component: Component) {
+    let process = component.process().unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 /// Every version that a watch shows.

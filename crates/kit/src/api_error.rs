@@ -2,9 +2,10 @@
 
 use kube::Error;
 
-/// There is no such object.
+/// There is no such object, or no such kind. Told by the code: of a path that it does not know, a
+/// server gives no reason.
 pub fn is_not_found(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if status.is_not_found())
+    matches!(error, Error::Api(status) if status.code == 404)
 }
 
 /// The object is not as it was when it was read: somebody else has written or created it.
@@ -27,6 +28,7 @@ mod tests {
         let questions = [is_not_found, is_conflict];
         for (code, reason, expected) in [
             (404, "NotFound", [true, false]),
+            (404, "", [true, false]),
             (409, "Conflict", [false, true]),
             (409, "AlreadyExists", [false, true]),
             (410, "Expired", [false, false]),

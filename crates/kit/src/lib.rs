@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod api_error;
 pub mod args;
+pub mod background;
 pub mod backoff;
 pub mod clock;
 pub mod controller;
@@ -22,5 +23,6 @@ pub mod queue;
 pub mod serve;
 pub mod shutdown;
 pub mod tls;
+pub mod view;
 pub mod watch;
 pub mod work;

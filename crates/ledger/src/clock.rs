@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// Milliseconds since the epoch. It goes as tokio's clock does, so that tests can stop it.
@@ -25,6 +26,12 @@ impl Clock {
             began,
             at: Instant::now(),
         }
+    }
+
+    /// As objects have it.
+    pub fn timestamp(&self) -> Timestamp {
+        let millis = i64::try_from(self.now()).unwrap_or(i64::MAX);
+        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
     }
 
     pub fn now(&self) -> u64 {

@@ -28,22 +28,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_kit::background::{Background, Run};
 use berth_kit::backoff::Exponential;
-use berth_kit::events::{Event, EventMetrics, Recorder};
+use berth_kit::events::EventMetrics;
 use berth_kit::queue::{Queue, QueueMetrics};
+use berth_kit::watch::Key;
 use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner, gate};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::runtime::events::{EventType, Reporter};
+use kube::runtime::events::Reporter;
 use parking_lot::Mutex;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::warn;
 
-use crate::watch::Name;
 use index::Index;
 use served::Served;
 
@@ -58,8 +54,6 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(10),
     max: Duration::from_secs(30),
 };
-
-const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
 pub struct Options {
@@ -94,47 +88,25 @@ struct Context {
     cluster: Arc<str>,
     gate: Arc<str>,
     clock: Clock,
-    events: Recorder,
     /// The version of Cluster API's objects that this cluster has.
     served: Arc<Served>,
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
-    waiting: Arc<Mutex<BTreeSet<Name>>>,
+    waiting: Arc<Mutex<BTreeSet<Key>>>,
     claimed: Arc<Mutex<BTreeSet<String>>>,
     claiming: Arc<tokio::sync::Mutex<()>>,
-    queue: Queue<Name>,
+    queue: Queue<Key>,
     grace: Duration,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    background: Background,
 }
 
 impl Context {
     fn now(&self) -> Timestamp {
-        let millis = i64::try_from(self.clock.now()).unwrap_or(i64::MAX);
-        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            stop.run_until_cancelled(task).await;
-        });
-    }
-
-    fn warn(&self, regarding: &ObjectReference, reason: &'static str, note: String) {
-        let action = "Allocate";
-        let event = Event {
-            type_: EventType::Warning,
-            reason,
-            action,
-            note,
-            related: None,
-        };
-        self.events.record(regarding, event);
+        self.clock.timestamp()
     }
 
     fn wake(&self) {
-        let waiting: Vec<Name> = self.waiting.lock().iter().cloned().collect();
+        let waiting: Vec<Key> = self.waiting.lock().iter().cloned().collect();
         waiting.into_iter().for_each(|name| self.queue.add(name));
     }
 }
@@ -143,19 +115,14 @@ impl Context {
 /// next run.
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     Owner::new(Kind::Claim, &options.cluster, "claim", "uid")?;
-    let stop = options.stop.child_token();
-    let _ended = stop.clone().drop_guard();
-    let random = match options.seed {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_rng(&mut rand::rng()),
-    };
     let reporter = Reporter {
         controller: "berth.dev/claim".to_owned(),
-        instance: options.instance.clone(),
+        instance: options.instance,
     };
-    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.events, random);
-    let writing = tokio::spawn(writer.run(stop.clone()));
-    let Some(served) = stop.run_until_cancelled(Served::find(&options.client)).await else {
+    let client = options.client.clone();
+    let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
+    let Some(served) = run.until_stopped(Served::find(&options.client)).await else {
+        run.ended().await;
         return Ok(());
     };
     let context = Context {
@@ -164,7 +131,6 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         gate: gate(&options.cluster, Kind::Claim).into(),
         cluster: options.cluster.into(),
         clock: options.clock,
-        events,
         served: Arc::new(served),
         index: Arc::default(),
         waiting: Arc::default(),
@@ -172,18 +138,10 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         claiming: Arc::default(),
         queue: Queue::new("claims", BACKOFF, &options.queues),
         grace: options.grace,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
+        background: run.background(),
     };
     context.start();
-    stop.cancelled().await;
-    context.tasks.close();
-    context.tasks.wait().await;
     drop(context);
-    let abort = writing.abort_handle();
-    if tokio::time::timeout(LAST_EVENTS, writing).await.is_err() {
-        abort.abort();
-        warn!("the last events could not be written in time");
-    }
+    run.ended().await;
     Ok(())
 }

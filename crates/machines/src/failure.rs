@@ -1,5 +1,6 @@
 //! Why something is to be tried again.
 
+use berth_kit::work::Retry;
 use berth_ledger::{LedgerError, NotAnOwner};
 
 /// Nothing was half done that trying again would not find.
@@ -33,12 +34,8 @@ impl ReconcileError {
     }
 }
 
-/// The object is not at the version that was read, or is there already.
-pub fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
-}
-
-/// By its code: a server says of a path that it does not know only that, and no reason.
-pub fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
+impl Retry for ReconcileError {
+    fn is_contention(&self) -> bool {
+        matches!(self, Self::Contended { .. })
+    }
 }

@@ -29,20 +29,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_kit::background::{Background, Run};
 use berth_kit::backoff::Exponential;
-use berth_kit::events::{Event, EventMetrics, Recorder};
+use berth_kit::events::EventMetrics;
 use berth_kit::queue::{Queue, QueueMetrics};
 use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner, gate};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::runtime::events::{EventType, Reporter};
+use kube::runtime::events::Reporter;
 use parking_lot::Mutex;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::warn;
 
 use flag::NetworkFlag;
 use index::{Index, Key};
@@ -67,9 +63,6 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(10),
     max: Duration::from_secs(30),
 };
-
-/// What is left of events at the end gets this long to be written.
-const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
 pub struct Options {
@@ -108,7 +101,6 @@ struct Context {
     /// The name of our gate in the ledger.
     gate: Arc<str>,
     clock: Clock,
-    events: Recorder,
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
     waiting: Arc<Mutex<BTreeSet<Key>>>,
@@ -122,33 +114,12 @@ struct Context {
     /// The Subnets of the networks that the process was given.
     expected: Arc<[String]>,
     grace: Duration,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    background: Background,
 }
 
 impl Context {
     fn now(&self) -> Timestamp {
-        let millis = i64::try_from(self.clock.now()).unwrap_or(i64::MAX);
-        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
-    }
-
-    /// For the lifetime of the controller, in the background.
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            stop.run_until_cancelled(task).await;
-        });
-    }
-
-    fn warn(&self, regarding: &ObjectReference, reason: &'static str, action: &'static str, note: String) {
-        let event = Event {
-            type_: EventType::Warning,
-            reason,
-            action,
-            note,
-            related: None,
-        };
-        self.events.record(regarding, event);
+        self.clock.timestamp()
     }
 
     /// Those who went away without an address try again.
@@ -163,25 +134,18 @@ impl Context {
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     // A name that no owner can have would fail for every machine alike.
     Owner::new(Kind::Machine, &options.cluster, "machine", "uid")?;
-    let stop = options.stop.child_token();
-    let _ended = stop.clone().drop_guard();
-    let random = match options.seed {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_rng(&mut rand::rng()),
-    };
     let reporter = Reporter {
         controller: "berth.dev/machine-ipam".to_owned(),
-        instance: options.instance.clone(),
+        instance: options.instance,
     };
-    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.events, random);
-    let writing = tokio::spawn(writer.run(stop.clone()));
+    let client = options.client.clone();
+    let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
     let context = Context {
         client: options.client,
         ledger: options.ledger,
         gate: gate(&options.cluster, Kind::Machine).into(),
         cluster: options.cluster.into(),
         clock: options.clock,
-        events,
         index: Arc::default(),
         waiting: Arc::default(),
         recorded: Arc::default(),
@@ -190,18 +154,10 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         queue: Queue::new("machines", BACKOFF, &options.queues),
         expected: options.networks.iter().map(NetworkFlag::subnet_name).collect(),
         grace: options.grace,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
+        background: run.background(),
     };
     context.start(options.networks);
-    stop.cancelled().await;
-    context.tasks.close();
-    context.tasks.wait().await;
     drop(context);
-    let abort = writing.abort_handle();
-    if tokio::time::timeout(LAST_EVENTS, writing).await.is_err() {
-        abort.abort();
-        warn!("the last events could not be written in time");
-    }
+    run.ended().await;
     Ok(())
 }

@@ -12,10 +12,10 @@ pub mod gate;
 pub mod ipam;
 pub mod machine;
 pub mod network;
+mod pool;
 pub mod provider;
 pub mod render;
 mod shape;
-mod watch;
 
 use berth_kit::controller::Controller;
 

@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use berth_kit::api_error::{is_conflict, is_not_found};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::{Queue, QueueMetrics};
+use berth_kit::watch::{Change, Key, changes};
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
@@ -14,10 +17,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::failure::{ReconcileError, is_conflict, is_gone};
+use crate::failure::ReconcileError;
 use crate::machine::{Machine, Shape};
 use crate::render::{Os, document};
-use crate::watch::{Change, Name, follow};
 
 /// As machine-controller's: a machine that was built is to be removed before its Machine goes.
 pub const FINALIZER: &str = "machine-delete-finalizer";
@@ -50,17 +52,18 @@ async fn provide(client: Client, queues: QueueMetrics, shape: Shape) {
     }
     // One for each kind: metrics tell queues apart by name.
     let name = format!("virtual-machines.{}", resource.group);
-    let queue: Queue<Name> = Queue::new(&name, BACKOFF, &queues);
+    let queue: Queue<Key> = Queue::new(&name, BACKOFF, &queues);
     let provider = Provider {
         client: client.clone(),
         shape,
     };
-    let watching = follow(
+    let watching = changes(
         Api::<DynamicObject>::all_with(client, &resource),
+        ListParams::default(),
         |change| match change {
-            Change::Apply(object) => queue.add(crate::watch::name_of(&*object)),
+            Change::Apply(object) => queue.add(Key::of(&*object)),
             Change::Delete(name) => queue.add(name),
-            Change::Synced => {}
+            Change::Restarted | Change::Synced => {}
         },
     );
     let working = async {
@@ -99,8 +102,8 @@ impl Provider {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    async fn reconcile(&self, name: &Name) -> Result<(), ReconcileError> {
-        let (namespace, name) = name;
+    async fn reconcile(&self, name: &Key) -> Result<(), ReconcileError> {
+        let Key { namespace, name } = name;
         let Some(object) = self.api(namespace).get_opt(name).await? else {
             return Ok(());
         };
@@ -180,7 +183,7 @@ impl Provider {
             .delete(&secret_name(name), &DeleteParams::default())
             .await
         {
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_not_found(&error) => {}
             deleted => drop(deleted?),
         }
         let others: Vec<&String> = machine
@@ -212,7 +215,7 @@ pub fn secret_name(machine: &str) -> String {
 
 fn outcome(name: &str, patched: Result<DynamicObject, kube::Error>) -> Result<(), ReconcileError> {
     match patched {
-        Err(error) if is_gone(&error) => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
         Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
             object: name.to_owned(),
         }),

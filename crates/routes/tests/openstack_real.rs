@@ -175,11 +175,15 @@ async fn without_atomic_routes_the_whole_list_is_written_with_its_revision() {
 async fn the_port_of_a_node_lets_packets_to_its_pods_pass() {
     let router = Router::new();
     let port = router.port_with(&hop(0), true);
+    // Networks of one cloud often use the same addresses.
+    let elsewhere = Router::new();
+    let same_address = elsewhere.port_with(&hop(0), true);
     let cluster = Cluster::open().await;
     let controller = cluster.start(router.backend(), "10.120.0.0/16");
     nodes(&cluster, 0..2).await;
     table_is(|| router.table(), &wanted(0..2)).await;
     assert_eq!(router.pairs(&port), ["10.120.0.0/24"]);
+    assert_eq!(elsewhere.pairs(&same_address), Vec::<String>::new());
     cluster.delete("n0").await;
     table_is(|| router.table(), &wanted([1])).await;
     cluster::wait_for("the pair is gone", async || {

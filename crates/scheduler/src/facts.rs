@@ -10,6 +10,7 @@ use berth_api::names::POD_IPS;
 use berth_api::nnc::{AssignmentMode, NetworkContainer, OVERLAY, VNET_BLOCK};
 use berth_api::subnet::Use;
 use berth_api::{Count, NodeNetworkConfig, Subnet};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -25,6 +26,7 @@ pub struct NodeFacts {
     pub allocatable: Option<u64>,
     /// How many pods it runs at most.
     pub max_pods: Option<u64>,
+    pub created: Option<Timestamp>,
 }
 
 impl NodeFacts {
@@ -44,7 +46,12 @@ impl NodeFacts {
             capacity: number(capacity, POD_IPS),
             allocatable: number(allocatable, POD_IPS),
             max_pods: number(allocatable, "pods"),
+            created: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
         }
+    }
+
+    pub fn is_younger_than(&self, age: SignedDuration, now: Timestamp) -> bool {
+        self.created.is_some_and(|created| now.duration_since(created) < age)
     }
 }
 

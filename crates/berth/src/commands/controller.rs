@@ -238,21 +238,7 @@ impl Work {
             anyhow::Ok(())
         });
         tasks.spawn("controllers", async move {
-            while let Some(term) = leadership.acquired().await {
-                info!("leading");
-                let stop = CancellationToken::new();
-                let run = self.clone().run(stop.clone());
-                tokio::pin!(run);
-                tokio::select! {
-                    ended = &mut run => return ended,
-                    () = term.lost() => {
-                        stop.cancel();
-                        run.await?;
-                    }
-                }
-                info!("no longer leading");
-            }
-            anyhow::Ok(())
+            leadership.lead(|stop| self.clone().run(stop)).await
         });
     }
 }

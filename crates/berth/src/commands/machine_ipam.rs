@@ -22,7 +22,6 @@ use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
 
 use super::controller::{controller_metrics, uid_of_cluster};
 use super::{duration, hostname};
@@ -101,21 +100,7 @@ impl MachineIpam {
                 anyhow::Ok(())
             });
             tasks.spawn("machines", async move {
-                while let Some(term) = leadership.acquired().await {
-                    info!("leading");
-                    let stop = CancellationToken::new();
-                    let run = work.clone().run(stop.clone());
-                    tokio::pin!(run);
-                    tokio::select! {
-                        ended = &mut run => return ended,
-                        () = term.lost() => {
-                            stop.cancel();
-                            run.await?;
-                        }
-                    }
-                    info!("no longer leading");
-                }
-                anyhow::Ok(())
+                leadership.lead(|stop| work.clone().run(stop)).await
             });
         } else {
             let stop = tasks.stopping();

@@ -134,7 +134,6 @@ impl RouteSettings {
     }
 
     /// Routes that lead nowhere, for `berth up`: its nodes are not machines.
-    #[allow(dead_code, reason = "berth up --node-cidrs is on its way")]
     pub fn of_up(metrics: &Metrics) -> Self {
         Self {
             backend: Arc::new(Memory::default()),

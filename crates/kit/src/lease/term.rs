@@ -4,7 +4,9 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+use tracing::info;
 
 /// What the election last said: which term we are in, if any, and until when that may be believed.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +56,31 @@ impl Leadership {
             leadership: self.clone(),
             _held: standing.held.token(),
         })
+    }
+}
+
+impl Leadership {
+    /// Does `work` in each term, and tells it to stop when the term is lost. Returns when the
+    /// election has ended, or when the work ends by itself.
+    pub async fn lead<F, E>(&mut self, work: impl Fn(CancellationToken) -> F) -> Result<(), E>
+    where
+        F: Future<Output = Result<(), E>>,
+    {
+        while let Some(term) = self.acquired().await {
+            info!("leading");
+            let stop = CancellationToken::new();
+            let run = work(stop.clone());
+            tokio::pin!(run);
+            tokio::select! {
+                ended = &mut run => return ended,
+                () = term.lost() => {
+                    stop.cancel();
+                    run.await?;
+                }
+            }
+            info!("no longer leading");
+        }
+        Ok(())
     }
 }
 

@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::Context;
 use super::decide::{ALLOCATION_FAILED, POOL_EXHAUSTED};
-use super::index::Pool;
 use super::objects::Claim;
 use crate::failure::ReconcileError;
+use crate::pool::Pool;
 
 /// An address, or the contract's reason and why.
 pub(super) type Allocation = Result<IpAddr, (&'static str, String)>;
@@ -78,7 +78,7 @@ impl Context {
         owner: &Owner,
         address: IpAddr,
     ) -> Result<Allocation, ReconcileError> {
-        if !pool.space.contains(address) {
+        if !pool.contains(address) {
             let why = format!("{address} was asked for, and is not in Subnet {name}");
             return Ok(Err((ALLOCATION_FAILED, why)));
         }

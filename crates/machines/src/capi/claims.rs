@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use berth_kit::watch::Key;
 use berth_ledger::{Claim as Restored, Claimed, Owner};
 use tracing::info;
 
@@ -70,12 +71,11 @@ impl Context {
                 continue;
             };
             let claim = {
-                let (namespace, _) = address.name();
-                self.index
-                    .lock()
-                    .claims
-                    .get(&(namespace, address.claim.clone()))
-                    .cloned()
+                let of_claim = Key {
+                    name: address.claim.clone(),
+                    ..address.name()
+                };
+                self.index.lock().claims.get(&of_claim).cloned()
             };
             let owner = address.owner(&self.cluster, claim.as_deref())?;
             let restored = Restored {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use berth_kit::watch::Key;
+
 use super::index::Index;
 use super::objects::{Address, Claim};
-use crate::watch::Name;
 
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -25,7 +26,7 @@ pub const ALLOCATION_FAILED: &str = "AllocationFailed";
 pub const POOL_NOT_READY: &str = "PoolNotReady";
 pub const POOL_EXHAUSTED: &str = "PoolExhausted";
 
-pub fn step(name: &Name, index: &Index, has_clusters: bool) -> Step {
+pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
     let address = index.addresses.get(name).filter(|address| address.pool.is_some());
     let Some(claim) = index.claims.get(name) else {
         return match address {
@@ -59,8 +60,8 @@ pub fn step(name: &Name, index: &Index, has_clusters: bool) -> Step {
             let why = format!("spec.poolRef.name: there is no Subnet {pool}: create it, or name another one");
             Step::Refuse(Arc::clone(claim), POOL_NOT_READY, why)
         }
-        Some(found) => match &found.unusable {
-            Some(why) => Step::Refuse(Arc::clone(claim), POOL_NOT_READY, why.clone()),
+        Some(found) => match found.why_unusable() {
+            Some(why) => Step::Refuse(Arc::clone(claim), POOL_NOT_READY, why),
             None => Step::Allocate(Arc::clone(claim)),
         },
     }
@@ -74,12 +75,11 @@ fn waits(claim: &Claim, index: &Index, has_clusters: bool) -> bool {
     let Some(cluster) = claim.cluster_name().filter(|_| has_clusters) else {
         return false;
     };
-    let (namespace, _) = claim.name();
-    index
-        .clusters
-        .get(&(namespace, cluster.to_owned()))
-        .copied()
-        .unwrap_or(true)
+    let of_cluster = Key {
+        name: cluster.to_owned(),
+        ..claim.name()
+    };
+    index.clusters.get(&of_cluster).copied().unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -113,8 +113,11 @@ mod tests {
         Arc::new(Address::of(&serde_json::from_value(object).unwrap()))
     }
 
-    fn name() -> Name {
-        ("ns".to_owned(), "c".to_owned())
+    fn name() -> Key {
+        Key {
+            namespace: "ns".to_owned(),
+            name: "c".to_owned(),
+        }
     }
 
     fn index(claim: Option<Arc<Claim>>, address: Option<Arc<Address>>) -> Index {
@@ -168,9 +171,21 @@ mod tests {
         let of_cluster = || claim(json!({}), json!({"clusterName": "blue"}));
         let mut without = index(Some(of_cluster()), None);
         assert_eq!(word(&without), "nothing");
-        without.clusters.insert(("ns".to_owned(), "blue".to_owned()), true);
+        without.clusters.insert(
+            Key {
+                namespace: "ns".to_owned(),
+                name: "blue".to_owned(),
+            },
+            true,
+        );
         assert_eq!(word(&without), "nothing");
-        without.clusters.insert(("ns".to_owned(), "blue".to_owned()), false);
+        without.clusters.insert(
+            Key {
+                namespace: "ns".to_owned(),
+                name: "blue".to_owned(),
+            },
+            false,
+        );
         assert_eq!(word(&without), "allocate");
         // Gone, its Cluster too: nothing holds up its IPAddress.
         assert_eq!(word(&index(None, Some(address("u1")))), "remove");

@@ -4,12 +4,11 @@
 use std::net::IpAddr;
 
 use berth_addr::Family;
+use berth_kit::watch::Key;
 use berth_ledger::{Kind, NotAnOwner, Owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
-
-use crate::watch::Name;
 
 /// On an IPAddress until its lease is about to end.
 pub const FINALIZER: &str = "berth.dev/ip-address";
@@ -56,12 +55,12 @@ impl Claim {
         }
     }
 
-    pub fn name(&self) -> Name {
+    pub fn name(&self) -> Key {
         name(&self.metadata)
     }
 
     pub fn owner(&self, cluster: &str) -> Result<Owner, NotAnOwner> {
-        let (namespace, name) = self.name();
+        let Key { namespace, name } = self.name();
         let uid = self.metadata.uid.as_deref().unwrap_or_default();
         Owner::namespaced(Kind::Claim, cluster, &namespace, &name, uid)
     }
@@ -121,7 +120,7 @@ impl Address {
         }
     }
 
-    pub fn name(&self) -> Name {
+    pub fn name(&self) -> Key {
         name(&self.metadata)
     }
 
@@ -134,7 +133,7 @@ impl Address {
 
     /// Its own, where it does not say whose it is.
     pub fn owner(&self, cluster: &str, claim: Option<&Claim>) -> Result<Owner, NotAnOwner> {
-        let (namespace, _) = self.name();
+        let Key { namespace, .. } = self.name();
         let of_claim = claim.and_then(|claim| claim.metadata.uid.as_deref());
         let uid = of_claim.or(self.claim_uid()).or(self.metadata.uid.as_deref());
         Owner::namespaced(Kind::Claim, cluster, &namespace, &self.claim, uid.unwrap_or_default())
@@ -153,9 +152,9 @@ impl Address {
     }
 }
 
-fn name(metadata: &ObjectMeta) -> Name {
-    (
-        metadata.namespace.clone().unwrap_or_default(),
-        metadata.name.clone().unwrap_or_default(),
-    )
+fn name(metadata: &ObjectMeta) -> Key {
+    Key {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+    }
 }

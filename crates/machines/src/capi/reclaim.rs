@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_kit::watch::Key;
 use berth_ledger::{Kind, Owner};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
@@ -55,7 +56,10 @@ impl Context {
     }
 
     fn looks_gone(&self, owner: &Owner) -> bool {
-        let name = (owner.namespace().to_owned(), owner.name().to_owned());
+        let name = Key {
+            namespace: owner.namespace().to_owned(),
+            name: owner.name().to_owned(),
+        };
         let index = self.index.lock();
         !index.has_claim(owner.uid()) && !index.addresses.contains_key(&name)
     }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use berth_kit::api_error::is_not_found;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tracing::{info, warn};
-
-use crate::failure::is_gone;
 
 const GROUP: &str = "ipam.cluster.x-k8s.io";
 const CLUSTER_GROUP: &str = "cluster.x-k8s.io";
@@ -60,7 +59,7 @@ async fn version_of(client: &Client, group: &str, plural: &str) -> Result<Option
         match client.list_api_group_resources(&format!("{group}/{version}")).await {
             Ok(list) if list.resources.iter().any(|resource| resource.name == plural) => return Ok(Some(version)),
             Ok(_) => {}
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(error),
         }
     }

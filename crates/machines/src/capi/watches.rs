@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use berth_api::Subnet;
+use berth_kit::watch::{Change, Key, changes};
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
@@ -10,7 +12,6 @@ use tokio::sync::watch;
 
 use super::Context;
 use super::objects::{Address, Claim};
-use crate::watch::{Change, follow, name_of};
 
 impl Context {
     pub(super) fn start(&self) {
@@ -21,7 +22,7 @@ impl Context {
             self.watch_clusters(),
         ];
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             for mut one in synced {
                 let _ = one.wait_for(|synced| *synced).await;
             }
@@ -37,19 +38,20 @@ impl Context {
     fn watch_subnets(&self) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             let api: Api<Subnet> = Api::all(context.client.clone());
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(subnet) => {
                     if context.index.lock().apply_subnet(&subnet) {
                         context.pool_changed(&subnet.name_any());
                     }
                 }
-                Change::Delete((_, name)) => {
+                Change::Delete(Key { name, .. }) => {
                     if context.index.lock().pools.remove(&name).is_some() {
                         context.pool_changed(&name);
                     }
                 }
+                Change::Restarted => {}
                 Change::Synced => drop(synced.send_replace(true)),
             })
             .await;
@@ -62,7 +64,7 @@ impl Context {
         let claims = self.index.lock().claims_of(name);
         claims.into_iter().for_each(|claim| self.queue.add(claim));
         let (context, name) = (self.clone(), name.to_owned());
-        self.spawn(async move {
+        self.background.spawn(async move {
             let Some(mut outlook) = context.ledger.outlook(&name).await else {
                 return;
             };
@@ -80,18 +82,19 @@ impl Context {
     fn watch_claims(&self) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.claims);
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
                     context.index.lock().apply_claim(Arc::new(Claim::of(&object)));
-                    context.queue.add(name_of(&*object));
+                    context.queue.add(Key::of(&*object));
                 }
                 Change::Delete(name) => {
                     context.index.lock().delete_claim(&name, &context.cluster);
                     context.waiting.lock().remove(&name);
                     context.queue.add(name);
                 }
+                Change::Restarted => {}
                 Change::Synced => drop(synced.send_replace(true)),
             })
             .await;
@@ -102,11 +105,11 @@ impl Context {
     fn watch_addresses(&self) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.addresses);
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
-                    let (name, address) = (name_of(&*object), Arc::new(Address::of(&object)));
+                    let (name, address) = (Key::of(&*object), Arc::new(Address::of(&object)));
                     context.adopt(&address);
                     context.index.lock().addresses.insert(name.clone(), address);
                     context.queue.add(name);
@@ -115,6 +118,7 @@ impl Context {
                     context.index.lock().addresses.remove(&name);
                     context.queue.add(name);
                 }
+                Change::Restarted => {}
                 Change::Synced => drop(synced.send_replace(true)),
             })
             .await;
@@ -130,7 +134,7 @@ impl Context {
             return;
         };
         let (context, address) = (self.clone(), Arc::clone(address));
-        self.spawn(async move {
+        self.background.spawn(async move {
             // If it can't be, it is when the pool is claimed next.
             if context.claim(&pool, std::slice::from_ref(&address)).await.is_err() {
                 context.unclaim(&pool);
@@ -145,24 +149,25 @@ impl Context {
             return receiver;
         };
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
                     let paused = object
                         .data
                         .pointer("/spec/paused")
                         .and_then(Value::as_bool)
                         .unwrap_or(false);
-                    let name = name_of(&*object);
+                    let name = Key::of(&*object);
                     let before = context.index.lock().clusters.insert(name.clone(), paused);
                     if before != Some(paused) {
-                        context.cluster_changed(&name.0, &name.1);
+                        context.cluster_changed(&name);
                     }
                 }
                 Change::Delete(name) => {
                     context.index.lock().clusters.remove(&name);
                 }
+                Change::Restarted => {}
                 Change::Synced => drop(synced.send_replace(true)),
             })
             .await;
@@ -170,13 +175,12 @@ impl Context {
         receiver
     }
 
-    fn cluster_changed(&self, namespace: &str, cluster: &str) {
+    fn cluster_changed(&self, cluster: &Key) {
         let names: Vec<_> = {
             let index = self.index.lock();
-            let of_cluster = index
-                .claims
-                .iter()
-                .filter(|(name, claim)| name.0 == namespace && claim.cluster_name() == Some(cluster));
+            let of_cluster = index.claims.iter().filter(|(name, claim)| {
+                name.namespace == cluster.namespace && claim.cluster_name() == Some(&cluster.name)
+            });
             of_cluster.map(|(name, _)| name.clone()).collect()
         };
         names.into_iter().for_each(|name| self.queue.add(name));

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use berth_kit::queue::Work;
+use berth_kit::watch::Key;
 use futures::StreamExt;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::Context;
 use super::decide::{ALLOCATION_FAILED, Step, step};
 use super::objects::{Address, Claim};
 use super::status::Verdict;
 use crate::failure::ReconcileError;
-use crate::watch::Name;
+use crate::pool::{in_ledger, release_all};
 
 const MAX_BATCH: usize = 256;
 const CONCURRENCY: usize = 48;
@@ -28,7 +29,7 @@ impl Context {
         }
     }
 
-    async fn handle(&self, work: Work<Name>) {
+    async fn handle(&self, work: Work<Key>) {
         match self.reconcile(&work).await {
             Ok(()) => work.succeeded(),
             Err(error) => {
@@ -42,7 +43,7 @@ impl Context {
         }
     }
 
-    async fn reconcile(&self, name: &Name) -> Result<(), ReconcileError> {
+    async fn reconcile(&self, name: &Key) -> Result<(), ReconcileError> {
         let next = step(name, &self.index.lock(), self.served.clusters.is_some());
         match next {
             Step::Nothing => Ok(()),
@@ -62,7 +63,7 @@ impl Context {
     }
 
     /// What its claim had is to come back, also when nobody saw the claim go.
-    fn depart(&self, name: &Name, address: &Address) -> Result<(), ReconcileError> {
+    fn depart(&self, name: &Key, address: &Address) -> Result<(), ReconcileError> {
         let owner = address.owner(&self.cluster, None)?;
         self.index
             .lock()
@@ -73,7 +74,7 @@ impl Context {
         Ok(())
     }
 
-    async fn give(&self, name: &Name, claim: &Arc<Claim>) -> Result<(), ReconcileError> {
+    async fn give(&self, name: &Key, claim: &Arc<Claim>) -> Result<(), ReconcileError> {
         // Of an earlier claim that had this name.
         self.release(name).await?;
         let pool_name = claim.pool.clone().unwrap_or_default();
@@ -116,7 +117,7 @@ impl Context {
     }
 
     async fn ready(&self, claim: &Claim) -> Result<(), ReconcileError> {
-        let (_, name) = claim.name();
+        let Key { name, .. } = claim.name();
         let verdict = Verdict {
             ready: true,
             reason: "Allocated",
@@ -127,7 +128,8 @@ impl Context {
     }
 
     async fn refuse(&self, claim: &Claim, reason: &'static str, why: String) -> Result<(), ReconcileError> {
-        self.warn(&self.reference(claim), reason, why.clone());
+        self.background
+            .warn(&self.reference(claim), reason, "Allocate", why.clone());
         let verdict = Verdict {
             ready: false,
             reason,
@@ -138,15 +140,11 @@ impl Context {
     }
 
     /// What gone claims of that name have. Their IPAddress is gone, so nobody uses it.
-    async fn release(&self, name: &Name) -> Result<(), ReconcileError> {
+    async fn release(&self, name: &Key) -> Result<(), ReconcileError> {
         let owners = self.index.lock().departed.get(name).cloned().unwrap_or_default();
         for owner in owners {
-            for subnet in self.ledger.subnets().await {
-                let released = self.ledger.release(&subnet, &owner, None).await?;
-                if !released.is_empty() {
-                    info!(subnet, %owner, "its address is back");
-                }
-            }
+            let pools = in_ledger(self.index.lock().pools.values());
+            release_all(&self.ledger, &owner, pools).await?;
             let mut index = self.index.lock();
             if let Some(departed) = index.departed.get_mut(name) {
                 departed.remove(&owner);

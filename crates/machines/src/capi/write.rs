@@ -2,18 +2,19 @@
 
 use std::net::IpAddr;
 
+use berth_kit::api_error::{is_conflict, is_not_found};
+use berth_kit::watch::Key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::index::Pool;
 use super::objects::{Address, Claim, DNS_SERVERS, FINALIZER};
 use super::status::{Verdict, status};
 use super::{Context, FIELD_MANAGER};
-use crate::failure::{ReconcileError, is_conflict, is_gone};
-use crate::watch::Name;
+use crate::failure::ReconcileError;
+use crate::pool::Pool;
 
 impl Context {
     fn claim_api(&self, namespace: &str) -> Api<DynamicObject> {
@@ -35,7 +36,10 @@ impl Context {
         let object = self.object(claim, name, pool, ip);
         let object: DynamicObject =
             serde_json::from_value(object).map_err(|error| ReconcileError::from(kube::Error::SerdeError(error)))?;
-        let (namespace, of_claim) = claim.name();
+        let Key {
+            namespace,
+            name: of_claim,
+        } = claim.name();
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -51,7 +55,10 @@ impl Context {
     }
 
     fn object(&self, claim: &Claim, name: &str, pool: &Pool, ip: IpAddr) -> Value {
-        let (namespace, of_claim) = claim.name();
+        let Key {
+            namespace,
+            name: of_claim,
+        } = claim.name();
         let length = pool.cidr_around(ip).map(|cidr| cidr.length());
         let mut spec = json!({
             "address": ip,
@@ -99,7 +106,7 @@ impl Context {
 
     /// Whether it is gone. Its lease ends after that.
     pub(super) async fn remove(&self, address: &Address) -> Result<(), ReconcileError> {
-        let (namespace, name) = address.name();
+        let Key { namespace, name } = address.name();
         if !address.is_deleting() {
             let params = DeleteParams {
                 preconditions: Some(Preconditions {
@@ -109,7 +116,7 @@ impl Context {
                 ..DeleteParams::background()
             };
             match self.address_api(&namespace).delete(&name, &params).await {
-                Err(error) if is_gone(&error) => return Ok(()),
+                Err(error) if is_not_found(&error) => return Ok(()),
                 Err(error) if is_conflict(&error) => return Ok(()),
                 deleted => drop(deleted?),
             }
@@ -128,13 +135,13 @@ impl Context {
             .patch(&name, &params(), &Patch::Merge(patch))
             .await
         {
-            Err(error) if is_gone(&error) || is_conflict(&error) => Ok(()),
+            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
             patched => patched.map(drop).map_err(Into::into),
         }
     }
 
     async fn set_finalizers(&self, address: &Address, finalizers: &[String]) -> Result<(), ReconcileError> {
-        let (namespace, name) = address.name();
+        let Key { namespace, name } = address.name();
         let patch = json!({"metadata": {
             "resourceVersion": address.metadata.resource_version,
             "finalizers": finalizers,
@@ -144,7 +151,7 @@ impl Context {
             .patch(&name, &params(), &Patch::Merge(patch))
             .await
         {
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
                 object: format!("IPAddress {namespace}/{name}"),
             }),
@@ -157,34 +164,34 @@ impl Context {
         let Some(status) = status(&claim.value, generation, verdict, self.served.is_v1beta2, self.now()) else {
             return Ok(());
         };
-        let (namespace, name) = claim.name();
+        let key = claim.name();
         let patch = json!({
             "metadata": {"resourceVersion": claim.metadata.resource_version},
             "status": status,
         });
         match self
-            .claim_api(&namespace)
-            .patch_status(&name, &params(), &Patch::Merge(patch))
+            .claim_api(&key.namespace)
+            .patch_status(&key.name, &params(), &Patch::Merge(patch))
             .await
         {
             Ok(object) => {
                 // Taken over at once: until the watch tells, this would be written again.
                 let mut index = self.index.lock();
-                if index.claims.contains_key(&(namespace, name)) {
+                if index.claims.contains_key(&key) {
                     index.apply_claim(std::sync::Arc::new(Claim::of(&object)));
                 }
                 Ok(())
             }
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
-                object: format!("IPAddressClaim {namespace}/{name}"),
+                object: format!("IPAddressClaim {key}"),
             }),
             Err(error) => Err(error.into()),
         }
     }
 
     pub(super) fn reference(&self, claim: &Claim) -> ObjectReference {
-        let (namespace, name): Name = claim.name();
+        let Key { namespace, name } = claim.name();
         ObjectReference {
             api_version: Some(self.served.claims.api_version.clone()),
             kind: Some(self.served.claims.kind.clone()),

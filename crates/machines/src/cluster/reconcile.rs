@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Prefix;
+use berth_kit::api_error::is_not_found;
 use berth_kit::backoff::Exponential;
 use berth_kit::events::{Event, Recorder};
 use berth_kit::queue::{Queue, Work};
+use berth_kit::watch::{Change, Key, changes};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
 use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
@@ -24,8 +27,6 @@ use tracing::{debug, info, warn};
 
 use super::{KUBECONFIG_KEY, KUBECONFIG_SECRET, NETWORKS, Options, appended, networks, resource};
 use super::{seed_manifests, user_manifests};
-use crate::failure::is_gone;
-use crate::watch::{Change, follow};
 
 const FIELD_MANAGER: &str = "berth-cluster";
 const BACKOFF: Exponential = Exponential {
@@ -83,15 +84,15 @@ pub async fn run(options: Options) {
 impl Context {
     async fn watch(&self) {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource());
-        follow(api, |change| match change {
+        changes(api, ListParams::default(), |change| match change {
             Change::Apply(cluster) => {
                 let name = cluster.name_any();
                 self.clusters.lock().insert(name.clone(), cluster);
                 self.queue.add(name);
             }
             // What it had is its own, and is collected with it.
-            Change::Delete((_, name)) => drop(self.clusters.lock().remove(&name)),
-            Change::Synced => {}
+            Change::Delete(Key { name, .. }) => drop(self.clusters.lock().remove(&name)),
+            Change::Restarted | Change::Synced => {}
         })
         .await;
     }
@@ -228,7 +229,7 @@ async fn apply(client: &Client, manifest: &Value) -> Result<(), Failure> {
     let params = PatchParams::apply(FIELD_MANAGER).force();
     match api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await {
         // A server from before 1.36 has no such policies: there a webhook gates.
-        Err(error) if is_gone(&error) && gvk.kind.starts_with("MutatingAdmissionPolicy") => {
+        Err(error) if is_not_found(&error) && gvk.kind.starts_with("MutatingAdmissionPolicy") => {
             warn!(
                 kind = gvk.kind,
                 "the user cluster does not serve it; its Machines need the webhook"

@@ -5,9 +5,9 @@ use berth_ledger::{LedgerError, Owner};
 
 use super::Context;
 use super::decide::lease_of;
-use super::pools::Pool;
 use crate::failure::ReconcileError;
 use crate::network::{Address, Interface, Network};
+use crate::pool::Pool;
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Context {
         if !self.index.lock().pools.are_decided(&self.expected) {
             return Ok(Allocation::NotYet);
         }
-        if pools.iter().all(|pool| !pool.usable) || families.is_empty() {
+        if pools.iter().all(|pool| !pool.is_usable()) || families.is_empty() {
             return Ok(Allocation::NoNetwork { why: why_not(&pools) });
         }
         let mut network = Network {
@@ -49,7 +49,10 @@ impl Context {
             interface: Interface::Any,
         };
         for family in families {
-            let of_family: Vec<&Pool> = pools.iter().filter(|pool| pool.usable && pool.has(family)).collect();
+            let of_family: Vec<&Pool> = pools
+                .iter()
+                .filter(|pool| pool.is_usable() && pool.has(family))
+                .collect();
             let Some((pool, unit)) = self.take(owner, &of_family, family).await? else {
                 let cidrs = of_family.iter().flat_map(|pool| &pool.cidrs).copied();
                 return Ok(Allocation::Full {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_kit::api_error::is_not_found;
 use berth_ledger::{Kind, Owner};
 use kube::core::DynamicObject;
 use kube::{Api, Resource, ResourceExt};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Context;
-use crate::failure::{ReconcileError, is_gone};
+use crate::failure::ReconcileError;
 use crate::machine::Shape;
 
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -71,7 +72,7 @@ impl Context {
             };
             match api.get(owner.name()).await {
                 Ok(found) if found.uid().as_deref() == Some(owner.uid()) => return Ok(false),
-                Err(error) if !is_gone(&error) => return Err(error.into()),
+                Err(error) if !is_not_found(&error) => return Err(error.into()),
                 _ => {}
             }
         }
@@ -88,7 +89,8 @@ impl Context {
                 "took back {count} of {owner}: there has been no such Machine for {} s",
                 self.grace.as_secs()
             );
-            self.warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);
+            self.background
+                .warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use berth_api::Subnet;
+use berth_kit::api_error::is_conflict;
 use berth_kit::backoff::Exponential;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
@@ -12,7 +13,7 @@ use tracing::{error, warn};
 use super::flag::NetworkFlag;
 use super::pools::NETWORK_LABEL;
 use super::{Context, FIELD_MANAGER};
-use crate::failure::{ReconcileError, is_conflict};
+use crate::failure::ReconcileError;
 
 const AGAIN: Exponential = Exponential {
     base: Duration::from_millis(100),
@@ -49,7 +50,8 @@ impl Context {
             let name = found.name_any();
             error!(subnet = name, %network, "there is another Subnet of that name: delete it, or give another network");
             let note = format!("--network {network}: this Subnet has its name and other CIDRs or another use");
-            self.warn(&found.object_ref(&()), "NetworkDiffers", "Register", note);
+            self.background
+                .warn(&found.object_ref(&()), "NetworkDiffers", "Register", note);
             return Ok(());
         }
         let wanted = order.to_string();

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::Subnet;
+use berth_kit::api_error::is_not_found;
+use berth_kit::watch::{Change, Key as ObjectKey, changes};
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use tokio::sync::watch;
@@ -12,9 +15,7 @@ use tracing::warn;
 use super::Context;
 use super::flag::NetworkFlag;
 use super::index::Key;
-use crate::failure::is_gone;
 use crate::machine::{Machine, Shape};
-use crate::watch::{Change, follow};
 
 /// How often it is looked whether the cluster has Machines of a shape by now.
 const SERVED_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,9 +26,10 @@ impl Context {
         let mut synced = vec![self.watch_subnets()];
         synced.extend(Shape::ALL.map(|shape| self.watch_machines(shape)));
         let context = self.clone();
-        self.spawn(async move { context.keep_subnets(&networks).await });
+        self.background
+            .spawn(async move { context.keep_subnets(&networks).await });
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             // Until all machines are known it is not known which addresses they have.
             for mut one in synced {
                 // The sender ends with the process.
@@ -42,19 +44,20 @@ impl Context {
     fn watch_subnets(&self) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             let api: Api<Subnet> = Api::all(context.client.clone());
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(subnet) => {
                     if context.index.lock().apply_subnet(&subnet) {
                         context.pool_changed(&subnet.name_any());
                     }
                 }
-                Change::Delete((_, name)) => {
+                Change::Delete(ObjectKey { name, .. }) => {
                     if context.index.lock().pools.delete(&name) {
                         context.pool_changed(&name);
                     }
                 }
+                Change::Restarted => {}
                 Change::Synced => drop(synced.send_replace(true)),
             })
             .await;
@@ -70,7 +73,8 @@ impl Context {
         let keys = self.index.lock().keys();
         keys.into_iter().for_each(|key| self.queue.add(key));
         let (context, name) = (self.clone(), name.to_owned());
-        self.spawn(async move { context.wake_when_freed(&name).await });
+        self.background
+            .spawn(async move { context.wake_when_freed(&name).await });
     }
 
     /// Ends with the pool's subnet in the ledger, or when another one follows it.
@@ -91,10 +95,10 @@ impl Context {
     fn watch_machines(&self, shape: Shape) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             context.until_served(shape, &synced).await;
             let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &shape.resource());
-            follow(api, |change| match change {
+            changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
                     let machine = Arc::new(Machine::of(shape, &object));
                     let key = context.index.lock().apply_machine(machine);
@@ -102,10 +106,11 @@ impl Context {
                         context.queue.add(key);
                     }
                 }
-                Change::Delete((namespace, name)) => {
+                Change::Delete(ObjectKey { namespace, name }) => {
                     let key = Key { shape, namespace, name };
                     context.forget(&key);
                 }
+                Change::Restarted => {}
                 Change::Synced => {
                     synced.send_replace(true);
                     let keys = context.index.lock().keys();
@@ -135,7 +140,7 @@ impl Context {
                     return;
                 }
                 Ok(_) => drop(synced.send_replace(true)),
-                Err(error) if is_gone(&error) => drop(synced.send_replace(true)),
+                Err(error) if is_not_found(&error) => drop(synced.send_replace(true)),
                 Err(error) => {
                     warn!(%error, group_version, "the cluster does not say whether it has Machines; retrying")
                 }

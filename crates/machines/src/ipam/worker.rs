@@ -17,6 +17,7 @@ use super::write::Written;
 use crate::failure::ReconcileError;
 use crate::machine::Machine;
 use crate::network::Network;
+use crate::pool::release_all;
 
 /// At most so many machines at a time: what comes meanwhile waits for the next round.
 const MAX_BATCH: usize = 256;
@@ -166,7 +167,8 @@ impl Context {
                 "{} is in no network for machines: it is used as it is, but not kept from others",
                 shown(network)
             );
-            self.warn(&reference(machine), "NetworkOutside", "Record", note);
+            self.background
+                .warn(&reference(machine), "NetworkOutside", "Record", note);
         }
         let written = self.open_gate(machine).await?;
         if let Written::Done(machine) = &written {
@@ -208,7 +210,8 @@ impl Context {
             let other = self.index.lock().with_uid(owner.uid());
             if let Some(other) = other {
                 let note = format!("{} is also set on machine {:?}", address.first(), Key::of(machine));
-                self.warn(&reference(&other), "AddressConflict", "Record", note);
+                self.background
+                    .warn(&reference(&other), "AddressConflict", "Record", note);
             }
         }
         let told = conflicts
@@ -225,7 +228,8 @@ impl Context {
 
     /// It stays as it is, and says why.
     async fn refuse(&self, machine: &Machine, reason: &'static str, why: String) -> Result<(), ReconcileError> {
-        self.warn(&reference(machine), reason, "Allocate", why.clone());
+        self.background
+            .warn(&reference(machine), reason, "Allocate", why.clone());
         let verdict = Verdict {
             allocated: false,
             reason,
@@ -256,12 +260,8 @@ impl Context {
 
     async fn release_all(&self, machine: &Machine) -> Result<(), ReconcileError> {
         let owner = machine.owner(&self.cluster)?;
-        for subnet in self.ledger.subnets().await {
-            let released = self.ledger.release(&subnet, &owner, None).await?;
-            if !released.is_empty() {
-                info!(machine = ?Key::of(machine), subnet, "its address is back");
-            }
-        }
+        let pools = self.index.lock().pools.in_ledger();
+        release_all(&self.ledger, &owner, pools).await?;
         let uid = machine.metadata.uid.as_deref().unwrap_or_default();
         self.recorded.lock().remove(uid);
         Ok(())

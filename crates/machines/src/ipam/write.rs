@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_kit::api_error::{is_conflict, is_not_found};
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::condition::{Verdict, conditions};
 use super::index::Key;
 use super::{BYPASS, Context, FIELD_MANAGER, FINALIZER};
-use crate::failure::{ReconcileError, is_conflict, is_gone};
+use crate::failure::ReconcileError;
 use crate::machine::{INITIALIZER, INITIALIZERS, Machine};
 use crate::network::Network;
 
@@ -73,7 +74,7 @@ impl Context {
         let name = Key::of(machine).name;
         match api.patch(&name, &params, &Patch::Merge(patch)).await {
             Ok(object) => Ok(Written::Done(self.learn(machine, &object))),
-            Err(error) if is_gone(&error) => Ok(Written::Gone),
+            Err(error) if is_not_found(&error) => Ok(Written::Gone),
             Err(error) if is_conflict(&error) => Ok(match api.get_opt(&name).await? {
                 Some(object) => Written::Changed(self.learn(machine, &object)),
                 None => Written::Gone,
@@ -113,7 +114,7 @@ impl Context {
             .await
         {
             Ok(object) => drop(self.learn(machine, &object)),
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_not_found(&error) => {}
             Err(error) if is_conflict(&error) => {
                 let object = format!("{:?}", Key::of(machine));
                 return Err(ReconcileError::Contended { object });

@@ -97,8 +97,7 @@ impl Context {
 
     /// As the ledger has it: it goes as tokio's clock does.
     pub fn now(&self) -> Timestamp {
-        let millis = i64::try_from(self.clock.now()).unwrap_or(i64::MAX);
-        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+        self.clock.timestamp()
     }
 
     /// For the lifetime of the controllers, in the background.

@@ -1,11 +1,9 @@
 //! A Pod, read no further than is needed here.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 
 use berth_addr::scaling::Phase;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::Deserialize;
 
@@ -67,34 +65,7 @@ impl ObservedPod {
     }
 }
 
-impl Resource for ObservedPod {
-    type DynamicType = ();
-    type Scope = <Pod as Resource>::Scope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        Pod::kind(&())
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        Pod::group(&())
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        Pod::version(&())
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+berth_kit::view_of!(ObservedPod, Pod);
 
 #[cfg(test)]
 mod tests {

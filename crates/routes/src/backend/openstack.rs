@@ -101,9 +101,13 @@ impl OpenStack {
                 Some(Extra::new(change.destination, &creation.hop))
             })
             .collect();
-        if extensions.allowed_address_pairs {
+        let ports = match extensions.allowed_address_pairs {
+            true => Some(pairs::Ports::behind(&self.client, &self.router).await?),
+            false => None,
+        };
+        if let Some(ports) = &ports {
             for extra in &add {
-                pairs::allow(&self.client, extra).await?;
+                ports.allow(extra).await?;
             }
         }
         if extensions.extraroute_atomic {
@@ -113,9 +117,9 @@ impl OpenStack {
             let guarded = extensions.revision_if_match;
             router::rewrite(&self.client, &self.router, &remove, &add, guarded).await?;
         }
-        if extensions.allowed_address_pairs {
+        if let Some(ports) = &ports {
             for extra in remove.iter().filter(|extra| !add.contains(extra)) {
-                pairs::disallow(&self.client, extra).await?;
+                ports.disallow(extra).await?;
             }
         }
         Ok(())

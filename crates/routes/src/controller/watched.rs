@@ -1,9 +1,6 @@
 //! A Node, read no further than routes need: with 5,000 nodes, most of a Node is images.
 
-use std::borrow::Cow;
-
 use k8s_openapi::api::core::v1::Node as KubernetesNode;
-use kube::Resource;
 use kube::api::ObjectMeta;
 use serde::Deserialize;
 
@@ -94,31 +91,4 @@ impl From<WatchedNode> for Node {
     }
 }
 
-impl Resource for WatchedNode {
-    type DynamicType = ();
-    type Scope = <KubernetesNode as Resource>::Scope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        KubernetesNode::kind(&())
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        KubernetesNode::group(&())
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        KubernetesNode::version(&())
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        KubernetesNode::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+berth_kit::view_of!(WatchedNode, KubernetesNode);

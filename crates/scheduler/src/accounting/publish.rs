@@ -11,13 +11,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::Accounting;
 use super::node::{NodeEntry, Supply};
 use super::subnet::saturated;
-use crate::facts::NncFacts;
+use crate::facts::{NncFacts, NodeFacts};
 
 /// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
 const DEFAULT_MAX_PODS: u64 = 110;
+
+/// A Node without podCIDR and NodeNetworkConfig gets this long to be given one of them. A Node that
+/// somebody deletes is made anew by its kubelet, and is Ready before it has its podCIDR again: pods
+/// that were bound to it by then would be too many.
+const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a node has published, and what it is to publish. `None`: the resource is not there. A node
 /// in doubt has none rather than 0: then its kubelet does not look at it.
@@ -36,7 +43,7 @@ impl Publication {
 
 impl Accounting {
     /// For every Node that there is.
-    pub fn publications(&self) -> BTreeMap<Arc<str>, Publication> {
+    pub fn publications(&self, now: Timestamp) -> BTreeMap<Arc<str>, Publication> {
         let mut order: BTreeMap<&Arc<str>, &NodeEntry> = self.nodes.iter().collect();
         order.retain(|_, entry| entry.node.is_some());
         let mut ranks: BTreeMap<&str, u128> = BTreeMap::new();
@@ -53,17 +60,21 @@ impl Accounting {
             let publication = Publication {
                 capacity: node.capacity,
                 allocatable: node.allocatable,
-                target: self.target(entry, node.max_pods, rank),
+                target: self.target(entry, *node, rank, now),
             };
             publications.insert(name.clone(), publication);
         }
         publications
     }
 
-    fn target(&self, entry: &NodeEntry, max_pods: Option<u64>, rank: u128) -> Option<u64> {
+    fn target(&self, entry: &NodeEntry, node: NodeFacts, rank: u128, now: Timestamp) -> Option<u64> {
         let capacity = match entry.supply(self.settings) {
             Err(_) => return None,
-            Ok(Supply::Unlimited) => return Some(max_pods.unwrap_or(DEFAULT_MAX_PODS).max(entry.asked)),
+            Ok(Supply::Unlimited) if node.is_younger_than(SETTLES_WITHIN, now) => return None,
+            Ok(Supply::Unlimited) => {
+                let pods = node.max_pods.unwrap_or(DEFAULT_MAX_PODS);
+                return Some(pods.max(entry.asked));
+            }
             Ok(Supply::Fixed(pods)) => pods,
             Ok(Supply::Shared { subnet, has, max }) => {
                 let batch = match &entry.nnc {
@@ -88,14 +99,16 @@ impl Accounting {
 mod tests {
     use super::*;
     use crate::accounting::tests::{bound, cidr, leases, shared};
-    use crate::facts::{NodeFacts, PodFacts};
+    use crate::facts::PodFacts;
+
+    const NOW: Timestamp = Timestamp::constant(1_000_000, 0);
 
     fn asking(node: &str, asks: u64) -> PodFacts {
         PodFacts { asks, ..bound(node) }
     }
 
     fn target(accounting: &Accounting, node: &str) -> Option<u64> {
-        accounting.publications()[node].target
+        accounting.publications(NOW)[node].target
     }
 
     #[test]
@@ -137,6 +150,26 @@ mod tests {
         );
     }
 
+    /// As `kubectl delete node` has it: the kubelet makes the Node anew, and it is Ready at once.
+    #[test]
+    fn a_node_that_has_no_pod_cidr_yet_publishes_nothing() {
+        let mut accounting = Accounting::default();
+        let made = |seconds_ago| NodeFacts {
+            created: Some(NOW - SignedDuration::from_secs(seconds_ago)),
+            ..NodeFacts::default()
+        };
+        accounting.apply_node("n", made(1));
+        assert_eq!(target(&accounting, "n"), None);
+        accounting.apply_node("n", made(31));
+        assert_eq!(target(&accounting, "n"), Some(110));
+        let with_cidr = NodeFacts {
+            created: made(1).created,
+            ..cidr(5)
+        };
+        accounting.apply_node("n", with_cidr);
+        assert_eq!(target(&accounting, "n"), Some(5));
+    }
+
     #[test]
     fn parts_of_a_shared_subnet_add_up_to_what_is_there() {
         for available in 0..12 {
@@ -171,9 +204,9 @@ mod tests {
             ..cidr(6)
         };
         accounting.apply_node("n", said(Some(6), Some(6)));
-        assert!(accounting.publications()["n"].is_done());
+        assert!(accounting.publications(NOW)["n"].is_done());
         // A kubelet has it at 0 when the Node is made anew.
         accounting.apply_node("n", said(Some(0), Some(0)));
-        assert!(!accounting.publications()["n"].is_done());
+        assert!(!accounting.publications(NOW)["n"].is_done());
     }
 }

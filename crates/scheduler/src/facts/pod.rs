@@ -1,14 +1,13 @@
 //! A Pod, read no further than is needed here: with 150,000 of them the rest would be most of this
 //! process's memory.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_addr::scaling::Phase;
 use berth_api::names::POD_IPS;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::ObjectMeta;
-use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
 /// What a pod means to accounting.
@@ -91,34 +90,7 @@ fn asks(container: &Container) -> u64 {
     quantity.and_then(|quantity| quantity.parse().ok()).unwrap_or(0)
 }
 
-impl Resource for ObservedPod {
-    type DynamicType = ();
-    type Scope = <Pod as Resource>::Scope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        Pod::kind(&())
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        Pod::group(&())
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        Pod::version(&())
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        Pod::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+berth_kit::view_of!(ObservedPod, Pod);
 
 #[cfg(test)]
 mod tests {

@@ -15,13 +15,16 @@ use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_machines::{capi, ipam, provider};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
+use berth_routes::controller as routes;
 use berth_scheduler::{Books, NoCidr, SchedulerMetrics, Settings, publish_fit};
+use futures::future::OptionFuture;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::commands::controller::controller_metrics;
+use crate::commands::routes::RouteSettings;
 
 /// In the names of owners: there is one cluster on this ledger.
 const CLUSTER: &str = "berth-up";
@@ -196,6 +199,10 @@ pub async fn run(
         stop: stop.clone(),
     };
     let provider = provider::run(client.clone(), queues, stop.clone());
+    // Its nodes are not machines: the routes are in memory, and what people see is their condition.
+    let settings = has_node_cidrs.then(|| RouteSettings::of_up(&metrics));
+    let routes = settings.map(|settings| routes::run(settings.options(client.clone(), None), stop.clone()));
+    let routes = OptionFuture::from(routes);
     let options = Options {
         client,
         allocator: Arc::new(LocalAllocator::new(ledger.clone())),
@@ -213,9 +220,10 @@ pub async fn run(
         controllers::run(options),
         ipam::run(machines),
         capi::run(claims),
-        provider
+        provider,
+        routes
     );
-    let (nodes, machines, claims, ()) = all;
+    let (nodes, machines, claims, (), _) = all;
     nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
 }
 

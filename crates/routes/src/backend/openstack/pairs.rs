@@ -1,5 +1,7 @@
 //! Allowed address pairs: without one, a port drops packets that are not for its own addresses.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -12,86 +14,130 @@ use crate::core::parse_cidr;
 
 /// How often a port is written anew because somebody else was faster.
 const MAX_CONFLICTS: u32 = 5;
+/// The port of a router towards the networks outside: machines are not there.
+const GATEWAY: &str = "network:router_gateway";
 
 #[derive(Deserialize)]
-struct Ports {
+struct List {
     ports: Vec<Port>,
 }
 
 #[derive(Deserialize)]
 struct Port {
     id: String,
+    network_id: String,
+    #[serde(default)]
+    device_owner: String,
     #[serde(default)]
     allowed_address_pairs: Vec<Value>,
     port_security_enabled: Option<bool>,
     revision_number: Option<u64>,
 }
 
-/// The port of the next hop takes packets to the destination.
-pub async fn allow(client: &Client, extra: &Extra) -> Result<(), BackendError> {
-    change(client, extra, |pairs| {
-        let there = pairs.iter().any(|pair| is_for(pair, extra));
-        if !there {
-            pairs.push(json!({"ip_address": extra.destination}));
-        }
-        !there
-    })
-    .await
+/// The ports that packets reach through one router. Other networks may use the same addresses: a
+/// port of theirs is not touched.
+pub struct Ports<'a> {
+    client: &'a Client,
+    networks: BTreeSet<String>,
 }
 
-pub async fn disallow(client: &Client, extra: &Extra) -> Result<(), BackendError> {
-    change(client, extra, |pairs| {
-        let before = pairs.len();
-        pairs.retain(|pair| !is_for(pair, extra));
-        pairs.len() < before
-    })
-    .await
+impl<'a> Ports<'a> {
+    pub async fn behind(client: &'a Client, router: &str) -> Result<Self, BackendError> {
+        let id = utf8_percent_encode(router, NON_ALPHANUMERIC);
+        let list = format!("/v2.0/ports?device_id={id}");
+        let found: List = client
+            .ask("GET ports", Method::GET, &list, None, None)
+            .await?;
+        let inside = found
+            .ports
+            .into_iter()
+            .filter(|port| port.device_owner != GATEWAY);
+        Ok(Self {
+            client,
+            networks: inside.map(|port| port.network_id).collect(),
+        })
+    }
+
+    /// The port of the next hop takes packets to the destination.
+    pub async fn allow(&self, extra: &Extra) -> Result<(), BackendError> {
+        self.change(extra, |pairs| {
+            let there = pairs.iter().any(|pair| is_for(pair, extra));
+            if !there {
+                pairs.push(json!({"ip_address": extra.destination}));
+            }
+            !there
+        })
+        .await
+    }
+
+    pub async fn disallow(&self, extra: &Extra) -> Result<(), BackendError> {
+        self.change(extra, |pairs| {
+            let before = pairs.len();
+            pairs.retain(|pair| !is_for(pair, extra));
+            pairs.len() < before
+        })
+        .await
+    }
+
+    /// A next hop without a port is no machine of this cloud, and a port without security takes
+    /// everything: nothing is to be done for either.
+    async fn change(
+        &self,
+        extra: &Extra,
+        edit: impl Fn(&mut Vec<Value>) -> bool,
+    ) -> Result<(), BackendError> {
+        for _ in 0..MAX_CONFLICTS {
+            let mut conflict = false;
+            for mut port in self.with_address(&extra.nexthop).await? {
+                let secured = port.port_security_enabled != Some(false);
+                if !secured || !edit(&mut port.allowed_address_pairs) {
+                    continue;
+                }
+                match self.write(&port).await {
+                    Err(BackendError {
+                        kind: ErrorKind::Conflict,
+                        ..
+                    }) => conflict = true,
+                    written => written?,
+                }
+            }
+            if !conflict {
+                return Ok(());
+            }
+        }
+        let message = format!(
+            "PUT port of {}: others change it all the time",
+            extra.nexthop
+        );
+        Err(BackendError::new(ErrorKind::Conflict, message))
+    }
+
+    async fn with_address(&self, address: &str) -> Result<Vec<Port>, BackendError> {
+        let address = utf8_percent_encode(address, NON_ALPHANUMERIC);
+        let list = format!("/v2.0/ports?fixed_ips=ip_address%3D{address}");
+        let mut found: List = self
+            .client
+            .ask("GET ports", Method::GET, &list, None, None)
+            .await?;
+        found
+            .ports
+            .retain(|port| self.networks.contains(&port.network_id));
+        Ok(found.ports)
+    }
+
+    async fn write(&self, port: &Port) -> Result<(), BackendError> {
+        let path = format!("/v2.0/ports/{}", port.id);
+        let body = json!({"port": {"allowed_address_pairs": port.allowed_address_pairs}});
+        let revision = port.revision_number;
+        let written: Result<Value, _> = self
+            .client
+            .ask("PUT port", Method::PUT, &path, Some(&body), revision)
+            .await;
+        written.map(drop)
+    }
 }
 
 fn is_for(pair: &Value, extra: &Extra) -> bool {
     let address = pair.get("ip_address").and_then(Value::as_str);
     address.is_some_and(|address| parse_cidr(address) == parse_cidr(&extra.destination))
-}
-
-/// A next hop without a port is no machine of this cloud, and a port without security takes
-/// everything: nothing is to be done for either.
-async fn change(
-    client: &Client,
-    extra: &Extra,
-    edit: impl Fn(&mut Vec<Value>) -> bool,
-) -> Result<(), BackendError> {
-    let address = utf8_percent_encode(&extra.nexthop, NON_ALPHANUMERIC);
-    let list = format!("/v2.0/ports?fixed_ips=ip_address%3D{address}");
-    for _ in 0..MAX_CONFLICTS {
-        let found: Ports = client
-            .ask("GET ports", Method::GET, &list, None, None)
-            .await?;
-        let mut conflict = false;
-        for mut port in found.ports {
-            if port.port_security_enabled == Some(false) || !edit(&mut port.allowed_address_pairs) {
-                continue;
-            }
-            let path = format!("/v2.0/ports/{}", port.id);
-            let body = json!({"port": {"allowed_address_pairs": port.allowed_address_pairs}});
-            let revision = port.revision_number;
-            let written: Result<Value, _> = client
-                .ask("PUT port", Method::PUT, &path, Some(&body), revision)
-                .await;
-            match written {
-                Err(BackendError {
-                    kind: ErrorKind::Conflict,
-                    ..
-                }) => conflict = true,
-                written => drop(written?),
-            }
-        }
-        if !conflict {
-            return Ok(());
-        }
-    }
-    let message = format!(
-        "PUT port of {}: others change it all the time",
-        extra.nexthop
-    );
-    Err(BackendError::new(ErrorKind::Conflict, message))
 }

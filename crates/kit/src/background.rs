@@ -1,0 +1,110 @@
+//! What a controller has running: its loops, and what writes its events. All of it ends together.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{EventType, Reporter};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use crate::events::{Event, EventMetrics, Recorder};
+
+/// What is left of events at the end gets this long to be written.
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Handed to whoever starts a loop or has something to say. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Background {
+    events: Recorder,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Background {
+    /// For the lifetime of the controller.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Emits an event of type Warning.
+    pub fn warn(&self, regarding: &ObjectReference, reason: &'static str, action: &'static str, note: String) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason,
+            action,
+            note,
+            related: None,
+        };
+        self.events.record(regarding, event);
+    }
+}
+
+/// Ends all of it when it is dropped.
+#[derive(Debug)]
+pub struct Run {
+    background: Background,
+    writing: JoinHandle<()>,
+    _ended: DropGuard,
+}
+
+impl Run {
+    /// With the same `seed` and clock a run takes the same steps.
+    pub fn start(
+        client: Client,
+        reporter: Reporter,
+        metrics: &EventMetrics,
+        seed: Option<u64>,
+        stop: &CancellationToken,
+    ) -> Self {
+        let stop = stop.child_token();
+        let random = match seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_rng(&mut rand::rng()),
+        };
+        let (events, writer) = Recorder::new(client, reporter, metrics, random);
+        let writing = tokio::spawn(writer.run(stop.clone()));
+        let background = Background {
+            events,
+            tasks: TaskTracker::new(),
+            stop: stop.clone(),
+        };
+        Self {
+            background,
+            writing,
+            _ended: stop.drop_guard(),
+        }
+    }
+
+    pub fn background(&self) -> Background {
+        self.background.clone()
+    }
+
+    /// `None` when it is told to stop before.
+    pub async fn until_stopped<T>(&self, task: impl Future<Output = T>) -> Option<T> {
+        self.background.stop.run_until_cancelled(task).await
+    }
+
+    /// Waits until it is told to stop, and then until everything has ended: at once, but for the
+    /// last events.
+    pub async fn ended(self) {
+        let Background { tasks, stop, events } = self.background;
+        stop.cancelled().await;
+        tasks.close();
+        tasks.wait().await;
+        drop(events);
+        let abort = self.writing.abort_handle();
+        let written = tokio::time::timeout(LAST_EVENTS_TIMEOUT, self.writing).await;
+        if written.is_err() {
+            abort.abort();
+            warn!("the last events could not be written in time");
+        }
+    }
+}

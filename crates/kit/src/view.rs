@@ -1,0 +1,51 @@
+//! Types that hold a part of a Kubernetes object: a watch of all pods or nodes keeps what is read of
+//! them, and no more.
+
+/// Makes a type with a field `metadata` a view of a built-in kind: it is listed and watched as that
+/// kind.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+///
+/// #[derive(Clone, Debug, serde::Deserialize)]
+/// struct PodName {
+///     metadata: ObjectMeta,
+/// }
+///
+/// berth_kit::view_of!(PodName, Pod);
+/// assert_eq!(<PodName as kube::Resource>::plural(&()), "pods");
+/// ```
+#[macro_export]
+macro_rules! view_of {
+    ($view:ty, $kind:ty) => {
+        impl ::kube::Resource for $view {
+            type DynamicType = ();
+            type Scope = <$kind as ::kube::Resource>::Scope;
+
+            fn kind(_: &()) -> ::std::borrow::Cow<'_, str> {
+                <$kind as ::kube::Resource>::kind(&())
+            }
+
+            fn group(_: &()) -> ::std::borrow::Cow<'_, str> {
+                <$kind as ::kube::Resource>::group(&())
+            }
+
+            fn version(_: &()) -> ::std::borrow::Cow<'_, str> {
+                <$kind as ::kube::Resource>::version(&())
+            }
+
+            fn plural(_: &()) -> ::std::borrow::Cow<'_, str> {
+                <$kind as ::kube::Resource>::plural(&())
+            }
+
+            fn meta(&self) -> &::kube::core::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ::kube::core::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
