@@ -1,5 +1,6 @@
-//! The allocator of another process. All that the service does can be asked for again: what was done already is found and not done twice. So
-//! every call is repeated until it is answered, with pauses and not for ever.
+//! The allocator of another process. All that the service does can be asked for again: what was
+//! done already is found and not done twice. So every call is repeated until it is answered, with
+//! pauses and not for ever.
 
 mod call;
 mod failure;
@@ -34,9 +35,15 @@ const DEFAULT_NETWORK: &str = "default";
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl RemoteAllocator {
-    /// For the service at `url`, as `https://HOST:PORT` or `https://HOST:PORT/networks/NETWORK`, whose certificate one of `ca` has signed. The
-    /// Common Name of `certificate` is the cluster that we act for. All three are PEM files. It has not called yet.
-    pub fn connect(url: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
+    /// For the service at `url`, as `https://HOST:PORT` or `https://HOST:PORT/networks/NETWORK`,
+    /// whose certificate one of `ca` has signed. The Common Name of `certificate` is the cluster
+    /// that we act for. All three are PEM files. It has not called yet.
+    pub fn connect(
+        url: &str,
+        ca: &Path,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Self, ConnectError> {
         let (base, network) = match url.trim_end_matches('/').split_once("/networks/") {
             Some((base, network)) => (base, network),
             None => (url.trim_end_matches('/'), DEFAULT_NETWORK),
@@ -69,7 +76,11 @@ impl RemoteAllocator {
         failure.into_error(self.caller.address(), subnet)
     }
 
-    async fn make(&self, subnet: &str, container: &ContainerRef) -> Result<Container, AllocatorError> {
+    async fn make(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+    ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
         let made = self.caller.ask(Method::PUT, &path, None::<&()>, QUICK).await;
         made.map_err(|failure| self.error(failure, subnet))
@@ -85,17 +96,24 @@ impl RemoteAllocator {
         let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), QUICK);
         let mut changed = ask().await;
         if is_no_container(&changed) {
-            // Somebody has given all of it back, and who asks does not know: it begins anew, as with an allocator in this process.
+            // Somebody has given all of it back, and who asks does not know: it begins anew, as
+            // with an allocator in this process.
             match self.make(subnet, container).await {
                 Ok(_) => changed = ask().await,
-                Err(AllocatorError::SubnetFull { .. }) => return Ok(nothing(subnet, container, update.count)),
+                Err(AllocatorError::SubnetFull { .. }) => {
+                    return Ok(nothing(subnet, container, update.count));
+                }
                 Err(error) => return Err(error),
             }
         }
         changed.map_err(|failure| self.error(failure, subnet))
     }
 
-    async fn find(&self, subnet: &str, container: &ContainerRef) -> Result<Option<Container>, AllocatorError> {
+    async fn find(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+    ) -> Result<Option<Container>, AllocatorError> {
         let path = self.container(subnet, container)?;
         match self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await {
             Ok(found) => Ok(Some(found)),
@@ -135,7 +153,11 @@ impl Allocator for RemoteAllocator {
         self.change(subnet, container, update).boxed()
     }
 
-    fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> BoxFuture<'a, Result<(), AllocatorError>> {
+    fn delete<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> BoxFuture<'a, Result<(), AllocatorError>> {
         async move {
             let path = self.container(subnet, container)?;
             let deleted = self.caller.send(Method::DELETE, &path, None::<&()>).await;
@@ -152,7 +174,10 @@ impl Allocator for RemoteAllocator {
         self.find(subnet, container).boxed()
     }
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Utilization, AllocatorError>> {
+    fn utilization<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<Utilization, AllocatorError>> {
         async move {
             let report = self
                 .caller
@@ -168,7 +193,11 @@ impl Allocator for RemoteAllocator {
         .boxed()
     }
 
-    fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> BoxFuture<'a, Result<u64, AllocatorError>> {
+    fn freed<'a>(
+        &'a self,
+        subnet: &'a str,
+        seen: u64,
+    ) -> BoxFuture<'a, Result<u64, AllocatorError>> {
         self.wait(subnet, seen).boxed()
     }
 }

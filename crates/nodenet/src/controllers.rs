@@ -1,7 +1,9 @@
-//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives addresses.
+//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives
+//! addresses.
 //!
-//! Each is an index of what the watches tell, pure decisions over it, and a thin shell that asks and writes. Who leads is the caller's to
-//! know: two that run at once get in each other's way, but give no address twice.
+//! Each is an index of what the watches tell, pure decisions over it, and a thin shell that asks
+//! and writes. Who leads is the caller's to know: two that run at once get in each other's way, but
+//! give no address twice.
 
 mod context;
 mod controller;
@@ -51,7 +53,8 @@ pub struct Options {
     pub allocator: Arc<dyn Allocator>,
     /// The one under the allocator, for podCIDRs. `None` where that is a service: it gives none.
     pub ledger: Option<Ledger>,
-    /// In the names of owners. It must stay the same, and be another one for every cluster that shares a ledger.
+    /// In the names of owners. It must stay the same, and be another one for every cluster that
+    /// shares a ledger.
     pub cluster: String,
     pub controllers: BTreeSet<Controller>,
     /// The ledger's, so that times in objects go as its rests do.
@@ -79,7 +82,8 @@ impl fmt::Debug for Options {
 /// Long enough for a node to be registered again after somebody deleted it.
 pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(2 * 60);
 
-/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and finished by the next run.
+/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and
+/// finished by the next run.
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     // A name that no owner can have would fail for every node alike.
     Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
@@ -96,7 +100,8 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         controller: "berth.dev/controller".to_owned(),
         instance: options.instance.clone(),
     };
-    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.metrics.events, random);
+    let (events, writer) =
+        Recorder::new(options.client.clone(), reporter, &options.metrics.events, random);
     let writing = tokio::spawn(writer.run(stop.clone()));
 
     if let Some(ledger) = &options.ledger {

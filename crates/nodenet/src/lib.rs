@@ -1,5 +1,6 @@
-//! A network container for every node: what gives nodes their addresses (the allocator, in this process or as a service), and the
-//! controllers that bring NodeNetworkConfigs, Subnets and the allocator together.
+//! A network container for every node: what gives nodes their addresses (the allocator, in this
+//! process or as a service), and the controllers that bring NodeNetworkConfigs, Subnets and the
+//! allocator together.
 //!
 //! Who owns what is the ledger's; which addresses a pod gets is the agent's.
 

@@ -1,8 +1,9 @@
 //! The allocator as a service: one process for several clusters on one address plan.
 //!
-//! Every caller shows a certificate, and acts for the cluster that is its Common Name; paths and codes are in `docs/allocator.md`. Requests
-//! come in by `connections`, get what they are about from `target`, and are answered by `containers` and `subnets` over a
-//! [`LocalAllocator`]; which subnets there are is in [`plan`].
+//! Every caller shows a certificate, and acts for the cluster that is its Common Name; paths and
+//! codes are in `docs/allocator.md`. Requests come in by `connections`, get what they are about
+//! from `target`, and are answered by `containers` and `subnets` over a [`LocalAllocator`]; which
+//! subnets there are is in [`plan`].
 
 mod body;
 mod claims;
@@ -94,8 +95,9 @@ struct Shared {
     waiters: Semaphore,
     limits: Limits,
     metrics: ServiceMetrics,
-    /// What the ledger counts from 0 after each start is counted from here: so those who waited before a restart find another
-    /// number and look again. Microseconds, as nothing comes free more often than that.
+    /// What the ledger counts from 0 after each start is counted from here: so those who waited
+    /// before a restart find another number and look again. Microseconds, as nothing comes free
+    /// more often than that.
     began: u64,
     stop: CancellationToken,
 }
@@ -180,7 +182,8 @@ impl Shared {
         }
     }
 
-    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for as long.
+    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for
+    /// as long.
     async fn outcome<T>(&self, served: JoinHandle<Result<T, Refusal>>) -> Result<T, Refusal> {
         match tokio::time::timeout(self.limits.patience, served).await {
             Ok(Ok(outcome)) => outcome,

@@ -1,9 +1,10 @@
-//! Makes Subnets known to the registry (a ledger in this process, or a service), and says in their status how full they are and what is wrong with
-//! them.
+//! Makes Subnets known to the registry (a ledger in this process, or a service), and says in their
+//! status how full they are and what is wrong with them.
 //!
-//! A Subnet that others overlap, or that can't be laid out, is refused with the field and the fix; the others do not notice. One that was good
-//! and was changed to something that can't be, goes on as it was. One that is deleted stays until nobody owns anything in it: until then
-//! nothing else may be given the same addresses.
+//! A Subnet that others overlap, or that can't be laid out, is refused with the field and the fix;
+//! the others do not notice. One that was good and was changed to something that can't be, goes on
+//! as it was. One that is deleted stays until nobody owns anything in it: until then nothing else
+//! may be given the same addresses.
 
 mod apply;
 mod decide;

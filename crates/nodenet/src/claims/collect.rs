@@ -40,7 +40,8 @@ pub enum Use {
 pub fn of_config(config: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) -> Vec<Holding> {
     let id = nc.id().to_string();
     let containers = config.status.iter().flat_map(|status| &status.network_containers);
-    let ours = containers.filter(|container| container.container_type != OVERLAY && container.subnet_name == subnet);
+    let ours = containers
+        .filter(|container| container.container_type != OVERLAY && container.subnet_name == subnet);
     let mut holdings = Vec::new();
     for container in ours {
         if container.id == id {
@@ -49,7 +50,8 @@ pub fn of_config(config: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) ->
         let leases = leases_by_name(&container.ip_assignments);
         // Either name gives back the whole lease.
         let not_in_use = config.spec.ips_not_in_use.iter();
-        let given_back: BTreeSet<&LeaseId> = not_in_use.filter_map(|name| leases.get(name.as_str())).collect();
+        let given_back: BTreeSet<&LeaseId> =
+            not_in_use.filter_map(|name| leases.get(name.as_str())).collect();
         for assignment in &container.ip_assignments {
             let lease = leases.get(assignment.name.as_str()).copied();
             let (Some(lease), Ok(address)) = (lease, assignment.ip.parse()) else {
@@ -159,7 +161,8 @@ mod tests {
 
     #[test]
     fn what_is_listed_is_held_but_for_what_was_given_back() {
-        let listed = json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": lease(2), "ip": "10.0.0.6"}]);
+        let listed =
+            json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": lease(2), "ip": "10.0.0.6"}]);
         let holdings = of_config(&config(listed, json!([lease(2)]), ""), &nc(), "pods");
         assert_eq!(
             shown(&holdings),
@@ -171,7 +174,8 @@ mod tests {
     #[test]
     fn both_addresses_of_a_lease_have_its_name_and_go_back_together() {
         let second = name_of_second(lease(1));
-        let listed = json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": second, "ip": "fd00::5"}]);
+        let listed =
+            json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": second, "ip": "fd00::5"}]);
         let holdings = of_config(&config(listed.clone(), json!([]), ""), &nc(), "pods");
         assert!(holdings[1..].iter().all(|one| one.lease == lease(1)));
         let holdings = of_config(&config(listed, json!([second]), ""), &nc(), "pods");

@@ -53,7 +53,8 @@ impl Holders {
     /// and the owner has none, or the owner does not have it at all.
     pub fn winner(&self, owner: Option<&Owner>) -> Option<&Holding> {
         let holders = || self.holders.iter();
-        let owns = |holding: &&Holding| owner.is_some_and(|owner| holding.owner().as_ref() == Ok(owner));
+        let owns =
+            |holding: &&Holding| owner.is_some_and(|owner| holding.owner().as_ref() == Ok(owner));
         let with_pod = || holders().filter(|holding| holding.pod.is_some());
         let ranked = with_pod().find(owns).or_else(|| with_pod().next());
         let ranked = ranked.or_else(|| holders().find(owns));

@@ -91,7 +91,8 @@ impl Holders {
     /// Where the ledger has another owner than the first choice: who else has it beside the one
     /// that is to own it.
     fn contested(&self, owner: &Owner, to: Option<&Holding>) -> Vec<Conflict> {
-        let winner = to.or_else(|| self.iter().find(|holding| holding.owner().as_ref() == Ok(owner)));
+        let winner =
+            to.or_else(|| self.iter().find(|holding| holding.owner().as_ref() == Ok(owner)));
         match winner {
             Some(winner) => self.conflicts(winner),
             // Somebody who is no node of ours owns it, and keeps it.
@@ -108,7 +109,11 @@ impl Holders {
 }
 
 /// To whom the unit goes that the ledger says this owner has: `None` when it stays.
-async fn moved_to(nodes: &Nodes, holders: &Holders, owner: &Owner) -> Result<Option<Holding>, Failure> {
+async fn moved_to(
+    nodes: &Nodes,
+    holders: &Holders,
+    owner: &Owner,
+) -> Result<Option<Holding>, Failure> {
     let is_of_node = matches!(owner.kind(), Kind::Primary | Kind::Secondary);
     if !is_of_node || owner.cluster() != &*nodes.context.cluster {
         return Ok(None);
@@ -196,7 +201,8 @@ fn tell(nodes: &Nodes, subnet: &str, outcome: Outcome) {
         let address: IpAddr = unit.first();
         warn!(subnet, %address, owner, other, "two nodes have one address");
         let note = format!(
-            "{address} is in use on node {owner} and on node {other}. Both keep it and no other node gets it: delete the pod that has it on one of \
+            "{address} is in use on node {owner} and on node {other}. Both keep it and no other \
+             node gets it: delete the pod that has it on one of \
              them"
         );
         for name in [owner, other] {

@@ -121,7 +121,11 @@ impl Claims {
     }
 
     /// Those that are new.
-    pub(super) fn set_conflicts(&self, subnet: &str, conflicts: BTreeSet<Conflict>) -> BTreeSet<Conflict> {
+    pub(super) fn set_conflicts(
+        &self,
+        subnet: &str,
+        conflicts: BTreeSet<Conflict>,
+    ) -> BTreeSet<Conflict> {
         let mut state = self.state();
         let before = state.conflicts.insert(subnet.to_owned(), conflicts.clone());
         conflicts.difference(&before.unwrap_or_default()).cloned().collect()

@@ -52,7 +52,8 @@ pub enum ConnectError {
     #[error("allocator {url}: {error}")]
     Certificate { url: String, error: CertificateError },
     #[error(
-        "allocator {url}: certificate {}: it has no Common Name, or several: issue one whose Common \
+        "allocator {url}: certificate {}: it has no Common Name, or several: issue one whose \
+         Common \
          Name is the cluster's name",
         path.display()
     )]
@@ -72,8 +73,16 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn new(url: &str, base: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
-        let is_base = |uri: &Uri| uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
+    pub fn new(
+        url: &str,
+        base: &str,
+        ca: &Path,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Self, ConnectError> {
+        let is_base = |uri: &Uri| {
+            uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/"
+        };
         if !base
             .parse::<Uri>()
             .is_ok_and(|uri| is_base(&uri) && uri.query().is_none())
@@ -123,7 +132,12 @@ impl Caller {
     }
 
     /// A call whose answer has nothing in it.
-    pub async fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<(), Failure> {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(), Failure> {
         self.repeat(method, path, body, QUICK).await.map(drop)
     }
 
@@ -181,7 +195,11 @@ impl Caller {
         }
     }
 
-    async fn once(&self, request: Request<Full<Bytes>>, patience: Duration) -> Result<(StatusCode, Bytes), Failure> {
+    async fn once(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+    ) -> Result<(StatusCode, Bytes), Failure> {
         let asking = async {
             let response = self.http.request(request).await.map_err(|error| self.broken(&error))?;
             let (head, body) = response.into_parts();
@@ -209,7 +227,11 @@ impl Caller {
 }
 
 /// And the cluster that the certificate is for.
-fn config(ca: &Path, certificate: &Path, key: &Path) -> Result<(ClientConfig, Option<String>), CertificateError> {
+fn config(
+    ca: &Path,
+    certificate: &Path,
+    key: &Path,
+) -> Result<(ClientConfig, Option<String>), CertificateError> {
     let chain = tls::chain(certificate)?;
     let cluster = chain.first().and_then(common_name);
     let unusable = |error: rustls::Error| CertificateError::Pair {

@@ -33,17 +33,24 @@ impl Failure {
         }
     }
 
-    /// What a connection broke of. In TLS 1.3 a client hears that its certificate is refused only after it has begun to use the connection, so
-    /// that can come as any kind of failure; the alert is found by its name.
-    pub fn of_connection(error: &(dyn Error + 'static), certificate: &Path, cluster: &str, ca: &Path) -> Self {
+    /// What a connection broke of. In TLS 1.3 a client hears that its certificate is refused only
+    /// after it has begun to use the connection, so that can come as any kind of failure; the alert
+    /// is found by its name.
+    pub fn of_connection(
+        error: &(dyn Error + 'static),
+        certificate: &Path,
+        cluster: &str,
+        ca: &Path,
+    ) -> Self {
         let mut whys = Vec::new();
         let mut closed = false;
         let mut next = Some(error);
         while let Some(error) = next {
             whys.push(error.to_string());
             let hyper = error.downcast_ref::<hyper::Error>();
-            closed |=
-                hyper.is_some_and(|hyper| hyper.is_closed() || hyper.is_canceled() || hyper.is_incomplete_message());
+            closed |= hyper.is_some_and(|hyper| {
+                hyper.is_closed() || hyper.is_canceled() || hyper.is_incomplete_message()
+            });
             next = error.source();
         }
         let text = whys.join(": ");
@@ -52,13 +59,15 @@ impl Failure {
             let alert: String = alert.chars().take_while(char::is_ascii_alphanumeric).collect();
             let why = format!(
                 "refuses the certificate {certificate} of cluster {cluster} ({alert}): \
-                 have it signed, for client authentication, by an authority of the service's --client-ca, and see that it has not expired"
+                 have it signed, for client authentication, by an authority of the service's \
+                 --client-ca, and see that it has not expired"
             );
             return Self::Untrusted { why };
         }
         if let Some((_, why)) = text.split_once("invalid peer certificate: ") {
             let why = format!(
-                "its certificate is not to be trusted ({why}): give the CA that signed it instead of {}, or the name that it is for in the URL",
+                "its certificate is not to be trusted ({why}): give the CA that signed it instead \
+                 of {}, or the name that it is for in the URL",
                 ca.display()
             );
             return Self::Untrusted { why };
@@ -110,8 +119,12 @@ impl Failure {
             Reason::SubnetFull => AllocatorError::SubnetFull { subnet },
             Reason::NoSubnet => AllocatorError::NoSubnet { subnet },
             Reason::Unclaimed => AllocatorError::Unclaimed { subnet },
-            Reason::Overlap { other, range } => AllocatorError::Ledger(LedgerError::Overlap { subnet, other, range }),
-            Reason::InUse { unit } => AllocatorError::Ledger(LedgerError::Plan(PlanError::InUse(InUse { unit }))),
+            Reason::Overlap { other, range } => {
+                AllocatorError::Ledger(LedgerError::Overlap { subnet, other, range })
+            }
+            Reason::InUse { unit } => {
+                AllocatorError::Ledger(LedgerError::Plan(PlanError::InUse(InUse { unit })))
+            }
             Reason::WrongCluster => AllocatorError::WrongCluster { address, why },
             Reason::Invalid => AllocatorError::Invalid { address, why },
             _ => AllocatorError::Service { address, why },

@@ -1,7 +1,8 @@
 //! Whether a service that ended a connection without a word refuses our certificate.
 //!
-//! In TLS 1.3 a client hears of that only when it takes itself to be connected. If the alert comes before the request is on its way, the request
-//! hears no more than that its connection is gone. A connection on which nothing is asked hears the alert, or nothing.
+//! In TLS 1.3 a client hears of that only when it takes itself to be connected. If the alert comes
+//! before the request is on its way, the request hears no more than that its connection is gone. A
+//! connection on which nothing is asked hears the alert, or nothing.
 
 use std::io;
 use std::sync::Arc;

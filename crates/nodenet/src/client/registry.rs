@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use berth_addr::Plan;
 use berth_api::allocator::{
-    self as wire, ClaimList, ClaimedList, Generation, Opened, OwnerList, Reason, SubnetList, SubnetPlan,
+    self as wire, ClaimList, ClaimedList, Generation, Opened, OwnerList, Reason, SubnetList,
+    SubnetPlan,
 };
 use berth_ledger::{Claim, Claimed, Kind, Lease, LeaseId, Owner, PlanError, Tenure};
 use futures::future::{BoxFuture, FutureExt};
@@ -12,9 +13,12 @@ use http::Method;
 
 use super::RemoteAllocator;
 use super::call::QUICK;
-use crate::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization};
+use crate::allocator::{
+    Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization,
+};
 
-/// A service tells when something comes free, and not when something is taken: how full a subnet is, is looked at this often.
+/// A service tells when something comes free, and not when something is taken: how full a subnet
+/// is, is looked at this often.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 
 /// Claims of one request: far below what the service reads of a body.
@@ -28,7 +32,12 @@ impl RemoteAllocator {
         Ok(subnets)
     }
 
-    async fn make_known(&self, subnet: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), AllocatorError> {
+    async fn make_known(
+        &self,
+        subnet: &str,
+        plan: &Plan,
+        reuse_delay: Duration,
+    ) -> Result<(), AllocatorError> {
         // What is wrong by itself is said here, in full.
         plan.layouts()
             .map_err(|error| AllocatorError::Ledger(PlanError::from(error).into()))?;
@@ -46,7 +55,8 @@ impl RemoteAllocator {
         match failure.reason() {
             Some(Reason::NoSubnet) => Ok(Removal::Removed),
             Some(Reason::NotEmpty { owners }) => Ok(Removal::InUse { owners: *owners }),
-            // It stays for the cluster that made it known. Ours has left it when none of its nodes has anything in it.
+            // It stays for the cluster that made it known. Ours has left it when none of its nodes
+            // has anything in it.
             Some(Reason::WrongCluster) => match self.of_ours(subnet).await?.len() {
                 0 => Ok(Removal::Removed),
                 owners => Ok(Removal::InUse { owners }),
@@ -93,7 +103,12 @@ impl RemoteAllocator {
 
     /// The service takes leases for pods one by one, and a container's own address with the whole
     /// of it.
-    async fn take(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<usize, AllocatorError> {
+    async fn take(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        leases: Vec<LeaseId>,
+    ) -> Result<usize, AllocatorError> {
         let Some(container) = Self::container_of(owner) else {
             return Ok(0);
         };
@@ -118,7 +133,11 @@ impl RemoteAllocator {
         Ok(count)
     }
 
-    async fn claim(&self, subnet: &str, claims: Vec<Claim>) -> Result<Vec<Claimed>, AllocatorError> {
+    async fn claim(
+        &self,
+        subnet: &str,
+        claims: Vec<Claim>,
+    ) -> Result<Vec<Claimed>, AllocatorError> {
         let path = format!("{}/claims", self.subnet(subnet));
         let mut outcomes = Vec::with_capacity(claims.len());
         for part in claims.chunks(CLAIMS) {
@@ -167,7 +186,12 @@ impl Registry for RemoteAllocator {
         self.known().boxed()
     }
 
-    fn set_subnet<'a>(&'a self, subnet: &'a str, plan: &'a Plan, reuse_delay: Duration) -> Answer<'a, ()> {
+    fn set_subnet<'a>(
+        &'a self,
+        subnet: &'a str,
+        plan: &'a Plan,
+        reuse_delay: Duration,
+    ) -> Answer<'a, ()> {
         self.make_known(subnet, plan, reuse_delay).boxed()
     }
 
@@ -183,7 +207,12 @@ impl Registry for RemoteAllocator {
         self.leases(subnet, owner).boxed()
     }
 
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize> {
+    fn take_back<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
+        leases: Vec<LeaseId>,
+    ) -> Answer<'a, usize> {
         self.take(subnet, owner, leases).boxed()
     }
 

@@ -109,7 +109,13 @@ impl Context {
         });
     }
 
-    pub fn warn(&self, regarding: &ObjectReference, reason: &'static str, action: &'static str, note: String) {
+    pub fn warn(
+        &self,
+        regarding: &ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+    ) {
         let event = Event {
             type_: EventType::Warning,
             reason,

@@ -1,5 +1,5 @@
-//! What the watches have told so far of Nodes, NodeNetworkConfigs and Subnets, and whose turn it is because of it. Plain data, in a fixed
-//! order: a run with the same seed must take the same steps.
+//! What the watches have told so far of Nodes, NodeNetworkConfigs and Subnets, and whose turn it is
+//! because of it. Plain data, in a fixed order: a run with the same seed must take the same steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -45,7 +45,8 @@ struct Seen {
     left_out: bool,
 }
 
-/// Why a node is to be looked at. Changes of its config are told apart: most of them are our own writes coming back.
+/// Why a node is to be looked at. Changes of its config are told apart: most of them are our own
+/// writes coming back.
 #[derive(Clone, Copy, Debug, Default)]
 struct News {
     config: bool,
@@ -101,7 +102,8 @@ impl Index {
     }
 
     fn depart(&mut self, name: &str, facts: &node::Facts, now: Instant) {
-        let recent = |departed: &Departed| now.saturating_duration_since(departed.at) < MAX_DEPARTED;
+        let recent =
+            |departed: &Departed| now.saturating_duration_since(departed.at) < MAX_DEPARTED;
         self.departed.retain(|_, departed| recent(departed));
         if let Some(machine) = facts.machine.clone() {
             let uid = facts.uid.clone();
@@ -123,7 +125,8 @@ impl Index {
         self.departed.remove(name);
     }
 
-    /// Whether there is something to do: not when it is a state that was left behind by us, or an older one.
+    /// Whether there is something to do: not when it is a state that was left behind by us, or an
+    /// older one.
     pub fn apply_config(&mut self, name: &str, facts: nnc::Facts) -> bool {
         // A server that was restored counts from an earlier number: what was settled then is not.
         let told = self.configs.get(name).map_or(0, |told| told.version);
@@ -171,11 +174,13 @@ impl Index {
         self.look_at_nodes_of(name, before.into_iter().collect())
     }
 
-    /// Those that have a container in the subnet, and those that may get one there or can't any more.
+    /// Those that have a container in the subnet, and those that may get one there or can't any
+    /// more.
     fn look_at_nodes_of(&mut self, subnet: &str, states: Vec<Arc<subnet::Facts>>) -> Vec<String> {
         let drawing = |name: &str, node: &node::Facts| {
             let config = self.configs.get(name);
-            let has_container = config.is_some_and(|config| config.subnets.iter().any(|of| of == subnet));
+            let has_container =
+                config.is_some_and(|config| config.subnets.iter().any(|of| of == subnet));
             has_container || states.iter().any(|state| state.takes(state.usage, node))
         };
         let nodes = self.nodes.iter();
@@ -222,20 +227,24 @@ impl Index {
 
     fn first_unready(&self, node: &node::Facts) -> Option<&str> {
         let mut subnets = self.subnets.iter();
-        let found = subnets.find(|(_, subnet)| subnet.would_take(Use::Pods, node) && !subnet.serving);
+        let found =
+            subnets.find(|(_, subnet)| subnet.would_take(Use::Pods, node) && !subnet.serving);
         found.map(|(name, _)| name.as_str())
     }
 
-    /// Whether a subnet takes the node. Gives whether it is news that none does: it is until a subnet takes it again.
+    /// Whether a subnet takes the node. Gives whether it is news that none does: it is until a
+    /// subnet takes it again.
     pub fn take_in(&mut self, name: &str, taken: bool) -> bool {
         let seen = self.nodes.get_mut(name);
         seen.is_some_and(|seen| !std::mem::replace(&mut seen.left_out, !taken) && !taken)
     }
 
-    /// The nodes whose podCIDRs are to be recorded: whoever takes them does that, or says which are still not.
+    /// The nodes whose podCIDRs are to be recorded: whoever takes them does that, or says which are
+    /// still not.
     pub fn take_unrecorded(&mut self) -> Vec<(String, Arc<node::Facts>)> {
         let names = std::mem::take(&mut self.unrecorded);
-        let there = |name: String| self.nodes.get(&name).map(|seen| (name, Arc::clone(&seen.facts)));
+        let there =
+            |name: String| self.nodes.get(&name).map(|seen| (name, Arc::clone(&seen.facts)));
         names.into_iter().filter_map(there).collect()
     }
 
@@ -273,7 +282,9 @@ impl Index {
     /// The subnet for pods that has this address.
     pub fn pods_subnet_of(&self, address: IpAddr) -> Option<String> {
         let mut subnets = self.subnets.iter();
-        let has = |subnet: &subnet::Facts| subnet.usage == Use::Pods && subnet.cidr_around(address).is_some();
+        let has = |subnet: &subnet::Facts| {
+            subnet.usage == Use::Pods && subnet.cidr_around(address).is_some()
+        };
         let found = subnets.find(|(_, subnet)| subnet.serving && has(subnet));
         found.map(|(name, _)| name.clone())
     }
@@ -293,7 +304,8 @@ impl Index {
     pub fn starting(&self, subnet: &str) -> usize {
         let nodes = self.nodes.iter().filter(|(name, seen)| {
             let config = self.configs.get(*name);
-            let is_empty = config.is_some_and(|config| config.containers.is_empty() && !config.deleting);
+            let is_empty =
+                config.is_some_and(|config| config.containers.is_empty() && !config.deleting);
             is_empty && self.first_match(Use::Pods, &seen.facts) == Some(subnet)
         });
         nodes.count()

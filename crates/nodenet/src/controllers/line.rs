@@ -1,12 +1,14 @@
 //! Who waits for an address of a subnet, and who of them comes first. Pure: what there is, is told.
 //!
-//! Nodes that can't be used yet come before those that want more than they have: one of these may want so many that nothing would ever be left
-//! for a node that needs a single one. Among equals, the order is that in which they came, and nobody is passed by: as long as others wait
-//! before it, a node does not ask. Those at the front are called together, as many as what is there is enough for: then it does not matter which
-//! of them the ledger serves first.
+//! Nodes that can't be used yet come before those that want more than they have: one of these may
+//! want so many that nothing would ever be left for a node that needs a single one. Among equals,
+//! the order is that in which they came, and nobody is passed by: as long as others wait before it,
+//! a node does not ask. Those at the front are called together, as many as what is there is enough
+//! for: then it does not matter which of them the ledger serves first.
 //!
-//! What is there was counted a moment ago, and may be too much or too little. So it only says how many to call at once; whether there is anything
-//! for the first of them, that one finds out by asking, once each time that something has come free.
+//! What is there was counted a moment ago, and may be too much or too little. So it only says how
+//! many to call at once; whether there is anything for the first of them, that one finds out by
+//! asking, once each time that something has come free.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -73,7 +75,8 @@ impl Lines {
         called || !line.iter().take_while(|waiter| !waiter.is(node, need)).any(before)
     }
 
-    /// It went away with less than it needs. It keeps its place, or gets the last one among its equals. Gives what it needed before.
+    /// It went away with less than it needs. It keeps its place, or gets the last one among its
+    /// equals. Gives what it needed before.
     pub fn join(&mut self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let line = self.by_subnet.entry(subnet.to_owned()).or_default();
         if let Some(waiter) = line.iter_mut().find(|waiter| waiter.is(node, need)) {
@@ -114,7 +117,8 @@ impl Lines {
         lines.map(|(subnet, _)| subnet.clone()).collect()
     }
 
-    /// Those who are to ask, now that about so many are there and that so often something has come free.
+    /// Those who are to ask, now that about so many are there and that so often something has come
+    /// free.
     pub fn call(&mut self, subnet: &str, available: u128, freed: u64) -> Vec<String> {
         let mut left = available.max(1);
         let mut called = Vec::new();
@@ -192,7 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_less_than_it_needs_keeps_its_place_and_asks_once_each_time_that_something_comes_free() {
+    fn who_gets_less_than_it_needs_keeps_its_place_and_asks_once_each_time_that_something_comes_free()
+     {
         let mut lines = line(&[("a", Need::More(16)), ("b", Need::More(1))]);
         assert_eq!(lines.call("s", 3, 1), ["a"]);
         assert_eq!(lines.join("s", "a", Need::More(13)), Some(Need::More(16)));

@@ -1,4 +1,5 @@
-//! What the controllers show of themselves. Labels are words of the code, and the names of subnets: as many as people have made.
+//! What the controllers show of themselves. Labels are words of the code, and the names of subnets:
+//! as many as people have made.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// `queues` and `events` are the process's: they are registered once, by whoever starts its parts.
+    /// `queues` and `events` are the process's: they are registered once, by whoever starts its
+    /// parts.
     pub fn register(registry: &mut Registry, queues: QueueMetrics, events: EventMetrics) -> Self {
         let metrics = Self {
             queues,

@@ -1,5 +1,6 @@
-//! All that is done for one node, in order and by one at a time: its config, its podCIDR, its container. The node, nnc and node-ipam
-//! controllers are parts of it; those that do not run are left out.
+//! All that is done for one node, in order and by one at a time: its config, its podCIDR, its
+//! container. The node, nnc and node-ipam controllers are parts of it; those that do not run are
+//! left out.
 
 use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -135,7 +136,9 @@ impl Nodes {
 
     pub fn subnet_changed(&self, change: &Change<Subnet>) {
         let concerned = match change {
-            Change::Apply(subnet) => self.index().apply_subnet(&subnet.name_any(), subnet::Facts::of(subnet)),
+            Change::Apply(subnet) => {
+                self.index().apply_subnet(&subnet.name_any(), subnet::Facts::of(subnet))
+            }
             Change::Delete(Key { name, .. }) => {
                 self.context.metrics.forget(name);
                 self.index().delete_subnet(name)
@@ -214,7 +217,8 @@ impl Nodes {
             let recorded = self.record_unselected(name, node).await;
             self.counted(Controller::NodeIpam, recorded)?;
         }
-        // Read again, not taken from the watch: what follows decides about addresses, and may be far behind otherwise.
+        // Read again, not taken from the watch: what follows decides about addresses, and may be
+        // far behind otherwise.
         let mut config = match view.has_config {
             true => self.context.configs().get_opt(name).await?,
             false => None,
@@ -241,7 +245,12 @@ impl Nodes {
         result
     }
 
-    async fn serve(&self, name: &str, view: &View, mut config: NodeNetworkConfig) -> Result<(), Failure> {
+    async fn serve(
+        &self,
+        name: &str,
+        view: &View,
+        mut config: NodeNetworkConfig,
+    ) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS {
             match self.attempt(name, view, &config).await? {
                 Outcome::Settled { version } => {
@@ -260,7 +269,12 @@ impl Nodes {
         Err(Failure::Contended { object })
     }
 
-    async fn attempt(&self, name: &str, view: &View, config: &NodeNetworkConfig) -> Result<Outcome, Failure> {
+    async fn attempt(
+        &self,
+        name: &str,
+        view: &View,
+        config: &NodeNetworkConfig,
+    ) -> Result<Outcome, Failure> {
         let settled = Outcome::Settled {
             version: nnc::version(config),
         };
@@ -305,7 +319,13 @@ impl Nodes {
     }
 
     /// The subnet that the node waited for may not be the one that takes it any more.
-    fn leave_other_lines(&self, name: &str, view: &View, node: &node::Facts, config: &NodeNetworkConfig) {
+    fn leave_other_lines(
+        &self,
+        name: &str,
+        view: &View,
+        node: &node::Facts,
+        config: &NodeNetworkConfig,
+    ) {
         let id = self.context.container(name, &node.uid).id();
         let homes = [nnc::home(config, view, id), view.node_cidrs.as_deref()];
         self.turnstile.leave_all_but(name, &homes);
@@ -331,7 +351,13 @@ impl Nodes {
         }
     }
 
-    fn complain(&self, name: &str, node: &node::Facts, config: &NodeNetworkConfig, complaints: Vec<Complaint>) {
+    fn complain(
+        &self,
+        name: &str,
+        node: &node::Facts,
+        config: &NodeNetworkConfig,
+        complaints: Vec<Complaint>,
+    ) {
         for Complaint {
             reason,
             note,
@@ -340,8 +366,12 @@ impl Nodes {
         } in complaints
         {
             if about_node {
-                self.context
-                    .warn(&node::reference(name, &node.uid), reason, "Allocate", note.clone());
+                self.context.warn(
+                    &node::reference(name, &node.uid),
+                    reason,
+                    "Allocate",
+                    note.clone(),
+                );
             }
             self.context.warn(&config.object_ref(&()), reason, "Allocate", note);
         }

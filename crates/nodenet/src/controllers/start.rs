@@ -57,7 +57,8 @@ impl Parts {
 
     /// Also without the subnet controller: a ledger of this process must know them. A service does.
     fn work_on_subnets(&self) -> bool {
-        self.context.runs(Controller::Subnet) || (self.work_on_nodes() && !self.context.allocator.is_shared())
+        self.context.runs(Controller::Subnet)
+            || (self.work_on_nodes() && !self.context.allocator.is_shared())
     }
 
     /// One watch for all.

@@ -1,5 +1,5 @@
-//! Calls those who wait for an address when there is one. One task for each subnet that somebody waits for; it asks the allocator to tell when
-//! there is more, and does not look in between.
+//! Calls those who wait for an address when there is one. One task for each subnet that somebody
+//! waits for; it asks the allocator to tell when there is more, and does not look in between.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,8 @@ impl Turnstile {
         self.state().lines.may_ask(subnet, node, need)
     }
 
-    /// The node is called when there may be something for it. Gives what it needed before, if it waited already.
+    /// The node is called when there may be something for it. Gives what it needed before, if it
+    /// waited already.
     pub fn join(&self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let mut state = self.state();
         let before = state.lines.join(subnet, node, need);
@@ -103,8 +104,8 @@ impl Turnstile {
         self.context.metrics.waiters(subnet, state.lines.len(subnet));
     }
 
-    /// As long as somebody waits. What there is, is asked before who waits is looked at, and again after each change of either: so nobody can
-    /// join between the two and be missed.
+    /// As long as somebody waits. What there is, is asked before who waits is looked at, and again
+    /// after each change of either: so nobody can join between the two and be missed.
     async fn attend(&self, subnet: &str, changed: &Notify) {
         let mut failures = 0;
         loop {
@@ -113,7 +114,8 @@ impl Turnstile {
                 Ok(true) => failures = 0,
                 Ok(false) => return,
                 Err(error) => {
-                    warn!(subnet, %error, "those who wait for an address can't be told when there is one");
+                    warn!(subnet, %error, "those who wait for an address can't be told when there \
+                                           is one");
                     tokio::time::sleep(AGAIN.delay(failures)).await;
                     failures += 1;
                     if self.end_if_nobody_waits(subnet) {
@@ -141,7 +143,8 @@ impl Turnstile {
         }
     }
 
-    /// Under the lock: whoever joins next finds either a task that will look again, or none and starts one.
+    /// Under the lock: whoever joins next finds either a task that will look again, or none and
+    /// starts one.
     fn end_if_nobody_waits(&self, subnet: &str) -> bool {
         let mut state = self.state();
         let nobody = state.lines.len(subnet) == 0;
@@ -152,7 +155,8 @@ impl Turnstile {
     }
 }
 
-/// How many leases there are: one of each family. The rest of those that were released is cut short when there are no others.
+/// How many leases there are: one of each family. The rest of those that were released is cut short
+/// when there are no others.
 fn available(utilization: &Utilization) -> u128 {
     let scarcest = scarcest(&utilization.families);
     scarcest.map_or(0, |counts| counts.free.saturating_add(counts.resting))

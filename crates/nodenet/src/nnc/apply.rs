@@ -37,8 +37,13 @@ impl From<NodeNetworkConfigStatus> for Proposal {
     }
 }
 
-/// The subnet that the container is in, or is to be in. A container stays where it is, whatever subnet the node would be given now.
-pub(crate) fn home<'a>(config: &'a NodeNetworkConfig, view: &'a View, container: Uuid) -> Option<&'a str> {
+/// The subnet that the container is in, or is to be in. A container stays where it is, whatever
+/// subnet the node would be given now.
+pub(crate) fn home<'a>(
+    config: &'a NodeNetworkConfig,
+    view: &'a View,
+    container: Uuid,
+) -> Option<&'a str> {
     let had = container_in(config.status.as_ref(), &container.to_string());
     let home = had.map(|had| had.subnet_name.as_str());
     home.or(view.pods.as_deref())
@@ -74,7 +79,11 @@ impl Nodes {
 
     /// A config that is made again gets the container where the node has it, whatever subnet it
     /// would be given now.
-    async fn earlier_home(&self, subnet: String, container: &ContainerRef) -> Result<String, Failure> {
+    async fn earlier_home(
+        &self,
+        subnet: String,
+        container: &ContainerRef,
+    ) -> Result<String, Failure> {
         let others = self.index().subnets_for(Use::Pods);
         let primary = container.primary().map_err(AllocatorError::from)?;
         for (other, facts) in others {
@@ -109,7 +118,8 @@ impl Nodes {
             Err(AllocatorError::SubnetFull { .. }) => {
                 let before = self.turnstile.join(subnet, name, Need::Start);
                 let note = format!(
-                    "subnet {subnet} has no address left for this node's network container: it gets one as soon as another node gives one \
+                    "subnet {subnet} has no address left for this node's network container: it \
+                     gets one as soon as another node gives one \
                      back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
                 );
                 return Ok(Proposal {
@@ -129,7 +139,8 @@ impl Nodes {
             return Err(contended(name));
         }
         if !made.secondaries.is_empty() {
-            // It was there, and the config did not know of it: what it has must be looked for in the store.
+            // It was there, and the config did not know of it: what it has must be looked for in
+            // the store.
             let found = self.context.allocator.get(subnet, container).await?;
             made = found.ok_or_else(|| contended(name))?;
         }
@@ -159,8 +170,11 @@ impl Nodes {
         // What is given back goes back at once; only for more must it wait for its turn.
         let waits = growth > 0 && !self.turnstile.may_ask(subnet, name, Need::More(growth));
         let wish = if waits { wish.without_growth() } else { wish };
-        let mut answer = match self.context.allocator.update(subnet, container, wish.update()).await {
-            Err(AllocatorError::NoSubnet { .. }) if facts.is_none() => return Ok(orphaned(subnet, had, &now)),
+        let mut answer = match self.context.allocator.update(subnet, container, wish.update()).await
+        {
+            Err(AllocatorError::NoSubnet { .. }) if facts.is_none() => {
+                return Ok(orphaned(subnet, had, &now));
+            }
             answer => answer?,
         };
         let short = if waits { growth } else { answer.short };
@@ -173,7 +187,8 @@ impl Nodes {
         if moved || taken || !is_explained(had, &wish, &answer) {
             answer = match self.context.allocator.get(subnet, container).await? {
                 Some(found) => found,
-                // Nothing of it is held any more: somebody has given all of it back. It begins anew, if there is an address.
+                // Nothing of it is held any more: somebody has given all of it back. It begins
+                // anew, if there is an address.
                 None => return self.make(name, subnet, container, node, config, now).await,
             };
         }
@@ -188,7 +203,8 @@ impl Nodes {
         let asked = config.spec.requested_ip_count;
         if let Some(most) = most.filter(|most| asked > *most) {
             let note = format!(
-                "spec.requestedIPCount: {asked} is more than the {most} that a node may have, and counts as {most}: ask for at most that, or raise \
+                "spec.requestedIPCount: {asked} is more than the {most} that a node may have, and \
+                 counts as {most}: ask for at most that, or raise \
                  scaler.maxIPCount of Subnet {subnet}"
             );
             proposal.complaints.push(Complaint {
@@ -201,7 +217,8 @@ impl Nodes {
         if short > 0 {
             let asked = most.map_or(asked, |most| asked.min(most));
             let note = format!(
-                "subnet {subnet} is full: {short} of the {asked} addresses that the node asks for are missing; they come as soon as others are \
+                "subnet {subnet} is full: {short} of the {asked} addresses that the node asks for \
+                 are missing; they come as soon as others are \
                  given back, or at once when a CIDR is appended to spec.cidrs of the Subnet"
             );
             proposal.complaints.push(Complaint {
@@ -232,7 +249,8 @@ fn propose(
         return status.into();
     }
     let note = format!(
-        "no CIDR in spec.cidrs of Subnet {} holds the address that the ledger gave: put back the CIDRs that it was created with",
+        "no CIDR in spec.cidrs of Subnet {} holds the address that the ledger gave: put back the \
+         CIDRs that it was created with",
         container.subnet
     );
     Proposal {
@@ -250,7 +268,9 @@ fn homeless(view: &View, now: NodeNetworkConfigStatus) -> Proposal {
     // A node that has its podCIDR needs no other addresses.
     let complaint = view.node_cidrs.is_none().then(|| Complaint {
         reason: "NoSubnet",
-        note: "no Subnet with use: pods takes this node: create one, or label the node so that the nodeSelector of one matches".to_owned(),
+        note: "no Subnet with use: pods takes this node: create one, or label the node so that \
+               the nodeSelector of one matches"
+            .to_owned(),
         about_node: false,
         is_new: true,
     });
@@ -262,7 +282,8 @@ fn homeless(view: &View, now: NodeNetworkConfigStatus) -> Proposal {
 
 fn orphaned(subnet: &str, had: &NetworkContainer, now: &NodeNetworkConfigStatus) -> Proposal {
     let note = format!(
-        "there is no Subnet {subnet} any more: the node keeps the addresses it has and gets no others; create the Subnet again with the same cidrs"
+        "there is no Subnet {subnet} any more: the node keeps the addresses it has and gets no \
+         others; create the Subnet again with the same cidrs"
     );
     Proposal {
         status: without_subnet(now, &had.id),

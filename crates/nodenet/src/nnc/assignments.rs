@@ -1,6 +1,8 @@
-//! Leases as a NodeNetworkConfig lists them: one assignment for each address, under names that are never used again.
+//! Leases as a NodeNetworkConfig lists them: one assignment for each address, under names that are
+//! never used again.
 //!
-//! Both addresses of a dual-stack lease belong together, see [`name_of_second`]. An agent that gives back either gives back the lease.
+//! Both addresses of a dual-stack lease belong together, see [`name_of_second`]. An agent that
+//! gives back either gives back the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +24,16 @@ pub fn assignments(secondaries: &[Secondary]) -> Vec<IpAssignment> {
     secondaries.iter().flat_map(of_lease).collect()
 }
 
-/// The leases that an agent gives back. Names that are none of ours are left out; those that are gone already are the allocator's to ignore.
+/// The leases that an agent gives back. Names that are none of ours are left out; those that are
+/// gone already are the allocator's to ignore.
 pub fn given_back(names: &[String], listed: &[IpAssignment]) -> BTreeSet<LeaseId> {
     let names: BTreeSet<Uuid> = names.iter().filter_map(|name| name.parse().ok()).collect();
     if names.is_empty() {
         return names;
     }
     let listed = listed.iter().filter_map(|assignment| assignment.name.parse().ok());
-    let leases: BTreeMap<Uuid, LeaseId> = listed.map(|lease| (name_of_second(lease), lease)).collect();
+    let leases: BTreeMap<Uuid, LeaseId> =
+        listed.map(|lease| (name_of_second(lease), lease)).collect();
     names
         .iter()
         .map(|name| leases.get(name).copied().unwrap_or(*name))
@@ -42,7 +46,8 @@ pub fn leases_by_name(listed: &[IpAssignment]) -> BTreeMap<&str, LeaseId> {
         .iter()
         .filter_map(|assignment| Some((assignment.name.as_str(), assignment.name.parse().ok()?)))
         .collect();
-    let firsts: BTreeMap<Uuid, LeaseId> = names.values().map(|name| (name_of_second(*name), *name)).collect();
+    let firsts: BTreeMap<Uuid, LeaseId> =
+        names.values().map(|name| (name_of_second(*name), *name)).collect();
     let lease = |name: Uuid| firsts.get(&name).copied().unwrap_or(name);
     names.into_iter().map(|(text, name)| (text, lease(name))).collect()
 }
@@ -75,10 +80,11 @@ pub struct Basis<'a> {
     pub version: i64,
 }
 
-/// The id of a request follows from what is asked, and by whom. So a controller that was started again asks the same again; and as the version
-/// goes up with every change of the list, no two requests that lease have the same id, and no lease is named like an earlier one. A container
-/// that is lost and made again may begin with a version that was there before, but not while the spec is the same: see
-/// [`super::decide::first_version`].
+/// The id of a request follows from what is asked, and by whom. So a controller that was started
+/// again asks the same again; and as the version goes up with every change of the list, no two
+/// requests that lease have the same id, and no lease is named like an earlier one. A container
+/// that is lost and made again may begin with a version that was there before, but not while the
+/// spec is the same: see [`super::decide::first_version`].
 pub fn request(basis: Basis<'_>, count: usize, not_in_use: &[String]) -> Uuid {
     let Basis {
         config,
@@ -167,7 +173,14 @@ mod tests {
         for other in [
             request(another, 16, &names),
             request(container, 16, &names),
-            request(Basis { generation: 3, ..basis }, 16, &names),
+            request(
+                Basis {
+                    generation: 3,
+                    ..basis
+                },
+                16,
+                &names,
+            ),
             request(Basis { version: 4, ..basis }, 16, &names),
             request(basis, 17, &names),
             request(basis, 16, &names[..1]),

@@ -24,8 +24,14 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// `most` is the most that a node may have: an agent may have asked for more before it was lowered.
-    pub fn of(config: &NodeNetworkConfig, had: &NetworkContainer, container: Uuid, most: Option<i64>) -> Self {
+    /// `most` is the most that a node may have: an agent may have asked for more before it was
+    /// lowered.
+    pub fn of(
+        config: &NodeNetworkConfig,
+        had: &NetworkContainer,
+        container: Uuid,
+        most: Option<i64>,
+    ) -> Self {
         let spec = &config.spec;
         let asked = spec.requested_ip_count.min(most.unwrap_or(i64::MAX));
         let wanted = usize::try_from(asked).unwrap_or(0);
@@ -69,10 +75,12 @@ impl Wish {
     }
 }
 
-/// The version that a container begins with where the status has none: 0. But the status of a config that asks for something may have had it before,
-/// and lost it; with the same versions, other addresses would come under the names of those that were there. So it begins with one that the
-/// container can't have had: the object's own version, which goes up with every write. A config whose spec has never changed since it was created
-/// is taken for new; and one that asks for nothing will change its spec before it gets anything.
+/// The version that a container begins with where the status has none: 0. But the status of a
+/// config that asks for something may have had it before, and lost it; with the same versions,
+/// other addresses would come under the names of those that were there. So it begins with one that
+/// the container can't have had: the object's own version, which goes up with every write. A config
+/// whose spec has never changed since it was created is taken for new; and one that asks for
+/// nothing will change its spec before it gets anything.
 pub fn first_version(config: &NodeNetworkConfig) -> i64 {
     let spec = &config.spec;
     let asks = spec.requested_ip_count > 0 || !spec.ips_not_in_use.is_empty();
@@ -86,14 +94,16 @@ pub fn first_version(config: &NodeNetworkConfig) -> i64 {
 
 /// Whether an answer follows from what the status says and from what was asked for just now.
 ///
-/// The allocator may answer from a memory that another writer has overtaken. What the request itself gave and took is as the store has it. But
-/// an address that came or went without it must be looked for in the store first, after the config was read: to list one that is somebody
-/// else's by now would give it to two, to drop one that is held would take it from under a pod. Who takes or gives anything meanwhile does so
-/// because the config has changed, and then the write of the status is refused.
+/// The allocator may answer from a memory that another writer has overtaken. What the request
+/// itself gave and took is as the store has it. But an address that came or went without it must be
+/// looked for in the store first, after the config was read: to list one that is somebody else's by
+/// now would give it to two, to drop one that is held would take it from under a pod. Who takes or
+/// gives anything meanwhile does so because the config has changed, and then the write of the
+/// status is refused.
 pub fn is_explained(had: &NetworkContainer, wish: &Wish, answer: &Container) -> bool {
     let mut primaries = answer.primary.iter().map(|unit| unit.first().to_string());
-    let same_place =
-        primaries.next().as_deref() == Some(had.primary_ip.as_str()) && primaries.next() == had.primary_ip_v6;
+    let same_place = primaries.next().as_deref() == Some(had.primary_ip.as_str())
+        && primaries.next() == had.primary_ip_v6;
     let listed = pairs(&had.ip_assignments);
     let answered = assignments(&answer.secondaries);
     let answered = pairs(&answered);
@@ -149,7 +159,12 @@ mod tests {
         }
     }
 
-    fn wish(requested: i64, not_in_use: &[u128], had: &NetworkContainer, most: Option<i64>) -> Wish {
+    fn wish(
+        requested: i64,
+        not_in_use: &[u128],
+        had: &NetworkContainer,
+        most: Option<i64>,
+    ) -> Wish {
         let names = not_in_use.iter().map(|n| Uuid::from_u128(*n).to_string()).collect();
         let spec = NodeNetworkConfigSpec {
             requested_ip_count: requested,
@@ -174,7 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_may_have_been_there_before_begins_with_a_version_that_it_can_not_have_had() {
+    fn a_container_that_may_have_been_there_before_begins_with_a_version_that_it_can_not_have_had()
+    {
         let config = |generation, requested_ip_count| {
             let spec = NodeNetworkConfigSpec {
                 requested_ip_count,

@@ -1,5 +1,6 @@
-//! What matters of a NodeNetworkConfig between two looks at it. Not its addresses: with a million of them they would be most of this
-//! process's memory, and whoever decides about them reads the object again anyway.
+//! What matters of a NodeNetworkConfig between two looks at it. Not its addresses: with a million
+//! of them they would be most of this process's memory, and whoever decides about them reads the
+//! object again anyway.
 
 use berth_api::nnc::{OVERLAY, Scaler};
 use berth_api::{NodeNetworkConfig, names};
@@ -7,7 +8,8 @@ use kube::ResourceExt;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Orders the states of the object; 0 when the server's versions are no numbers, and then every state is news.
+    /// Orders the states of the object; 0 when the server's versions are no numbers, and then every
+    /// state is news.
     pub version: u64,
     pub owner: Owner,
     pub finalizer: bool,
@@ -78,7 +80,9 @@ impl Owner {
             .find(|owner| owner.controller == Some(true));
         match controller {
             None => Self::Nobody,
-            Some(owner) if owner.kind == "Node" => Self::Node { uid: owner.uid.clone() },
+            Some(owner) if owner.kind == "Node" => Self::Node {
+                uid: owner.uid.clone(),
+            },
             Some(_) => Self::Other,
         }
     }

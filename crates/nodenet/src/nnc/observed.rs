@@ -47,9 +47,16 @@ impl Nodes {
     }
 
     /// A conflict is over when this node does not have the address any more.
-    fn review_conflicts(&self, subnet: &str, nc: &ContainerRef, listed: &BTreeSet<IpAddr>, holdings: &[Holding]) {
+    fn review_conflicts(
+        &self,
+        subnet: &str,
+        nc: &ContainerRef,
+        listed: &BTreeSet<IpAddr>,
+        holdings: &[Holding],
+    ) {
         let has = |address: IpAddr| {
-            listed.contains(&address) || holdings.iter().any(|holding| holding.unit.first() == address)
+            listed.contains(&address)
+                || holdings.iter().any(|holding| holding.unit.first() == address)
         };
         let conflicts = self.claims().conflicts_of(subnet, &nc.node);
         if conflicts.iter().any(|unit| !has(unit.first())) {
@@ -57,7 +64,12 @@ impl Nodes {
         }
     }
 
-    async fn claim_of(&self, subnet: &str, nc: &ContainerRef, holdings: &[Holding]) -> Result<(), Failure> {
+    async fn claim_of(
+        &self,
+        subnet: &str,
+        nc: &ContainerRef,
+        holdings: &[Holding],
+    ) -> Result<(), Failure> {
         let claims = |from: &dyn Fn(usize) -> Option<Owner>| {
             let each = holdings.iter().enumerate().map(|(n, holding)| holding.claim(from(n)));
             each.collect::<Result<Vec<Claim>, _>>().map_err(AllocatorError::from)
@@ -71,7 +83,9 @@ impl Nodes {
         let mut earlier: BTreeMap<usize, Owner> = BTreeMap::new();
         for (n, (holding, claimed)) in holdings.iter().zip(&claimed).enumerate() {
             match claimed {
-                Claimed::Taken => info!(subnet, node = nc.node, unit = %holding.unit, "claimed what the node has"),
+                Claimed::Taken => info!(subnet, node = nc.node, unit = %holding.unit, "claimed \
+                                                                                       what the \
+                                                                                       node has"),
                 // A Node of this name that is no more: there is only one of a name.
                 Claimed::Owned(tenure) if self.is_predecessor(&tenure.owner, nc) => {
                     earlier.insert(n, tenure.owner.clone());
@@ -113,7 +127,8 @@ impl Nodes {
             (before.primary(), nc.primary(), true),
             (before.secondary(), nc.secondary(), false),
         ] {
-            let (from, to) = (from.map_err(AllocatorError::from)?, to.map_err(AllocatorError::from)?);
+            let (from, to) =
+                (from.map_err(AllocatorError::from)?, to.map_err(AllocatorError::from)?);
             let held = match registry.held(subnet, &from).await {
                 Err(AllocatorError::NoSubnet { .. }) => return Ok(()),
                 held => held?,
@@ -215,13 +230,19 @@ impl Nodes {
         nc: &ContainerRef,
         made: &Container,
     ) -> Result<bool, Failure> {
-        let shown = |unit: &berth_addr::Prefix| self.pods().of_address(unit.first()).into_iter().next();
+        let shown =
+            |unit: &berth_addr::Prefix| self.pods().of_address(unit.first()).into_iter().next();
         let shown: Vec<Address> = made.primary.iter().filter_map(shown).collect();
         let owner = nc.primary().map_err(AllocatorError::from)?;
         self.move_to_pods(subnet, &owner, shown).await
     }
 
-    async fn move_to_pods(&self, subnet: &str, owner: &Owner, shown: Vec<Address>) -> Result<bool, Failure> {
+    async fn move_to_pods(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        shown: Vec<Address>,
+    ) -> Result<bool, Failure> {
         let mut moved = false;
         for shown in shown {
             // The watch may be behind: the pod may be gone.
@@ -232,7 +253,10 @@ impl Nodes {
             let claim = of_pod(&shown, &nc)
                 .claim(Some(owner.clone()))
                 .map_err(AllocatorError::from)?;
-            warn!(subnet, address = %shown.address, pod = shown.pod, node = shown.node, "a living pod has this address");
+            warn!(subnet, address = %shown.address, pod = shown.pod, node = shown.node, "a living \
+                                                                                         pod has \
+                                                                                         this \
+                                                                                         address");
             self.context.allocator.restore(subnet, vec![claim]).await?;
             self.index().look_at(&shown.node);
             self.queue.add(shown.node);

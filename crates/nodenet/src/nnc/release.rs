@@ -13,7 +13,11 @@ use super::facts::Facts;
 use crate::controllers::{Failure, Nodes, Outcome};
 
 impl Nodes {
-    pub(crate) async fn let_go(&self, name: &str, config: &NodeNetworkConfig) -> Result<Outcome, Failure> {
+    pub(crate) async fn let_go(
+        &self,
+        name: &str,
+        config: &NodeNetworkConfig,
+    ) -> Result<Outcome, Failure> {
         self.turnstile.leave_all(name);
         if !Facts::of(config).finalizer {
             return Ok(Outcome::Gone);

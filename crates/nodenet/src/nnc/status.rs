@@ -4,23 +4,28 @@ use std::collections::BTreeSet;
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfigStatus;
-use berth_api::nnc::{AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, OVERLAY, Progress, VNET};
+use berth_api::nnc::{
+    AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, OVERLAY, Progress, VNET,
+};
 
 use super::assignments::assignments;
 use crate::allocator::Container;
 use crate::{node, subnet};
 
 /// Our container for pods in a status, if it is there.
-pub fn container_in<'a>(status: Option<&'a NodeNetworkConfigStatus>, id: &str) -> Option<&'a NetworkContainer> {
+pub fn container_in<'a>(
+    status: Option<&'a NodeNetworkConfigStatus>,
+    id: &str,
+) -> Option<&'a NetworkContainer> {
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
     containers.into_iter().find(|container| container.id == id)
 }
 
-/// The status with the container as the allocator has it. `None` when no CIDR of the subnet is known that holds the container's own address:
-/// without it an agent can't use the container.
+/// The status with the container as the allocator has it. `None` when no CIDR of the subnet is
+/// known that holds the container's own address: without it an agent can't use the container.
 ///
-/// The version goes up when the addresses for pods change, and only then; `first_version` is that of a container that is new here, whatever it has.
-/// A subnet that is gone leaves what it said.
+/// The version goes up when the addresses for pods change, and only then; `first_version` is that
+/// of a container that is new here, whatever it has. A subnet that is gone leaves what it said.
 pub fn with_container(
     now: &NodeNetworkConfigStatus,
     container: &Container,
@@ -58,7 +63,8 @@ pub fn with_container(
     status.assigned_ip_count = i64::try_from(container.secondaries.len()).unwrap_or(i64::MAX);
     status.status = Some(if full { Progress::Error } else { Progress::Updated });
     set_scaler(&mut status, subnet);
-    // Other containers for pods are of a node that is no more, under this name: their addresses are not this node's.
+    // Other containers for pods are of a node that is no more, under this name: their addresses are
+    // not this node's.
     status
         .network_containers
         .retain(|other| other.container_type == OVERLAY);
@@ -67,7 +73,10 @@ pub fn with_container(
 }
 
 /// There is no address for a container.
-pub fn without_container(now: &NodeNetworkConfigStatus, subnet: Option<&subnet::Facts>) -> NodeNetworkConfigStatus {
+pub fn without_container(
+    now: &NodeNetworkConfigStatus,
+    subnet: Option<&subnet::Facts>,
+) -> NodeNetworkConfigStatus {
     let mut status = now.clone();
     status
         .network_containers
@@ -266,7 +275,9 @@ mod tests {
     fn what_could_not_be_given_is_said_in_both_places() {
         let facts = subnet(&["10.64.0.0/16"], &[]);
         let short = container(&["10.64.0.4/32"], &[(1, "10.64.0.5/32")], 3);
-        let status = with_container(&NodeNetworkConfigStatus::default(), &short, Some(&facts), &node("a")).unwrap();
+        let status =
+            with_container(&NodeNetworkConfigStatus::default(), &short, Some(&facts), &node("a"))
+                .unwrap();
         assert_eq!(status.status, Some(Progress::Error));
         assert_eq!(status.network_containers[0].status, Some(ContainerStatus::SubnetFull));
         assert_eq!(status.assigned_ip_count, 1);
@@ -303,7 +314,9 @@ mod tests {
     fn a_node_without_an_address_keeps_the_one_that_is_written() {
         let facts = subnet(&["10.64.0.0/16"], &[]);
         let made = container(&["10.64.0.4/32"], &[], 0);
-        let status = with_container(&NodeNetworkConfigStatus::default(), &made, Some(&facts), &node("a")).unwrap();
+        let status =
+            with_container(&NodeNetworkConfigStatus::default(), &made, Some(&facts), &node("a"))
+                .unwrap();
         let nameless = node::Facts::default();
         let again = with_container(&status, &made, Some(&facts), &nameless).unwrap();
         assert_eq!(again, status);

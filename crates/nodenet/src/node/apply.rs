@@ -38,13 +38,16 @@ impl Nodes {
         }
         match (action, config, view.node.as_deref()) {
             (Action::Create, _, Some(node)) => self.create_config(name, node).await.map(Some),
-            (Action::Adopt, Some(config), Some(node)) => self.adopt_config(&config, name, node).await,
+            (Action::Adopt, Some(config), Some(node)) => {
+                self.adopt_config(&config, name, node).await
+            }
             (Action::Remove, Some(config), _) => {
                 self.remove_config(&config, name).await?;
                 Ok(None)
             }
             (Action::Foreign, Some(config), _) => {
-                let note = "it is controlled by something that is no Node, so agents do not start on it: \
+                let note = "it is controlled by something that is no Node, so agents do not start \
+                            on it: \
                             remove that owner reference, or delete it, and it becomes this Node's";
                 self.context
                     .warn(&config.object_ref(&()), "NotAdopted", "Adopt", note.to_owned());
@@ -54,7 +57,8 @@ impl Nodes {
         }
     }
 
-    /// Once, and not at once: a Subnet that is created together with the nodes takes a moment to serve.
+    /// Once, and not at once: a Subnet that is created together with the nodes takes a moment to
+    /// serve.
     fn say_if_left_out(&self, name: &str, node: &Facts, view: &View) {
         // One that has a podCIDR needs no other addresses.
         if view.pods.is_some() || view.node_cidrs.is_some() {
@@ -72,9 +76,11 @@ impl Nodes {
         }
         let note = match &view.unready {
             Some(subnet) => format!(
-                "Subnet {subnet} would take this node, but hands out nothing: see its conditions. Until it does, the node has no NodeNetworkConfig"
+                "Subnet {subnet} would take this node, but hands out nothing: see its conditions. \
+                 Until it does, the node has no NodeNetworkConfig"
             ),
-            None => "no Subnet with use: pods takes this node, so it has no NodeNetworkConfig: create one, or label the node so that the \
+            None => "no Subnet with use: pods takes this node, so it has no NodeNetworkConfig: \
+                     create one, or label the node so that the \
                      nodeSelector of one matches"
                 .to_owned(),
         };
@@ -88,7 +94,8 @@ impl Nodes {
                 name: Some(name.to_owned()),
                 namespace: Some(names::NAMESPACE.to_owned()),
                 owner_references: Some(vec![owner(name, node)]),
-                // With the first write: there is no moment at which it could go and leave addresses behind.
+                // With the first write: there is no moment at which it could go and leave addresses
+                // behind.
                 finalizers: Some(vec![names::FINALIZER.to_owned()]),
                 ..ObjectMeta::default()
             },
@@ -100,13 +107,15 @@ impl Nodes {
             ..PostParams::default()
         };
         match self.context.configs().create(&params, &config).await {
-            // Somebody was faster than the watch, perhaps another controller: the watch will tell what it is.
+            // Somebody was faster than the watch, perhaps another controller: the watch will tell
+            // what it is.
             Err(error) if is_conflict(&error) => Err(contended(name)),
             created => Ok(created?),
         }
     }
 
-    /// Adds what is missing to exactly the state that was read. `None` when that is not there any more.
+    /// Adds what is missing to exactly the state that was read. `None` when that is not there any
+    /// more.
     async fn adopt_config(
         &self,
         config: &NodeNetworkConfig,
@@ -144,7 +153,8 @@ impl Nodes {
         let nnc::Owner::Node { uid } = nnc::Owner::of(config) else {
             return Ok(());
         };
-        // Asked afresh: the watch of Nodes may be behind that of configs, and this one's Node just not be known yet.
+        // Asked afresh: the watch of Nodes may be behind that of configs, and this one's Node just
+        // not be known yet.
         if self.is_there(name, &uid).await? {
             return Ok(());
         }

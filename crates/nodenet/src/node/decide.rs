@@ -8,7 +8,8 @@ use super::Facts;
 pub enum Action {
     /// There is none.
     Create,
-    /// Somebody else made it, or took something off it: owner and finalizer are missing, or one of them.
+    /// Somebody else made it, or took something off it: owner and finalizer are missing, or one of
+    /// them.
     Adopt,
     /// It is of a node that is no more, perhaps of one with the same name.
     Remove,

@@ -38,7 +38,8 @@ impl Nodes {
         let placed = placed(node, &self.serving_cidrs());
         for stray in placed.iter().filter(|placed| placed.subnet.is_none()) {
             let note = format!(
-                "podCIDR {} is in no Subnet with use: node-cidrs, so nothing keeps others from it: append a CIDR that holds it to one",
+                "podCIDR {} is in no Subnet with use: node-cidrs, so nothing keeps others from \
+                 it: append a CIDR that holds it to one",
                 stray.cidr
             );
             self.complain_of_cidr(&container, note);
@@ -69,17 +70,23 @@ impl Nodes {
         if units.is_empty() {
             if self.turnstile.join(subnet, name, Need::Start).is_none() {
                 let note = format!(
-                    "subnet {subnet} has no podCIDR left for this node: it gets one as soon as another node gives one back, or at once when a CIDR \
+                    "subnet {subnet} has no podCIDR left for this node: it gets one as soon as \
+                     another node gives one back, or at once when a CIDR \
                      is appended to spec.cidrs of the Subnet"
                 );
-                self.context
-                    .warn(&node::reference(name, &node.uid), "SubnetFull", "AllocateCIDR", note);
+                self.context.warn(
+                    &node::reference(name, &node.uid),
+                    "SubnetFull",
+                    "AllocateCIDR",
+                    note,
+                );
             }
             return Ok(());
         }
         self.turnstile.leave(subnet, name);
         let units: Vec<String> = units.iter().map(Prefix::to_string).collect();
-        // Of this very node, and only where there is none: the API server refuses to change those that are set.
+        // Of this very node, and only where there is none: the API server refuses to change those
+        // that are set.
         let patch = json!({
             "metadata": {"uid": node.uid},
             "spec": {"podCIDR": units.first(), "podCIDRs": units},

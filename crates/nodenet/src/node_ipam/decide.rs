@@ -20,7 +20,8 @@ pub struct Placed {
     pub subnet: Option<(String, Arc<subnet::Facts>)>,
 }
 
-/// Those that a node has, IPv4 first. One that can't be read is left out: the API server lets none in.
+/// Those that a node has, IPv4 first. One that can't be read is left out: the API server lets none
+/// in.
 pub fn placed(node: &node::Facts, subnets: &[(String, Arc<subnet::Facts>)]) -> Vec<Placed> {
     let cidrs = node.pod_cidrs.iter().filter_map(|cidr| cidr.parse::<Prefix>().ok());
     let mut placed: Vec<Placed> = cidrs
@@ -36,11 +37,13 @@ pub fn placed(node: &node::Facts, subnets: &[(String, Arc<subnet::Facts>)]) -> V
     placed
 }
 
-/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too large would fill the store.
+/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too
+/// large would fill the store.
 const MOST_UNITS: usize = 1 << 16;
 
-/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut the space in another way, and then each unit
-/// that has a part of it is taken. `None` when there are too many.
+/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut
+/// the space in another way, and then each unit that has a part of it is taken. `None` when there
+/// are too many.
 pub fn touched(cidr: Prefix, subnet: &subnet::Facts) -> Option<Vec<Prefix>> {
     let length = subnet.unit_length(cidr.family());
     let spaces = subnet.cidrs.iter().filter(|space| space.overlaps(cidr));
@@ -52,7 +55,8 @@ pub fn touched(cidr: Prefix, subnet: &subnet::Facts) -> Option<Vec<Prefix>> {
 
 fn units_around(space: Prefix, length: u8) -> impl Iterator<Item = Prefix> {
     let first = Prefix::around(space.first(), length);
-    let units = std::iter::successors(first, move |unit| Prefix::around(after(unit.last())?, length));
+    let units =
+        std::iter::successors(first, move |unit| Prefix::around(after(unit.last())?, length));
     units.take_while(move |unit| unit.overlaps(space))
 }
 
@@ -209,7 +213,8 @@ mod tests {
                 subnet: None,
             },
         ];
-        let status = with_overlay(&NodeNetworkConfigStatus::default(), Uuid::nil(), &placed, &node(&[]));
+        let status =
+            with_overlay(&NodeNetworkConfigStatus::default(), Uuid::nil(), &placed, &node(&[]));
         let container = &status.network_containers[0];
         assert_eq!(container.primary_ip, "10.0.3.0/24");
         assert_eq!(container.primary_ip_v6.as_deref(), Some("fd00::/64"));

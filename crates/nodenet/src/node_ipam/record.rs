@@ -1,4 +1,5 @@
-//! Records the podCIDRs that Nodes have, whoever has set them: those of all Nodes, also of those that no Subnet selects, and before any are given.
+//! Records the podCIDRs that Nodes have, whoever has set them: those of all Nodes, also of those
+//! that no Subnet selects, and before any are given.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,15 +25,21 @@ struct Refused {
 }
 
 impl Nodes {
-    /// Those that podCIDRs can be recorded in. One that was refused gives none away, and must not keep nodes from what they get elsewhere.
+    /// Those that podCIDRs can be recorded in. One that was refused gives none away, and must not
+    /// keep nodes from what they get elsewhere.
     pub(super) fn serving_cidrs(&self) -> Vec<(String, Arc<subnet::Facts>)> {
         let mut subnets = self.index().subnets_for(Use::NodeCidrs);
         subnets.retain(|(_, facts)| facts.serving);
         subnets
     }
 
-    /// A node that no Subnet gives a podCIDR to may have one in it nevertheless. What is recorded of it goes back with its config, or by reclaim.
-    pub(crate) async fn record_unselected(&self, name: &str, node: &node::Facts) -> Result<(), Failure> {
+    /// A node that no Subnet gives a podCIDR to may have one in it nevertheless. What is recorded
+    /// of it goes back with its config, or by reclaim.
+    pub(crate) async fn record_unselected(
+        &self,
+        name: &str,
+        node: &node::Facts,
+    ) -> Result<(), Failure> {
         if let Some(ledger) = &self.context.ledger
             && !node.pod_cidrs.is_empty()
         {
@@ -51,8 +58,8 @@ impl Nodes {
         self.record_all(ledger).await
     }
 
-    /// All that the watch has told of. To be done before a podCIDR is leased: what another node has looks free until it is recorded, and no
-    /// Node ever changes the one it got.
+    /// All that the watch has told of. To be done before a podCIDR is leased: what another node has
+    /// looks free until it is recorded, and no Node ever changes the one it got.
     pub(super) async fn record_all(&self, ledger: &Ledger) -> Result<(), Failure> {
         // Who comes meanwhile waits, as it must not lease what is about to be recorded.
         let _turn = self.recording.lock().await;
@@ -77,7 +84,8 @@ impl Nodes {
         failed
     }
 
-    /// Whether the node may use what it has. Not when it is another's: that is said, and nothing else happens until one of the two changes.
+    /// Whether the node may use what it has. Not when it is another's: that is said, and nothing
+    /// else happens until one of the two changes.
     pub(super) async fn record(
         &self,
         ledger: &Ledger,
@@ -110,13 +118,15 @@ impl Nodes {
         let mut refused = Vec::new();
         for (subnet, facts) in self.serving_cidrs() {
             let held = ledger.held(&subnet, &owner).await?;
-            let has: BTreeSet<Prefix> = held.iter().flat_map(|lease| lease.units.iter().copied()).collect();
+            let has: BTreeSet<Prefix> =
+                held.iter().flat_map(|lease| lease.units.iter().copied()).collect();
             let mut in_use = BTreeSet::new();
             for cidr in &cidrs {
                 let Some(units) = touched(*cidr, &facts) else {
                     refused.push(Refused {
                         why: format!(
-                            "podCIDR {cidr} is too large a part of subnet {subnet} to be recorded: delete this Node and let it join without \
+                            "podCIDR {cidr} is too large a part of subnet {subnet} to be \
+                             recorded: delete this Node and let it join without \
                              spec.podCIDR"
                         ),
                         usable: false,
@@ -162,7 +172,8 @@ impl Nodes {
                 let owned = refusal.error == ClaimError::Owned;
                 refused.push(Refused {
                     why: format!(
-                        "podCIDR {cidr}: {refusal} in subnet {subnet}: delete this Node and let it join without spec.podCIDR, or change the Subnet"
+                        "podCIDR {cidr}: {refusal} in subnet {subnet}: delete this Node and let \
+                         it join without spec.podCIDR, or change the Subnet"
                     ),
                     usable: !owned || self.is_shared(ledger, subnet, unit, cidr).await?,
                     passing: owned,
@@ -172,8 +183,15 @@ impl Nodes {
         Ok(refused)
     }
 
-    /// Whether who owns the unit has another part of it: podCIDRs that are shorter than a unit lie in it side by side.
-    async fn is_shared(&self, ledger: &Ledger, subnet: &str, unit: Prefix, cidr: Prefix) -> Result<bool, Failure> {
+    /// Whether who owns the unit has another part of it: podCIDRs that are shorter than a unit lie
+    /// in it side by side.
+    async fn is_shared(
+        &self,
+        ledger: &Ledger,
+        subnet: &str,
+        unit: Prefix,
+        cidr: Prefix,
+    ) -> Result<bool, Failure> {
         let Some(tenure) = ledger.owner_of(subnet, unit).await? else {
             return Ok(false);
         };

@@ -195,7 +195,8 @@ mod tests {
 
     fn pod(node: &str, addresses: &[&str]) -> ObservedPod {
         let ips: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
-        let pod = json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "podIPs": ips}});
+        let pod =
+            json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "podIPs": ips}});
         serde_json::from_value(pod).unwrap()
     }
 

@@ -58,7 +58,9 @@ impl Reclaim {
     /// One that can't be asked or taken back does not keep the others: all are tried, and the first
     /// failure is told. Gives when the next is due.
     async fn look(&mut self) -> Result<Option<Duration>, Failure> {
-        let Context { allocator, cluster, .. } = &self.nodes.context;
+        let Context {
+            allocator, cluster, ..
+        } = &self.nodes.context;
         let mut gone = BTreeSet::new();
         let mut looked = Ok(());
         for subnet in allocator.subnets().await? {
@@ -98,11 +100,17 @@ impl Reclaim {
         let node = index.node(owner.name());
         let node = node.as_deref().map(|node| node.uid.as_str());
         let config = index.config(owner.name());
-        is_gone(owner, &self.container(owner), node, config) || is_stray(owner, subnet, node, config)
+        is_gone(owner, &self.container(owner), node, config)
+            || is_stray(owner, subnet, node, config)
     }
 
     /// Takes back what is due, and says when the rest is.
-    async fn review(&self, place: &Place, since: Instant, now: Instant) -> Result<Option<Instant>, Failure> {
+    async fn review(
+        &self,
+        place: &Place,
+        since: Instant,
+        now: Instant,
+    ) -> Result<Option<Instant>, Failure> {
         let (subnet, owner) = place;
         let held = self.nodes.context.allocator.held(subnet, owner).await?;
         let (mut due, mut next) = (Vec::new(), None);
@@ -119,9 +127,16 @@ impl Reclaim {
     }
 
     /// `None` as long as a pod shows it.
-    fn due_at(&self, subnet: &str, owner: &Owner, lease: &Lease, since: Instant) -> Option<Instant> {
+    fn due_at(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        lease: &Lease,
+        since: Instant,
+    ) -> Option<Instant> {
         let pods = self.nodes.pods();
-        let unused: Option<Vec<Instant>> = lease.units.iter().map(|unit| pods.unused_since_in(*unit)).collect();
+        let unused: Option<Vec<Instant>> =
+            lease.units.iter().map(|unit| pods.unused_since_in(*unit)).collect();
         let unused = unused?.into_iter().max().unwrap_or(since);
         let awaited = self.nodes.turnstile.is_awaited(subnet) && !pods.has_waiting(owner.name());
         Some(due_at(since, unused, self.nodes.context.node_grace, awaited))
@@ -129,7 +144,12 @@ impl Reclaim {
 
     /// By what the API server says at this moment. A Node with this UID can't come back after that,
     /// and without a Node no config gets its container. Whether both witnesses agree.
-    async fn reclaim(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<bool, Failure> {
+    async fn reclaim(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        leases: Vec<LeaseId>,
+    ) -> Result<bool, Failure> {
         let context = &self.nodes.context;
         // As a pass does, alone: nobody is to claim these for a Node that comes back while they are
         // taken.
@@ -161,7 +181,8 @@ impl Reclaim {
             return Ok(true);
         };
         let note = format!(
-            "took back {count} of {owner}: its Node and its NodeNetworkConfig are gone, and no pod has shown these addresses for {} s",
+            "took back {count} of {owner}: its Node and its NodeNetworkConfig are gone, and no \
+             pod has shown these addresses for {} s",
             context.node_grace.as_secs()
         );
         context.warn(&object.object_ref(&()), "Reclaimed", "Reclaim", note);

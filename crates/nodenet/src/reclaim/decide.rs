@@ -11,7 +11,8 @@ use crate::nnc;
 /// An owner in a subnet.
 pub type Place = (String, Owner);
 
-/// Owners that look gone, and when that was first seen. A restart begins anew: that only makes it later.
+/// Owners that look gone, and when that was first seen. A restart begins anew: that only makes it
+/// later.
 #[derive(Debug, Default)]
 pub struct Suspects {
     since: BTreeMap<Place, Instant>,
@@ -48,8 +49,14 @@ pub fn is_of_node(owner: &Owner, cluster: &str) -> bool {
     owner.cluster() == cluster && kinds.contains(&owner.kind())
 }
 
-/// Whether the two witnesses agree that the owner is gone: no Node of its UID, and no config that is that Node's or has its container.
-pub fn is_gone(owner: &Owner, container: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
+/// Whether the two witnesses agree that the owner is gone: no Node of its UID, and no config that
+/// is that Node's or has its container.
+pub fn is_gone(
+    owner: &Owner,
+    container: &str,
+    node: Option<&str>,
+    config: Option<&nnc::Facts>,
+) -> bool {
     let node_speaks = node == Some(owner.uid());
     let config_speaks = config.is_some_and(|config| {
         let owned = matches!(&config.owner, nnc::Owner::Node { uid } if uid == owner.uid());
@@ -60,7 +67,12 @@ pub fn is_gone(owner: &Owner, container: &str, node: Option<&str>, config: Optio
 
 /// Whether the owner's node is there and has its container in another subnet: it has moved, and
 /// left something behind.
-pub fn is_stray(owner: &Owner, subnet: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
+pub fn is_stray(
+    owner: &Owner,
+    subnet: &str,
+    node: Option<&str>,
+    config: Option<&nnc::Facts>,
+) -> bool {
     let is_there = node == Some(owner.uid());
     let for_pods = matches!(owner.kind(), Kind::Primary | Kind::Secondary);
     let home = config.and_then(|config| config.pods_subnet.as_deref());

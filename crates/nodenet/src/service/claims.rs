@@ -85,7 +85,15 @@ fn read(claim: &wire::Claim, caller: &Caller) -> Result<Claim, Refusal> {
     Ok(Claim {
         unit: claim.unit,
         owner: owner(&claim.owner)?,
-        lease: lease.map_err(|error| Refusal::invalid("claims.lease", format_args!("{error}: give a UUID")))?,
+        lease: lease.map_err(|error| {
+            Refusal::invalid(
+                "claims.lease",
+                format_args!(
+                    "{error}: give \
+                                                                                    a UUID"
+                ),
+            )
+        })?,
         from: claim.from.as_deref().map(owner).transpose()?,
     })
 }

@@ -1,8 +1,9 @@
 //! Containers: create, update, delete, get.
 //!
-//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow from the request's id. What is left to
-//! this side is the order: one request at a time for each container, and each to its end, also when the caller goes away meanwhile. Half of
-//! a request would let the next one count from a number that is about to change.
+//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow
+//! from the request's id. What is left to this side is the order: one request at a time for each
+//! container, and each to its end, also when the caller goes away meanwhile. Half of a request
+//! would let the next one count from a number that is about to change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,10 @@ use crate::allocator::{Allocator, AllocatorError, Container, Update};
 /// As the CRD allows for `maxIPCount`.
 const MOST: usize = 65_536;
 
-pub async fn create(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+pub async fn create(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<Json<Container>, Refusal> {
     serve(shared, target, Request::create).await.map(Json)
 }
 
@@ -33,18 +37,25 @@ pub async fn update(
 ) -> Result<Json<Container>, Refusal> {
     let update: Update = body::read(body, &shared.limits).await?;
     if update.count > MOST {
-        let why = format_args!("{} is more than a node can have: ask for at most {MOST}", update.count);
+        let why =
+            format_args!("{} is more than a node can have: ask for at most {MOST}", update.count);
         return Err(Refusal::invalid("count", why));
     }
     serve(shared, target, |request| request.update(update)).await.map(Json)
 }
 
-pub async fn delete(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<StatusCode, Refusal> {
+pub async fn delete(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<StatusCode, Refusal> {
     serve(shared, target, Request::delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn get(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+pub async fn get(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<Json<Container>, Refusal> {
     serve(shared, target, Request::get).await.map(Json)
 }
 
@@ -96,7 +107,8 @@ impl Request {
     async fn update(self, update: Update) -> Result<Container, Refusal> {
         let ContainerOfCaller { subnet, container } = &self.target;
         self.settled.check(subnet)?;
-        // An update that comes after the delete must not lease for a container that nobody will delete again.
+        // An update that comes after the delete must not lease for a container that nobody will
+        // delete again.
         if !self.is_there().await.map_err(|error| self.refused(error))? {
             return Err(Refusal::no_container(subnet, container));
         }
@@ -146,10 +158,11 @@ impl Request {
         Ok([container.primary()?, container.secondary()?])
     }
 
-    /// What was leased by a plan that is not the document's any more is given back before anybody hears of it, and what the container `had`
-    /// stays.
+    /// What was leased by a plan that is not the document's any more is given back before anybody
+    /// hears of it, and what the container `had` stays.
     async fn confirm(&self, had: &BTreeSet<LeaseId>) -> Result<(), Refusal> {
-        let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await else {
+        let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await
+        else {
             return Ok(());
         };
         self.give_back_all_but(had).await.map_err(|error| self.refused(error))?;

@@ -14,7 +14,8 @@ pub struct SubnetName(Arc<str>);
 /// A name that can't be used: which part of it, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{field} {name:?}: use at most 63 lower-case letters, digits and dashes{dots}, and begin and end with a letter or a digit"
+    "{field} {name:?}: use at most 63 lower-case letters, digits and dashes{dots}, and begin and \
+     end with a letter or a digit"
 )]
 pub struct BadName {
     pub field: &'static str,
@@ -62,7 +63,10 @@ fn bad_network(name: &str) -> BadName {
 
 fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.len() <= 63 && text.chars().all(|c| plain(c) || c == '-') && text.starts_with(plain) && text.ends_with(plain)
+    text.len() <= 63
+        && text.chars().all(|c| plain(c) || c == '-')
+        && text.starts_with(plain)
+        && text.ends_with(plain)
 }
 
 impl FromStr for SubnetName {

@@ -1,4 +1,5 @@
-//! What is answered instead of a result: a code, and a [`Problem`] that names the field and the fix.
+//! What is answered instead of a result: a code, and a [`Problem`] that names the field and the
+//! fix.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, field: Option<&str>, reason: Reason, error: impl std::fmt::Display) -> Self {
+    fn new(
+        status: StatusCode,
+        field: Option<&str>,
+        reason: Reason,
+        error: impl std::fmt::Display,
+    ) -> Self {
         Self {
             status,
             problem: Problem {
@@ -35,7 +41,8 @@ impl Refusal {
 
     pub fn wrong_cluster(certificate: &str, request: &str) -> Self {
         let why = format!(
-            "the certificate is for cluster {certificate:?}, and the request is for cluster {request:?}: \
+            "the certificate is for cluster {certificate:?}, and the request is for cluster \
+             {request:?}: \
              use the certificate whose Common Name is {request:?}, or ask for {certificate:?}"
         );
         Self::new(StatusCode::FORBIDDEN, Some("cluster"), Reason::WrongCluster, why)
@@ -52,20 +59,28 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, Some("subnet"), Reason::NoSubnet, why)
     }
 
-    pub fn no_container(name: &SubnetName, ContainerRef { cluster, node, uid }: &ContainerRef) -> Self {
+    pub fn no_container(
+        name: &SubnetName,
+        ContainerRef { cluster, node, uid }: &ContainerRef,
+    ) -> Self {
         let why = format!(
-            "node {node} with UID {uid} of cluster {cluster} has no container in subnet {name}: create it first, or correct the name"
+            "node {node} with UID {uid} of cluster {cluster} has no container in subnet {name}: \
+             create it first, or correct the name"
         );
         Self::new(StatusCode::NOT_FOUND, Some("container"), Reason::NoContainer, why)
     }
 
     pub fn no_operation(status: StatusCode) -> Self {
-        let why = "there is no such path, or not with this method: see docs/allocator.md for those that there are";
+        let why = "there is no such path, or not with this method: see docs/allocator.md for \
+                   those that there are";
         Self::new(status, Some("path"), Reason::NoOperation, why)
     }
 
     pub fn too_large(limit: usize) -> Self {
-        let why = format_args!("body: it is longer than {limit} bytes: give back fewer leases at once");
+        let why = format_args!(
+            "body: it is longer than {limit} bytes: give back fewer leases at \
+                                once"
+        );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), Reason::TooLarge, why)
     }
 
@@ -86,7 +101,9 @@ impl Refusal {
 
     fn of_ledger(error: LedgerError) -> Self {
         match error {
-            LedgerError::NoSubnet { .. } => Self::new(StatusCode::NOT_FOUND, Some("subnet"), Reason::NoSubnet, error),
+            LedgerError::NoSubnet { .. } => {
+                Self::new(StatusCode::NOT_FOUND, Some("subnet"), Reason::NoSubnet, error)
+            }
             LedgerError::Overlap {
                 ref other, ref range, ..
             } => {
@@ -135,9 +152,9 @@ impl Refusal {
             }
             AllocatorError::NotAnOwner(error) => error.into(),
             AllocatorError::Ledger(error) => Self::of_ledger(error),
-            AllocatorError::WrongCluster { .. } | AllocatorError::Invalid { .. } | AllocatorError::Service { .. } => {
-                Self::unavailable(error)
-            }
+            AllocatorError::WrongCluster { .. }
+            | AllocatorError::Invalid { .. }
+            | AllocatorError::Service { .. } => Self::unavailable(error),
         }
     }
 }

@@ -31,7 +31,8 @@ pub async fn set(
     let plan = SubnetPlan::new(&plan.plan(), plan.reuse_delay());
     let permit = shared.admit().await?;
     let plans = shared.plans.clone();
-    // To its end: one that is dropped between the ledger and the document would leave them different.
+    // To its end: one that is dropped between the ledger and the document would leave them
+    // different.
     let set = tokio::spawn(async move {
         let _permit = permit;
         Ok(plans.set(&name, &caller.cluster, &plan).await?)
@@ -62,7 +63,8 @@ pub async fn list(State(shared): State<Arc<Shared>>, network: Network) -> Json<S
     Json(SubnetList { subnets })
 }
 
-/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named has nothing.
+/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named
+/// has nothing.
 pub async fn owners(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
@@ -77,7 +79,10 @@ pub async fn owners(
     Ok(Json(OwnerList { owners }))
 }
 
-pub async fn get(State(shared): State<Arc<Shared>>, name: SubnetName) -> Result<Json<SubnetReport>, Refusal> {
+pub async fn get(
+    State(shared): State<Arc<Shared>>,
+    name: SubnetName,
+) -> Result<Json<SubnetReport>, Refusal> {
     let _permit = shared.admit().await?;
     let planned = shared.plans.get(&name).await;
     let planned = planned.ok_or_else(|| Refusal::no_subnet(&name))?;
@@ -95,7 +100,8 @@ pub async fn get(State(shared): State<Arc<Shared>>, name: SubnetName) -> Result<
     }))
 }
 
-/// A lease takes a unit of each family, so the family with the fewest left says how full the subnet is.
+/// A lease takes a unit of each family, so the family with the fewest left says how full the subnet
+/// is.
 pub async fn utilization(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,
@@ -115,7 +121,8 @@ pub struct Seen {
     seen: u64,
 }
 
-/// Answers when there is more to lease than at `seen`; and with what is known, when that takes long or the service stops.
+/// Answers when there is more to lease than at `seen`; and with what is known, when that takes long
+/// or the service stops.
 pub async fn freed(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,

@@ -10,7 +10,8 @@ use super::name::{Network, SubnetName};
 use super::refusal::Refusal;
 use crate::allocator::ContainerRef;
 
-/// Who asks: the cluster that the client's certificate is for. Put into each request by the connection.
+/// Who asks: the cluster that the client's certificate is for. Put into each request by the
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub cluster: Arc<str>,
@@ -34,7 +35,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Network {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let path = Path::<NetworkPath>::from_request_parts(parts, state).await;
-        let Path(NetworkPath { network }) = path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
+        let Path(NetworkPath { network }) =
+            path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
         Ok(Self::new(network)?)
     }
 }

@@ -25,7 +25,8 @@ pub(crate) const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(60),
 };
 
-/// How often one that was refused is tried again, where others can make room for it without anybody here being told.
+/// How often one that was refused is tried again, where others can make room for it without anybody
+/// here being told.
 const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 
 /// Clones are the same.
@@ -66,7 +67,8 @@ impl Subnets {
         }
     }
 
-    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not matter.
+    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not
+    /// matter.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,14 +101,16 @@ impl Subnets {
         }
     }
 
-    /// Waits until all that were there at the beginning have been made known to the registry, or can't be.
+    /// Waits until all that were there at the beginning have been made known to the registry, or
+    /// can't be.
     pub async fn seen(&self) {
         let mut all_seen = self.all_seen.subscribe();
         // The sender is ours: it does not end before.
         let _ = all_seen.wait_for(|all| *all).await;
     }
 
-    /// Whether this process writes to Subnets. Without it they are made known to its ledger all the same, as those who write have decided.
+    /// Whether this process writes to Subnets. Without it they are made known to its ledger all the
+    /// same, as those who write have decided.
     pub(super) fn writes(&self) -> bool {
         self.context.runs(Controller::Subnet)
     }
@@ -139,7 +143,8 @@ impl Subnets {
             (_, true) => Arc::clone(subnet),
             // Others may still hold it; it is none of ours any more.
             (true, false) => return self.forget(name).await,
-            // Before anything is handed out: from then on the Subnet can't go while somebody owns a part of it.
+            // Before anything is handed out: from then on the Subnet can't go while somebody owns a
+            // part of it.
             (false, false) => match self.set_finalizer(name, subnet, true).await? {
                 Some(subnet) => subnet,
                 None => return Ok(()),
@@ -160,20 +165,26 @@ impl Subnets {
             self.queue.add_after(name.to_owned(), BETWEEN_TRIES);
         }
         if deleting {
-            let Removal::InUse { owners } = self.context.allocator.remove_subnet(name).await? else {
+            let Removal::InUse { owners } = self.context.allocator.remove_subnet(name).await?
+            else {
                 return self.let_go(name, &subnet).await;
             };
             verdict = Verdict::Leaving { owners };
             if self.state().leaving.insert(name.to_owned(), owners) != Some(owners) {
-                self.context
-                    .warn(&subnet.object_ref(&()), "SubnetInUse", "Delete", leaving(owners));
+                self.context.warn(
+                    &subnet.object_ref(&()),
+                    "SubnetInUse",
+                    "Delete",
+                    leaving(owners),
+                );
             }
         }
         let counts = self.counts(name).await?;
         self.write(name, &subnet, &verdict, counts).await
     }
 
-    /// It has left the registry. Until its finalizer is off it may be made known again, and nothing is handed out of it meanwhile.
+    /// It has left the registry. Until its finalizer is off it may be made known again, and nothing
+    /// is handed out of it meanwhile.
     async fn let_go(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
         self.unlearn(name);
         if self.set_finalizer(name, subnet, false).await?.is_some() {

@@ -18,7 +18,8 @@ pub struct Facts {
     /// `None` when it can't be evaluated: it matches no node.
     selector: Option<Selector>,
     pub scaler: nnc::Scaler,
-    /// The ledger knows it. Not the same as Ready: one that was changed to something that can't be, goes on as it was.
+    /// The ledger knows it. Not the same as Ready: one that was changed to something that can't be,
+    /// goes on as it was.
     pub serving: bool,
     pub deleting: bool,
 }

@@ -31,7 +31,8 @@ pub(super) struct Known {
 }
 
 impl State {
-    /// Whether it is not known any more. Under the lock: whoever makes it known next finds either a task that goes on, or none and starts one.
+    /// Whether it is not known any more. Under the lock: whoever makes it known next finds either a
+    /// task that goes on, or none and starts one.
     fn stop_to_follow(&mut self, name: &str) -> bool {
         !self.known.contains_key(name) && self.followed.remove(name)
     }
@@ -39,14 +40,20 @@ impl State {
 
 impl Subnets {
     /// A change that can't be leaves what is known as it is.
-    pub(super) async fn make_known(&self, name: &str, subnet: &Subnet, valid: ValidSubnet) -> Result<Verdict, Failure> {
+    pub(super) async fn make_known(
+        &self,
+        name: &str,
+        subnet: &Subnet,
+        valid: ValidSubnet,
+    ) -> Result<Verdict, Failure> {
         let ValidSubnet { plan, reuse_delay, .. } = valid;
         let registry = &self.context.allocator;
         let known = self.state().known.get(name).cloned();
         let is_known = known
             .as_ref()
             .is_some_and(|known| known.plan == plan && known.reuse_delay == reuse_delay);
-        // Where others can change it, it is said again: saying the same costs nothing, and what they did comes out.
+        // Where others can change it, it is said again: saying the same costs nothing, and what
+        // they did comes out.
         if is_known && !registry.is_shared() {
             return Ok(Verdict::Ready);
         }
@@ -65,7 +72,8 @@ impl Subnets {
         if known.is_none()
             && let Some(accepted) = accepted(subnet)
         {
-            // It was known before this process began, with other cidrs: nodes have addresses in those.
+            // It was known before this process began, with other cidrs: nodes have addresses in
+            // those.
             self.restore(name, subnet, accepted).await?;
         }
         Ok(verdict)
@@ -91,10 +99,12 @@ impl Subnets {
         self.look_at_refused();
     }
 
-    /// Looks at the Subnet whenever it may be fuller or emptier than before, as long as it is known.
+    /// Looks at the Subnet whenever it may be fuller or emptier than before, as long as it is
+    /// known.
     async fn follow(&self, name: &str) {
         let registry = &self.context.allocator;
-        // Before anything was seen: so nothing is missed between the first count and the first look.
+        // Before anything was seen: so nothing is missed between the first count and the first
+        // look.
         let mut seen = Utilization::default();
         let mut failures = 0;
         loop {
@@ -155,7 +165,8 @@ impl Subnets {
         self.look_at_refused();
     }
 
-    /// The object is gone although its finalizer should have kept it. What is owned in it stays owned, and nobody else gets it.
+    /// The object is gone although its finalizer should have kept it. What is owned in it stays
+    /// owned, and nobody else gets it.
     pub(super) async fn forget(&self, name: &str) -> Result<(), Failure> {
         let Some(known) = self.state().known.get(name).cloned() else {
             return Ok(());

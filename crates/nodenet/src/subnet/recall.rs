@@ -1,9 +1,12 @@
-//! What was accepted before this process began is made known again as it was, and before anything else is.
+//! What was accepted before this process began is made known again as it was, and before anything
+//! else is.
 //!
-//! A ledger refuses a plan that overlaps another one. But when it starts it knows none, and the first would be taken: perhaps one that was refused, over
-//! addresses that are in use. So at first nothing new is considered. A Subnet's status names the cidrs that were followed last. It is written
-//! after the ledger was told of them; and if it was never written, or is lost, those who own something are in the store: a plan that leaves
-//! out any of that is refused, so the smallest that is not will do.
+//! A ledger refuses a plan that overlaps another one. But when it starts it knows none, and the
+//! first would be taken: perhaps one that was refused, over addresses that are in use. So at first
+//! nothing new is considered. A Subnet's status names the cidrs that were followed last. It is
+//! written after the ledger was told of them; and if it was never written, or is lost, those who
+//! own something are in the store: a plan that leaves out any of that is refused, so the smallest
+//! that is not will do.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +30,8 @@ const AGAIN: Exponential = Exponential {
 };
 
 impl Subnets {
-    /// All of them, however long the store takes to answer: a Subnet that is left out could lose its addresses to another one.
+    /// All of them, however long the store takes to answer: a Subnet that is left out could lose
+    /// its addresses to another one.
     pub async fn recall(&self) {
         // A service remembers by itself.
         if self.context.allocator.is_shared() {
@@ -40,7 +44,8 @@ impl Subnets {
             let name = subnet.name_any();
             let mut failures = 0;
             while let Err(failure) = self.recall_one(&name, &subnet).await {
-                warn!(subnet = name, %failure, "what it has given can't be looked for, it is tried again");
+                warn!(subnet = name, %failure, "what it has given can't be looked for, it is \
+                                                tried again");
                 tokio::time::sleep(AGAIN.delay(failures)).await;
                 failures += 1;
             }
@@ -78,7 +83,8 @@ impl Subnets {
             let seen = subnet.status.as_ref().and_then(|status| status.epoch).unwrap_or(0);
             if seen >= i64::try_from(epoch).unwrap_or(i64::MAX) {
                 let note = format!(
-                    "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): what nodes have is claimed again before anything \
+                    "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): \
+                     what nodes have is claimed again before anything \
                      is leased"
                 );
                 warn!(
@@ -93,7 +99,8 @@ impl Subnets {
 
     async fn recall_one(&self, name: &str, subnet: &Subnet) -> Result<(), Failure> {
         let accepted = accepted(subnet);
-        // It is not known yet, so there is nothing to be removed: this only tells whether the store has owners of it.
+        // It is not known yet, so there is nothing to be removed: this only tells whether the store
+        // has owners of it.
         let removed = self.context.allocator.remove_subnet(name).await?;
         if removed == Removal::Removed && accepted.is_none() {
             return Ok(());
@@ -107,14 +114,20 @@ impl Subnets {
             error!(
                 subnet = name,
                 owners,
-                "none of its cidrs can be followed, although addresses of it are owned: nothing keeps others from them"
+                "none of its cidrs can be followed, although addresses of it are owned: nothing \
+                 keeps others from them"
             );
         }
         Ok(())
     }
 
     /// Whether it could be.
-    pub(super) async fn restore(&self, name: &str, subnet: &Subnet, earlier: ValidSubnet) -> Result<bool, Failure> {
+    pub(super) async fn restore(
+        &self,
+        name: &str,
+        subnet: &Subnet,
+        earlier: ValidSubnet,
+    ) -> Result<bool, Failure> {
         let ValidSubnet { plan, reuse_delay, .. } = earlier;
         match self.context.allocator.set_subnet(name, &plan, reuse_delay).await {
             Ok(()) => {

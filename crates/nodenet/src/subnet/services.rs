@@ -78,7 +78,9 @@ mod tests {
             name: "kubernetes".to_owned(),
             cidr: "10.96.0.0/16".parse().unwrap(),
         }];
-        let cidrs = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Prefix>>();
+        let cidrs = |texts: &[&str]| {
+            texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Prefix>>()
+        };
         assert_eq!(overlap(&cidrs(&["10.64.0.0/16"]), &services), None);
         assert_eq!(
             overlap(&cidrs(&["10.64.0.0/16", "10.96.4.0/24"]), &services),

@@ -36,7 +36,8 @@ pub fn said(subnet: &Subnet) -> Option<Fill> {
     }
 }
 
-/// `cidrs` and `counts` are those of the plan that the ledger follows, if it knows the Subnet at all.
+/// `cidrs` and `counts` are those of the plan that the ledger follows, if it knows the Subnet at
+/// all.
 #[expect(clippy::too_many_arguments, reason = "all that a status says, in one place")]
 pub fn status(
     subnet: &Subnet,
@@ -49,7 +50,8 @@ pub fn status(
     now: Timestamp,
 ) -> SubnetStatus {
     let before = subnet.status.as_ref();
-    // They stay when it could not be made known: nodes may have addresses in them, and with them it is tried again.
+    // They stay when it could not be made known: nodes may have addresses in them, and with them it
+    // is tried again.
     let cidrs = match cidrs {
         Some(cidrs) => cidrs.iter().map(ToString::to_string).collect(),
         None => before.map(|before| before.cidrs.clone()).unwrap_or_default(),
@@ -86,8 +88,14 @@ struct Said {
 
 impl Said {
     /// The time is that of the last change of the condition's status.
-    fn condition(self, before: Option<&SubnetStatus>, subnet: &Subnet, now: Timestamp) -> Condition {
-        let before = before.and_then(|before| before.conditions.iter().find(|before| before.type_ == self.type_));
+    fn condition(
+        self,
+        before: Option<&SubnetStatus>,
+        subnet: &Subnet,
+        now: Timestamp,
+    ) -> Condition {
+        let before = before
+            .and_then(|before| before.conditions.iter().find(|before| before.type_ == self.type_));
         let same = before.filter(|before| before.status == self.status);
         Condition {
             type_: self.type_.to_owned(),
@@ -124,7 +132,8 @@ fn ready(verdict: &Verdict, counts: Option<Counts>) -> Said {
 
 pub fn leaving(owners: usize) -> String {
     format!(
-        "{owners} still own addresses in it and keep them; no other node is given any. It goes when they have given all of them back: delete \
+        "{owners} still own addresses in it and keep them; no other node is given any. It goes \
+         when they have given all of them back: delete \
          their Nodes, or create a Subnet of the same name again"
     )
 }
@@ -134,7 +143,8 @@ pub fn torn_away(owners: usize, is_kept: bool) -> String {
     let fix = if is_kept {
         "Create it again with the same cidrs"
     } else {
-        "Create it again with the same cidrs, else nothing keeps a new Subnet from having the same addresses once this controller is started again"
+        "Create it again with the same cidrs, else nothing keeps a new Subnet from having the \
+         same addresses once this controller is started again"
     };
     format!("it was removed although {owners} own addresses in it: they keep them. {fix}")
 }
@@ -146,7 +156,8 @@ fn overlapping(verdict: &Verdict, service: Option<&ServiceRange>) -> Said {
             "True",
             "ServiceCIDR",
             format!(
-                "spec.cidrs: {cidr} of ServiceCIDR {name} has addresses of it: Services and pods with the same address can't be told apart. \
+                "spec.cidrs: {cidr} of ServiceCIDR {name} has addresses of it: Services and pods \
+                 with the same address can't be told apart. \
                  Create a Subnet with other CIDRs in its place, or exclude them"
             ),
         ),
@@ -176,14 +187,17 @@ fn exhausted(counts: Option<Counts>, fill: Fill, thresholds: Exhaustion) -> Said
             "True",
             "Exhausted",
             format!(
-                "agents keep one spare address each, until what they would ask for otherwise fits into {} %: append a CIDR to spec.cidrs",
+                "agents keep one spare address each, until what they would ask for otherwise fits \
+                 into {} %: append a CIDR to spec.cidrs",
                 thresholds.enter_percent
             ),
         ),
         (Some(_), Fill::Awaited) => (
             "True",
             AWAITED,
-            "nodes wait for addresses, so agents keep no spare ones: append a CIDR to spec.cidrs".to_owned(),
+            "nodes wait for addresses, so agents keep no spare ones: append a CIDR to \
+             spec.cidrs"
+                .to_owned(),
         ),
     };
     Said {
@@ -203,7 +217,8 @@ fn conflict(conflicts: &BTreeSet<Conflict>) -> Said {
             "True",
             "AddressConflict",
             format!(
-                "{count} addresses are in use on two nodes, and no other node gets them: {}. Delete the pod that has it on one of them",
+                "{count} addresses are in use on two nodes, and no other node gets them: {}. \
+                 Delete the pod that has it on one of them",
                 named.join("; ")
             ),
         ),

@@ -45,7 +45,8 @@ impl SubnetStates {
         }
     }
 
-    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not matter.
+    /// Never held across an await. No change leaves it half made, so a panic elsewhere does not
+    /// matter.
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +101,12 @@ impl SubnetStates {
         }
     }
 
-    async fn publish(&self, name: &str, subnet: &Subnet, state: Option<&ClusterSubnetState>) -> Result<(), Failure> {
+    async fn publish(
+        &self,
+        name: &str,
+        subnet: &Subnet,
+        state: Option<&ClusterSubnetState>,
+    ) -> Result<(), Failure> {
         let published = state.and_then(|state| state.status.as_ref());
         let Some(status) = publish(subnet, published, self.context.now()) else {
             return Ok(());
@@ -108,7 +114,9 @@ impl SubnetStates {
         if state.is_none() && !self.create(name, subnet).await? {
             return Ok(());
         }
-        info!(subnet = name, exhausted = status.exhausted, scaler = ?status.scaler, "publishes whether it is exhausted");
+        info!(subnet = name, exhausted = status.exhausted, scaler = ?status.scaler, "publishes \
+                                                                                     whether it \
+                                                                                     is exhausted");
         let patch = json!({
             "apiVersion": ClusterSubnetState::api_version(&()),
             "kind": ClusterSubnetState::kind(&()),

@@ -19,7 +19,8 @@ pub fn publish(
         Fill::Awaited => scaler(0),
     };
     let exhausted = fill != Fill::Enough;
-    let same = published.is_some_and(|published| published.exhausted == exhausted && published.scaler == scaler);
+    let same = published
+        .is_some_and(|published| published.exhausted == exhausted && published.scaler == scaler);
     (!same).then(|| ClusterSubnetStateStatus {
         exhausted,
         timestamp: now.to_string(),

@@ -1,4 +1,5 @@
-//! What can't be is refused at the door or said in a condition, with the field and the fix. Nothing changes, and others do not notice.
+//! What can't be is refused at the door or said in a condition, with the field and the fix. Nothing
+//! changes, and others do not notice.
 
 use berth_api::{NodeNetworkConfig, Subnet, names};
 use k8s_openapi::api::events::v1::Event;
@@ -11,7 +12,8 @@ use crate::scene::{Scene, condition, settle};
 
 /// What the API server says to a Subnet with this spec.
 async fn refusal(scene: &Scene, spec: Value) -> String {
-    let subnet: Subnet = serde_json::from_value(json!({"metadata": {"name": "bad"}, "spec": spec})).unwrap();
+    let subnet: Subnet =
+        serde_json::from_value(json!({"metadata": {"name": "bad"}, "spec": spec})).unwrap();
     let error = scene
         .subnets()
         .create(&PostParams::default(), &subnet)

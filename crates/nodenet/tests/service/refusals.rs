@@ -88,7 +88,15 @@ async fn a_certificate_for_servers_is_refused() {
     let (world, _) = world().await;
     let mut server = world.authority.server();
     // It has a name, so that our client takes it.
-    assert!(RemoteAllocator::connect(&world.url(), &world.authority.file(), &server.certificate, &server.key).is_ok());
+    assert!(
+        RemoteAllocator::connect(
+            &world.url(),
+            &world.authority.file(),
+            &server.certificate,
+            &server.key
+        )
+        .is_ok()
+    );
     server = world.authority.server();
     let refused = exchange(&world, Some(&server), b"GET / HTTP/1.0\r\n\r\n")
         .await
@@ -143,7 +151,9 @@ async fn a_container_of_another_cluster_is_refused_with_both_names_and_kept() {
     for error in errors {
         let error = service_error(error);
         assert!(
-            error.contains(r#"the certificate is for cluster "green", and the request is for cluster "blue""#),
+            error.contains(
+                r#"the certificate is for cluster "green", and the request is for cluster "blue""#
+            ),
             "{error}"
         );
     }
@@ -196,7 +206,8 @@ async fn a_subnet_that_is_full_or_not_there_has_a_code_of_its_own() {
         (code, &problem["reason"], &problem["field"]),
         (507, &json!("SubnetFull"), &json!("subnet"))
     );
-    let (code, problem) = ask(&world, &pair, "GET", "/networks/prod/subnets/nowhere/utilization", "").await;
+    let (code, problem) =
+        ask(&world, &pair, "GET", "/networks/prod/subnets/nowhere/utilization", "").await;
     assert_eq!(
         (code, &problem["reason"], &problem["field"]),
         (404, &json!("NoSubnet"), &json!("subnet"))
@@ -286,7 +297,9 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     );
 
     // As long as it says, and endless.
-    let head = format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let head = format!(
+        "PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
     let mut stream = raw::connect(&world, Some(&pair)).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let chunk = format!("800\r\n{}\r\n", "x".repeat(0x800));
@@ -303,7 +316,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let head = format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{");
+    let head =
+        format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{");
     let mut stream = raw::connect(&world, Some(&pair)).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = [0; 12];
@@ -333,7 +347,8 @@ async fn more_waiters_than_there_may_be_are_told_to_come_back() {
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let (code, problem) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/freed?seen=1", "").await;
+    let (code, problem) =
+        ask(&world, &pair, "GET", "/networks/prod/subnets/pods/freed?seen=1", "").await;
     assert_eq!((code, &problem["reason"]), (503, &json!("Busy")));
 }
 

@@ -30,7 +30,8 @@ async fn subnets_and_containers_are_known_after_a_restart_before_any_cluster_has
     world.stop().await;
     world.start_again().await;
     let pair = world.authority.client(CLUSTER);
-    let (code, utilization) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
+    let (code, utilization) =
+        ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
     assert_eq!((code, &utilization[0]["reserved"]), (200, &17.into()));
     assert_eq!(client.get("pods", &node("a")).await.unwrap(), Some(before));
 }
@@ -115,7 +116,8 @@ async fn a_request_is_served_to_its_end_when_its_caller_has_gone() {
         _ = client.update("pods", &a, update) => panic!("it was answered before it was written"),
         () = gate.reached() => {}
     }
-    // On the same connection: when this is answered, the service has heard that nobody waits for the other.
+    // On the same connection: when this is answered, the service has heard that nobody waits for
+    // the other.
     client.utilization("pods").await.unwrap();
     gate.open();
     let found = client.get("pods", &a).await.unwrap().unwrap();

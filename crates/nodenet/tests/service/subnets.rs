@@ -26,7 +26,8 @@ async fn utilization_is_answered_in_the_words_of_the_field() {
     let pair = world.authority.client(CLUSTER);
     // Counts are published now and then, not with every answer.
     let answer = loop {
-        let (code, answer) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
+        let (code, answer) =
+            ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
         assert_eq!(code, 200);
         if answer[0]["reserved"] == 7 {
             break answer;
@@ -157,7 +158,8 @@ async fn a_plan_that_is_wrong_by_itself_is_refused_on_both_ends() {
         ),
         (json!({"cidrs": ["10.64.0.0/16"], "reuseDelay": "1s"}), "reuseDelay"),
     ] {
-        let (code, problem) = ask(&world, &pair, "PUT", "/networks/prod/subnets/pods", &body.to_string()).await;
+        let (code, problem) =
+            ask(&world, &pair, "PUT", "/networks/prod/subnets/pods", &body.to_string()).await;
         assert_eq!((code, &problem["field"]), (400, &json!(field)), "{body}: {problem}");
     }
     assert_eq!(

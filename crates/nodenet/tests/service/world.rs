@@ -124,7 +124,12 @@ impl World {
         Self::of(store, plan, Limits::default(), directory).await
     }
 
-    async fn of(store: Arc<dyn Store>, plan: Arc<dyn PlanStore>, limits: Limits, directory: TempDir) -> Self {
+    async fn of(
+        store: Arc<dyn Store>,
+        plan: Arc<dyn PlanStore>,
+        limits: Limits,
+        directory: TempDir,
+    ) -> Self {
         let authority = Authority::make(directory.path(), "clusters");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut world = Self {

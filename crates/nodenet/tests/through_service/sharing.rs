@@ -51,7 +51,9 @@ fn two_clusters_share_a_subnet_and_no_address_is_given_twice() {
         assert_eq!(all.len(), 2 * names.len() * 9);
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
         // Each sees what all of them have.
-        let all = |subnet: &Subnet| subnet.status.as_ref().and_then(|status| status.reserved) == Some(54.into());
+        let all = |subnet: &Subnet| {
+            subnet.status.as_ref().and_then(|status| status.reserved) == Some(54.into())
+        };
         green.subnet_once("pods", "counts both clusters", all).await;
     });
 }
@@ -178,7 +180,9 @@ fn one_that_another_cluster_removed_is_made_known_again_by_those_that_still_have
         // Now it is green's to change.
         let more = json!({"spec": {"cidrs": ["10.64.0.0/24", "10.65.0.0/24"]}});
         green.patch(&green.subnets(), "pods", more).await;
-        let extended = |subnet: &Subnet| subnet.status.as_ref().and_then(|status| status.capacity) == Some(508.into());
+        let extended = |subnet: &Subnet| {
+            subnet.status.as_ref().and_then(|status| status.capacity) == Some(508.into())
+        };
         green.subnet_once("pods", "is extended", extended).await;
     });
 }

@@ -1,8 +1,9 @@
 //! Changes of the plan that are asked for here.
 //!
-//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before the document is written, and again after it.
-//! Before, so that a change that can't be is refused before others hear of it; after, as another process may have leased meanwhile. From the
-//! write on others lease nothing more by the old plan, see [`Plans::confirm`].
+//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before
+//! the document is written, and again after it. Before, so that a change that can't be is refused
+//! before others hear of it; after, as another process may have leased meanwhile. From the write on
+//! others lease nothing more by the old plan, see [`Plans::confirm`].
 
 use berth_addr::Prefix;
 use berth_api::allocator::SubnetPlan;
@@ -35,7 +36,11 @@ fn planned(
 }
 
 /// The plan without the subnet, and what it says of it now.
-fn without(plan: &AddressPlan, name: &SubnetName, caller: &str) -> Result<(AddressPlan, Planned), PlanRefusal> {
+fn without(
+    plan: &AddressPlan,
+    name: &SubnetName,
+    caller: &str,
+) -> Result<(AddressPlan, Planned), PlanRefusal> {
     let mut next = plan.clone();
     match next.subnets.remove(name) {
         None => Err(PlanRefusal::NoSubnet { name: name.clone() }),
@@ -52,7 +57,8 @@ fn made_by_another(name: &SubnetName, there: &Planned, caller: &str) -> PlanRefu
     }
 }
 
-/// Whether something of the subnet may fall out of it on the way from one plan to the other. More CIDRs alone take nothing away.
+/// Whether something of the subnet may fall out of it on the way from one plan to the other. More
+/// CIDRs alone take nothing away.
 fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     let with_all_cidrs = SubnetPlan {
         cidrs: to.cidrs.clone(),
@@ -62,12 +68,14 @@ fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     with_all_cidrs != *to || from.cidrs.iter().any(|cidr| !to.cidrs.contains(cidr))
 }
 
-/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the other.
+/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the
+/// other.
 fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
     let all = || one.cidrs.iter().chain(&other.cidrs);
     let mut cidrs: Vec<Prefix> = Vec::new();
     for cidr in all() {
-        let in_wider = all().any(|wider| wider != cidr && wider.overlaps(*cidr) && wider.length() < cidr.length());
+        let in_wider = all()
+            .any(|wider| wider != cidr && wider.overlaps(*cidr) && wider.length() < cidr.length());
         if !in_wider && !cidrs.contains(cidr) {
             cidrs.push(*cidr);
         }
@@ -83,7 +91,12 @@ fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
 
 impl Plans {
     /// Makes a subnet known or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
-    pub async fn set(&self, name: &SubnetName, caller: &str, wish: &SubnetPlan) -> Result<(), PlanRefusal> {
+    pub async fn set(
+        &self,
+        name: &SubnetName,
+        caller: &str,
+        wish: &SubnetPlan,
+    ) -> Result<(), PlanRefusal> {
         // Controllers say it again at each start: that holds nobody up.
         if self.settled().await.has(name, wish) {
             return Ok(());
@@ -140,8 +153,14 @@ impl Plans {
         }
     }
 
-    /// After the document has another plan for the subnet: whether somebody has got something, just before it had, that is not in that plan.
-    async fn look_again(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+    /// After the document has another plan for the subnet: whether somebody has got something, just
+    /// before it had, that is not in that plan.
+    async fn look_again(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+        before: Planned,
+    ) -> Result<(), PlanRefusal> {
         let Some(now) = known.followed.subnets.get(name).cloned() else {
             return Ok(());
         };
@@ -166,7 +185,12 @@ impl Plans {
     }
 
     /// Into the document, unless somebody has changed the subnet since.
-    async fn put_back(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+    async fn put_back(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+        before: Planned,
+    ) -> Result<(), PlanRefusal> {
         let ours = known.document.subnets.get(name).cloned();
         loop {
             let (mut document, version) = self.read().await?;
@@ -176,7 +200,8 @@ impl Plans {
             document.check_room(name, &before.plan)?;
             document.subnets.insert(name.clone(), before.clone());
             if self.keep(&document, version).await? {
-                warn!(subnet = %name, "somebody got an address while it was to be changed: it stays as it was");
+                warn!(subnet = %name, "somebody got an address while it was to be changed: it \
+                                       stays as it was");
                 known.document = document;
                 return Ok(());
             }
@@ -191,7 +216,8 @@ impl Plans {
             return;
         };
         if let Err(error) = self.apply(known, name, before).await {
-            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back either");
+            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back \
+                                           either");
         }
     }
 }

@@ -67,7 +67,11 @@ impl PlanStore for PlanFile {
         self.blocking(read).boxed()
     }
 
-    fn write<'a>(&'a self, text: &'a str, _over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        _over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         let text = text.to_owned();
         // Renamed and synced: it is there as a whole or not at all, and there when this returns.
         self.blocking(move |path| private_file::write(path, &text).map(|()| true))

@@ -1,7 +1,8 @@
 //! From the document to the ledger.
 //!
-//! Several changes may come as one, so what is in the document now need not be one step from what the ledger has: subnets may have handed
-//! CIDRs on to each other, also in a circle. What makes room goes first, whatever its name.
+//! Several changes may come as one, so what is in the document now need not be one step from what
+//! the ledger has: subnets may have handed CIDRs on to each other, also in a circle. What makes
+//! room goes first, whatever its name.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ use super::{Known, PlanRefusal, Planned, Plans};
 use crate::service::name::SubnetName;
 
 impl Known {
-    /// Those that the ledger has otherwise than the document. Those that go come first: they make room.
+    /// Those that the ledger has otherwise than the document. Those that go come first: they make
+    /// room.
     fn behind(&self) -> Vec<SubnetName> {
         let (document, followed) = (&self.document.subnets, &self.followed.subnets);
         let names: BTreeSet<&SubnetName> = document.keys().chain(followed.keys()).collect();
@@ -25,7 +27,8 @@ impl Known {
     }
 }
 
-/// What a subnet keeps on its way from one plan to another; `None` when it keeps nothing. Not to be leased from: nothing is kept out of it.
+/// What a subnet keeps on its way from one plan to another; `None` when it keeps nothing. Not to be
+/// leased from: nothing is kept out of it.
 fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
     let mut cidrs = from.cidrs.clone();
     cidrs.retain(|cidr| to.cidrs.contains(cidr));
@@ -39,8 +42,9 @@ fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
 }
 
 impl Plans {
-    /// Brings what is known, and the ledger, to where the document is. Gives the document's version. On an error some subnets may have been
-    /// brought there and others not: [`Known::check`] tells.
+    /// Brings what is known, and the ledger, to where the document is. Gives the document's
+    /// version. On an error some subnets may have been brought there and others not:
+    /// [`Known::check`] tells.
     pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, PlanRefusal> {
         let (document, version) = self.read().await?;
         known.document = document;
@@ -74,7 +78,8 @@ impl Plans {
         Ok(self.apply(known, name, planned).await?)
     }
 
-    /// Subnets that wait for each other's CIDRs let go of those that they are to lose. Whether any did.
+    /// Subnets that wait for each other's CIDRs let go of those that they are to lose. Whether any
+    /// did.
     async fn make_room(&self, known: &mut Known) -> bool {
         let mut made = false;
         for name in known.behind() {
@@ -110,7 +115,11 @@ impl Plans {
     }
 
     /// In the ledger, unless somebody has something in the subnet by what the store has now.
-    pub(super) async fn forget(&self, known: &mut Known, name: &SubnetName) -> Result<(), PlanRefusal> {
+    pub(super) async fn forget(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+    ) -> Result<(), PlanRefusal> {
         match self.ledger.remove_subnet(name.key()).await? {
             0 => {
                 known.followed.subnets.remove(name);

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A document that others write, too: what is in `faster` is written just before our next write, and from `lessor` something is leased. With
-/// `broken` no write comes through.
+/// A document that others write, too: what is in `faster` is written just before our next write,
+/// and from `lessor` something is leased. With `broken` no write comes through.
 #[derive(Debug, Default)]
 struct Document {
     kept: Mutex<(u64, String)>,
@@ -38,7 +38,11 @@ impl PlanStore for Document {
         async move { Ok(Kept { text, version }) }.boxed()
     }
 
-    fn write<'a>(&'a self, text: &'a str, over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         if *self.broken.lock().unwrap() {
             let (place, why) = (self.place(), "it is full".to_owned());
             return async { Err(PlanStoreError { place, why }) }.boxed();
