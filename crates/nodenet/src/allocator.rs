@@ -7,16 +7,20 @@
 //! that is sent again, or again after a crash, finds what it made and leases nothing twice.
 
 pub mod local;
+mod pod_cidrs;
 mod registry;
 
 use std::collections::BTreeMap;
 
 use berth_addr::{Counts, Family, Prefix};
+use berth_api::{LeaseOf, lease_name};
 use berth_ledger::{Kind, Lease, LeaseId, LedgerError, NotAnOwner, Owner};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use berth_ledger::SubnetCounts;
+pub use pod_cidrs::PodCidrs;
 pub use registry::{Registry, Removal};
 
 /// Whose container.
@@ -30,8 +34,8 @@ pub struct ContainerRef {
 
 impl ContainerRef {
     pub fn id(&self) -> Uuid {
-        let text = format!("container/{}/{}/{}", self.cluster, self.node, self.uid);
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())
+        let Self { cluster, node, uid } = self;
+        lease_name(LeaseOf::Node { cluster, node, uid })
     }
 
     /// Of the node's own address.
@@ -47,6 +51,11 @@ impl ContainerRef {
     /// Of a podCIDR.
     pub fn node_cidr(&self) -> Result<Owner, NotAnOwner> {
         Owner::new(Kind::NodeCidr, &self.cluster, &self.node, &self.uid)
+    }
+
+    /// Of the podCIDRs that the node is given.
+    pub fn pod_cidrs_lease(&self) -> LeaseId {
+        lease_name(LeaseOf::PodCidrs { nc: self.id() })
     }
 }
 
@@ -92,20 +101,12 @@ impl From<Lease> for Secondary {
     }
 }
 
-/// How full a subnet is, by family.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Utilization {
-    pub families: BTreeMap<Family, Counts>,
-    /// Goes up whenever there is more to lease than before.
-    pub freed: u64,
-}
-
 /// Why a container could not be had or changed. Asking again for the same is always safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatorError {
     #[error(
-        "subnet {subnet} has no address left for the node's own: it is given one as soon as \
-             one comes free"
+        "subnet {subnet} has no address left for the node's own: it is given one as soon as one \
+         comes free"
     )]
     SubnetFull { subnet: String },
     #[error("there is no subnet {subnet}: create it, or correct the name")]
@@ -126,6 +127,12 @@ pub enum AllocatorError {
     /// Of an allocator in another process: it can't be reached, or not now.
     #[error("allocator {address}: {why}")]
     Service { address: String, why: String },
+    /// Of an allocator in another process.
+    #[error(
+        "allocator {address}: the service gives no podCIDRs: leave the controller nodeipam out, or \
+         use a store instead of the service"
+    )]
+    NoPodCidrs { address: String },
 }
 
 impl From<LedgerError> for AllocatorError {
@@ -150,6 +157,7 @@ impl AllocatorError {
             Self::WrongCluster { .. } => "wrong-cluster",
             Self::Invalid { .. } => "invalid",
             Self::Service { .. } => "service",
+            Self::NoPodCidrs { .. } => "no-pod-cidrs",
         }
     }
 }
@@ -158,7 +166,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, AllocatorError>>;
 
 /// Two sides: over a ledger in this process ([`local::LocalAllocator`]), and a service with its
 /// client.
-pub trait Allocator: Registry {
+pub trait Allocator: Registry + PodCidrs {
     /// The container, made if there is none: with an address of its own and none for pods. What it
     /// has is kept.
     fn create<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Container>;
@@ -182,10 +190,11 @@ pub trait Allocator: Registry {
         container: &'a ContainerRef,
     ) -> Answer<'a, Option<Container>>;
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization>;
+    /// How full the subnet is at this moment.
+    fn counts<'a>(&'a self, subnet: &'a str) -> Answer<'a, SubnetCounts>;
 
     /// Returns when there is more to lease in the subnet than at `seen`, which is
-    /// [`Utilization::freed`] of an earlier answer.
+    /// [`SubnetCounts::freed`] of an earlier answer.
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64>;
 }
 

@@ -3,20 +3,21 @@
 //! pauses and not for ever.
 
 mod call;
-mod failure;
+mod error;
+mod pod_cidrs;
 mod refusal;
 mod registry;
 
 use std::path::Path;
 
-use berth_api::allocator::{Freed, Reason, SubnetReport};
+use berth_api::allocator::{self as wire, Freed, Reason};
 use futures::future::{BoxFuture, FutureExt};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::allocator::{Allocator, AllocatorError, Container, ContainerRef, Update, Utilization};
-use call::{Caller, QUICK, WAITING};
-use failure::Failure;
+use crate::allocator::{Allocator, AllocatorError, Container, ContainerRef, SubnetCounts, Update};
+use call::{Caller, REQUEST_TIMEOUT, WAIT_TIMEOUT};
+use error::CallError;
 
 pub use call::ConnectError;
 
@@ -72,8 +73,8 @@ impl RemoteAllocator {
         Ok(format!("{}/containers/{parts}", self.subnet(subnet)))
     }
 
-    fn error(&self, failure: Failure, subnet: &str) -> AllocatorError {
-        failure.into_error(self.caller.address(), subnet)
+    fn error(&self, error: CallError, subnet: &str) -> AllocatorError {
+        error.into_error(self.caller.address(), subnet)
     }
 
     async fn make(
@@ -82,8 +83,8 @@ impl RemoteAllocator {
         container: &ContainerRef,
     ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
-        let made = self.caller.ask(Method::PUT, &path, None::<&()>, QUICK).await;
-        made.map_err(|failure| self.error(failure, subnet))
+        let made = self.caller.ask(Method::PUT, &path, None::<&()>, REQUEST_TIMEOUT).await;
+        made.map_err(|error| self.error(error, subnet))
     }
 
     async fn change(
@@ -93,7 +94,7 @@ impl RemoteAllocator {
         update: Update,
     ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
-        let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), QUICK);
+        let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), REQUEST_TIMEOUT);
         let mut changed = ask().await;
         if is_no_container(&changed) {
             // Somebody has given all of it back, and who asks does not know: it begins anew, as
@@ -106,7 +107,7 @@ impl RemoteAllocator {
                 Err(error) => return Err(error),
             }
         }
-        changed.map_err(|failure| self.error(failure, subnet))
+        changed.map_err(|error| self.error(error, subnet))
     }
 
     async fn find(
@@ -115,18 +116,18 @@ impl RemoteAllocator {
         container: &ContainerRef,
     ) -> Result<Option<Container>, AllocatorError> {
         let path = self.container(subnet, container)?;
-        match self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await {
+        match self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await {
             Ok(found) => Ok(Some(found)),
-            Err(failure) if failure.reason() == Some(&Reason::NoContainer) => Ok(None),
-            Err(failure) => Err(self.error(failure, subnet)),
+            Err(error) if error.reason() == Some(&Reason::NoContainer) => Ok(None),
+            Err(error) => Err(self.error(error, subnet)),
         }
     }
 
     async fn wait(&self, subnet: &str, seen: u64) -> Result<u64, AllocatorError> {
         let path = format!("{}/freed?seen={seen}", self.subnet(subnet));
         loop {
-            let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAITING).await;
-            let Freed { freed } = answer.map_err(|failure| self.error(failure, subnet))?;
+            let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAIT_TIMEOUT).await;
+            let Freed { freed } = answer.map_err(|error| self.error(error, subnet))?;
             // The same: it has waited long enough for one request.
             if freed != seen {
                 return Ok(freed);
@@ -161,7 +162,7 @@ impl Allocator for RemoteAllocator {
         async move {
             let path = self.container(subnet, container)?;
             let deleted = self.caller.send(Method::DELETE, &path, None::<&()>).await;
-            deleted.map_err(|failure| self.error(failure, subnet))
+            deleted.map_err(|error| self.error(error, subnet))
         }
         .boxed()
     }
@@ -174,20 +175,18 @@ impl Allocator for RemoteAllocator {
         self.find(subnet, container).boxed()
     }
 
-    fn utilization<'a>(
+    fn counts<'a>(
         &'a self,
         subnet: &'a str,
-    ) -> BoxFuture<'a, Result<Utilization, AllocatorError>> {
+    ) -> BoxFuture<'a, Result<SubnetCounts, AllocatorError>> {
         async move {
-            let report = self
-                .caller
-                .ask(Method::GET, &self.subnet(subnet), None::<&()>, QUICK)
-                .await;
-            let report: SubnetReport = report.map_err(|failure| self.error(failure, subnet))?;
-            let families = report.families.into_iter();
-            Ok(Utilization {
+            let path = format!("{}/counts", self.subnet(subnet));
+            let counts = self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await;
+            let counts: wire::SubnetCounts = counts.map_err(|error| self.error(error, subnet))?;
+            let families = counts.families.into_iter();
+            Ok(SubnetCounts {
                 families: families.map(|(family, counts)| (family, counts.into())).collect(),
-                freed: report.freed,
+                freed: counts.freed,
             })
         }
         .boxed()
@@ -202,9 +201,9 @@ impl Allocator for RemoteAllocator {
     }
 }
 
-fn is_no_container(answer: &Result<Container, Failure>) -> bool {
-    let failure = answer.as_ref().err();
-    failure.and_then(Failure::reason) == Some(&Reason::NoContainer)
+fn is_no_container(answer: &Result<Container, CallError>) -> bool {
+    let error = answer.as_ref().err();
+    error.and_then(CallError::reason) == Some(&Reason::NoContainer)
 }
 
 /// A container of which there is nothing.

@@ -109,10 +109,8 @@ fn request(number: u128, count: usize) -> Update {
 
 async fn until_known(client: &RemoteAllocator, capacity: u128) {
     loop {
-        match client.utilization("pods").await {
-            Ok(utilization)
-                if utilization.families.values().all(|counts| counts.capacity == capacity) =>
-            {
+        match client.counts("pods").await {
+            Ok(counts) if counts.families.values().all(|counts| counts.capacity == capacity) => {
                 return;
             }
             Ok(_) | Err(AllocatorError::NoSubnet { .. }) => {

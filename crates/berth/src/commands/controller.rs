@@ -137,11 +137,10 @@ impl Work {
 
     async fn run_nodenet(self, chosen: BTreeSet<Name>, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
-        let (allocator, ledger) = self.source.allocator(clock, self.ledger);
+        let allocator = self.source.allocator(clock, self.ledger);
         let options = Options {
             client: self.client,
             allocator,
-            ledger,
             cluster: self.cluster,
             controllers: chosen,
             clock,

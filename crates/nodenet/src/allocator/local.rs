@@ -1,20 +1,19 @@
 //! The allocator in this process, over a ledger.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use berth_addr::{Plan, Prefix};
-use berth_ledger::{Claim, Claimed, Lease, LeaseId, Ledger, LedgerError, Outlook, Owner};
+use berth_api::{LeaseOf, lease_name};
+use berth_ledger::{
+    Claim, Claimed, Lease, LeaseId, Ledger, LedgerError, Outlook, Owner, Refusal, Tenure,
+};
 use uuid::Uuid;
 
 use super::{
-    Allocator, AllocatorError, Answer, Container, ContainerRef, Registry, Removal, Secondary,
-    Update, Utilization,
+    Allocator, AllocatorError, Answer, Container, ContainerRef, PodCidrs, Registry, Removal,
+    Secondary, SubnetCounts, Update,
 };
-
-/// For a count that is new.
-const COUNT: Duration = Duration::from_millis(20);
 
 /// Two requests for one container must not run at once in one process: they would count from the
 /// same number and lease twice as many. That would be too many addresses for one node, never one
@@ -82,25 +81,17 @@ impl LocalAllocator {
             self.ledger.release(subnet, &owner, Some(update.give_back)).await?;
         }
         let held = self.ledger.held(subnet, &owner).await?;
-        let wanted = missing(&held, update.request, update.count);
-        let short = if wanted.is_empty() {
+        let missing = missing(&held, update.request, update.count);
+        let short = if missing.is_empty() {
             0
         } else {
-            self.ledger.lease(subnet, &owner, wanted, None).await?.short
+            self.ledger.lease(subnet, &owner, missing, None).await?.short
         };
         self.container(subnet, container, short).await
     }
 
-    /// Having been asked for anything, the ledger counts anew: rests end without anybody telling.
-    /// While it writes it does not answer, and then what it counted before must do.
-    async fn count_anew(&self, subnet: &str) {
-        if let Some(any) = Prefix::around(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32) {
-            drop(tokio::time::timeout(COUNT, self.ledger.owner_of(subnet, any)).await);
-        }
-    }
-
     async fn remove(&self, subnet: &str) -> Result<Removal, AllocatorError> {
-        // Also of one that is not known: what it gave when it was, is in the store.
+        // Also of one that is not registered: what it gave when it was, is in the store.
         match self.ledger.remove_subnet(subnet).await? {
             0 => Ok(Removal::Removed),
             owners => Ok(Removal::InUse { owners }),
@@ -111,8 +102,8 @@ impl LocalAllocator {
 /// The leases to ask for. Those of an earlier attempt of the same request are among them: they are
 /// there, or are to be there.
 fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
-    let names: Vec<LeaseId> =
-        (0..count).map(|n| Uuid::new_v5(&request, &n.to_be_bytes())).collect();
+    let name = |number| lease_name(LeaseOf::Request { request, number });
+    let names: Vec<LeaseId> = (0..count).map(name).collect();
     let of_request: BTreeSet<&LeaseId> = names.iter().collect();
     let others = held.iter().filter(|lease| !of_request.contains(&lease.id)).count();
     let needed = count.saturating_sub(others);
@@ -124,6 +115,18 @@ fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
 impl Registry for LocalAllocator {
     fn is_shared(&self) -> bool {
         false
+    }
+
+    fn require_claims(&self, cluster: &str) {
+        self.ledger.require_claims(cluster);
+    }
+
+    fn begin_epoch(&self) -> Answer<'_, u64> {
+        Box::pin(async { Ok(self.ledger.begin_epoch().await?) })
+    }
+
+    fn unregister_all_but<'a>(&'a self, names: &'a BTreeSet<String>) -> Answer<'a, ()> {
+        Box::pin(async move { Ok(self.ledger.unregister_all_but(names).await?) })
     }
 
     fn subnets(&self) -> Answer<'_, Vec<String>> {
@@ -194,13 +197,51 @@ impl Registry for LocalAllocator {
         })
     }
 
-    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()> {
+    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a SubnetCounts) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
             let other = outlook
                 .wait_for(|outlook| outlook.counts != seen.families || outlook.freed != seen.freed);
             other.await.map(drop).map_err(|_| none(subnet))
         })
+    }
+}
+
+impl PodCidrs for LocalAllocator {
+    fn serves_pod_cidrs(&self) -> bool {
+        true
+    }
+
+    fn lease_pod_cidrs<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> Answer<'a, Vec<Prefix>> {
+        Box::pin(async move {
+            let owner = container.node_cidr()?;
+            let lease = container.pod_cidrs_lease();
+            let grant = self.ledger.lease(subnet, &owner, vec![lease], None).await?;
+            Ok(grant.leases.into_iter().flat_map(|lease| lease.units).collect())
+        })
+    }
+
+    fn claim_pod_cidr<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+        cidr: Prefix,
+        units: Vec<Prefix>,
+    ) -> Answer<'a, Result<(), Refusal>> {
+        Box::pin(async move {
+            let owner = container.node_cidr()?;
+            let nc = container.id();
+            let lease = lease_name(LeaseOf::PodCidr { nc, cidr });
+            Ok(self.ledger.claim(subnet, &owner, lease, units).await?)
+        })
+    }
+
+    fn owner_of<'a>(&'a self, subnet: &'a str, unit: Prefix) -> Answer<'a, Option<Tenure>> {
+        Box::pin(async move { Ok(self.ledger.owner_of(subnet, unit).await?) })
     }
 }
 
@@ -240,16 +281,8 @@ impl Allocator for LocalAllocator {
         })
     }
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization> {
-        Box::pin(async move {
-            self.count_anew(subnet).await;
-            let outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
-            let outlook = outlook.borrow().clone();
-            Ok(Utilization {
-                families: outlook.counts,
-                freed: outlook.freed,
-            })
-        })
+    fn counts<'a>(&'a self, subnet: &'a str) -> Answer<'a, SubnetCounts> {
+        Box::pin(async move { Ok(self.ledger.counts(subnet).await?) })
     }
 
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64> {

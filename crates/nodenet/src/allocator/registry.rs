@@ -1,11 +1,12 @@
 //! Which subnets there are, and who has something in them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_addr::Plan;
 use berth_ledger::{Claim, Claimed, Lease, LeaseId, Owner};
 
-use super::{Answer, Utilization};
+use super::{Answer, SubnetCounts};
 
 /// What came of removing a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +18,29 @@ pub enum Removal {
     InUse { owners: usize },
 }
 
-/// Subnets are made known before anything is handed out of them. Two sides, those of the
+/// Subnets are registered before anything is handed out of them. Two sides, those of the
 /// [`super::Allocator`].
 pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
-    /// Whether others make subnets known and change them, too: then what was said once may not hold
+    /// Whether others register subnets and change them, too: then what was said once may not hold
     /// any more.
     fn is_shared(&self) -> bool;
 
+    /// To be called before the first subnet is registered: nothing is leased to owners of this
+    /// cluster until it has claimed what they have. A service requires it by itself.
+    fn require_claims(&self, cluster: &str);
+
+    /// A controller begins to work on the ledger. Gives a number that is higher than any before,
+    /// unless the store was put back from a copy; 0 where a service has the ledger.
+    fn begin_epoch(&self) -> Answer<'_, u64>;
+
+    /// Subnets that were registered under none of these names, and in which nobody owns anything,
+    /// are forgotten for good. A service keeps those that others have registered.
+    fn unregister_all_but<'a>(&'a self, names: &'a BTreeSet<String>) -> Answer<'a, ()>;
+
     fn subnets(&self) -> Answer<'_, Vec<String>>;
 
-    /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one,
-    /// or when an owned unit would fall out; then nothing has changed.
+    /// Registers a subnet, or changes what is known of it. Refused when it overlaps another one, or
+    /// when an owned unit would fall out; then nothing has changed.
     fn set_subnet<'a>(
         &'a self,
         subnet: &'a str,
@@ -72,5 +85,5 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
     fn lost<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, ()>;
 
     /// Returns when the subnet may not be as full any more as in `seen`.
-    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()>;
+    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a SubnetCounts) -> Answer<'a, ()>;
 }

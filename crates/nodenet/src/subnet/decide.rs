@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use crate::allocator::AllocatorError;
 
-/// How the registry took a Subnet.
+/// What came of registering a Subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ready,
@@ -23,12 +23,12 @@ pub enum Verdict {
     InUse {
         why: String,
     },
-    /// Another cluster has made it known as something else.
+    /// Another cluster has registered it as something else.
     WrongCluster {
         why: String,
     },
     /// To be deleted once these have given back what they have.
-    Leaving {
+    Deleting {
         owners: usize,
     },
 }
@@ -53,7 +53,8 @@ impl Verdict {
             | AllocatorError::NoSubnet { .. }
             | AllocatorError::Unclaimed { .. }
             | AllocatorError::NotAnOwner(_)
-            | AllocatorError::Service { .. } => None,
+            | AllocatorError::Service { .. }
+            | AllocatorError::NoPodCidrs { .. } => None,
         }
     }
 
@@ -87,8 +88,8 @@ pub fn precedence(subnet: &Subnet) -> impl Ord + use<> {
     (created, subnet.name_any())
 }
 
-/// As it was last known, by its status: spec may have changed since, to something that was refused
-/// or that nobody has looked at yet.
+/// As it was last registered, by its status: spec may have changed since, to something that was
+/// refused or that nobody has looked at yet.
 pub fn accepted(subnet: &Subnet) -> Option<ValidSubnet> {
     let cidrs = &subnet.status.as_ref()?.cidrs;
     with_cidrs(&subnet.spec, cidrs)
@@ -178,13 +179,13 @@ mod tests {
 
     #[test]
     fn what_a_service_refuses_for_good_is_said_in_its_words_and_what_may_pass_is_tried_again() {
-        let (address, why) = ("https://a".to_owned(), "made known by cluster blue".to_owned());
+        let (address, why) = ("https://a".to_owned(), "registered by cluster blue".to_owned());
         let wrong = AllocatorError::WrongCluster {
             address: address.clone(),
             why: why.clone(),
         };
         let expected = Verdict::WrongCluster {
-            why: "allocator https://a: made known by cluster blue".to_owned(),
+            why: "allocator https://a: registered by cluster blue".to_owned(),
         };
         assert_eq!(Verdict::of_error(&wrong), Some(expected));
         let (invalid, passing) = (

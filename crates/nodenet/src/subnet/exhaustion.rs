@@ -14,7 +14,7 @@ use berth_addr::Counts;
 use berth_addr::scaling::{self, Scaler};
 use berth_api::subnet::Exhaustion;
 
-use crate::nnc::Requested;
+use crate::facts::Requested;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {

@@ -135,7 +135,8 @@ fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
         let config = scene.configs().get("n1").await.unwrap();
         assert_eq!(config.metadata.deletion_timestamp, None);
         let owner = json!({"metadata": {"ownerReferences": [{
-            "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone", "controller": true,
+            "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone",
+            "controller": true,
         }]}});
         scene.patch(&scene.configs(), "n1", owner).await;
         let _second = scene.start();

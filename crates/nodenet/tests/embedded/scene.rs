@@ -196,7 +196,6 @@ impl Scene {
         let options = controllers::Options {
             client,
             allocator: Arc::clone(&allocator),
-            ledger: ledger.clone(),
             cluster,
             controllers,
             clock: self.clock,

@@ -23,7 +23,10 @@ fn counts(subnet: &Subnet) -> [u128; 4] {
 fn a_subnet_says_how_full_it_is_also_when_rests_end() {
     play(async |scene: Scene| {
         let _controller = scene.start();
-        let spec = json!({"cidrs": ["10.64.0.0/28"], "gateways": ["10.64.0.1"], "dns": ["10.64.0.2"], "reuseDelay": "30s"});
+        let spec = json!({
+            "cidrs": ["10.64.0.0/28"], "gateways": ["10.64.0.1"], "dns": ["10.64.0.2"],
+            "reuseDelay": "30s",
+        });
         scene.subnet("pods", spec).await;
         let subnet = scene.ready("pods").await;
         assert_eq!(counts(&subnet), [12, 0, 0, 12]);

@@ -63,7 +63,7 @@ async fn a_certificate_of_another_authority_is_refused_and_named_with_the_fix() 
     let (world, _) = world().await;
     let stranger = Authority::make(world.directory.path(), "strangers").client(CLUSTER);
     let client = world.client_with(&world.authority.file(), &stranger);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(error.contains(&stranger.certificate.display().to_string()), "{error}");
     assert!(
         error.contains("of cluster blue") && error.contains("--client-ca"),
@@ -79,7 +79,7 @@ async fn a_certificate_that_has_expired_is_refused_and_named() {
     params.not_after = date_time_ymd(2020, 2, 1);
     let expired = world.authority.sign("expired", &params);
     let client = world.client_with(&world.authority.file(), &expired);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(error.contains("expired.crt") && error.contains("Expired"), "{error}");
 }
 
@@ -117,7 +117,7 @@ async fn a_service_that_the_client_does_not_trust_is_not_told_anything() {
     let (world, pair) = world().await;
     let strangers = Authority::make(world.directory.path(), "strangers").file();
     let client = world.client_with(&strangers, &pair);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(
         error.contains("not to be trusted") && error.contains("strangers.ca.crt"),
         "{error}"
@@ -289,7 +289,9 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let body = json!({"request": "00000000-0000-0000-0000-000000000001", "count": 1, "padding": "x".repeat(2000)});
+    let body = json!({
+        "request": "00000000-0000-0000-0000-000000000001", "count": 1, "padding": "x".repeat(2000),
+    });
     let (code, problem) = ask(&world, &pair, "PATCH", CONTAINER, &body.to_string()).await;
     assert_eq!(
         (code, &problem["reason"], &problem["field"]),
@@ -312,7 +314,7 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
     let limits = Limits {
-        body_patience: Duration::from_millis(50),
+        body_timeout: Duration::from_millis(50),
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
@@ -357,7 +359,7 @@ async fn an_address_where_nobody_listens_is_said_after_a_few_attempts() {
     let (mut world, _) = world().await;
     let client = world.client(CLUSTER);
     world.stop().await;
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(
         error.contains(&world.address.to_string()) && error.contains("refused"),
         "{error}"

@@ -53,6 +53,13 @@ pub fn request(number: u128, count: usize) -> Update {
     }
 }
 
+/// As a controller does after a start, with nothing to claim that the store does not have.
+pub async fn claim(client: &RemoteAllocator, subnet: &str) {
+    let generation = client.generation(subnet, client.cluster()).await.unwrap();
+    let opened = client.open_gate(subnet, client.cluster(), generation).await;
+    assert!(opened.unwrap());
+}
+
 /// One of the two sides, with a subnet `pods`. Whatever it needs lives as long as it does.
 pub struct Side {
     pub allocator: Arc<dyn Allocator>,

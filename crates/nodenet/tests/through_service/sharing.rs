@@ -96,13 +96,13 @@ fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gon
         assert!(message.contains("prod.pods"), "{message}");
         assert_eq!(subnet.status.unwrap().capacity, None);
 
-        // The same name with another plan is a change, and that is for those who made it known.
+        // The same name with another plan is a change, and that is for those who registered it.
         green.subnet("pods", json!({"cidrs": ["10.65.0.0/24"]})).await;
         let refused = |subnet: &Subnet| condition(subnet, "Ready").1 == "WrongCluster";
         let subnet = green.subnet_once("pods", "is refused", refused).await;
         let message = condition(&subnet, "Ready").2;
         assert!(
-            message.contains("made known by cluster blue") && message.contains("cluster green"),
+            message.contains("registered by cluster blue") && message.contains("cluster green"),
             "{message}"
         );
         assert_eq!(subnet.status.unwrap().capacity, None, "nothing is handed out");
@@ -117,7 +117,7 @@ fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gon
 }
 
 #[test]
-fn a_change_by_the_cluster_that_made_it_known_is_told_to_those_that_share_it() {
+fn a_change_by_the_cluster_that_registered_it_is_told_to_those_that_share_it() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -161,7 +161,7 @@ fn a_subnet_that_goes_is_forgotten_by_the_service_once_nobody_has_anything_in_it
 }
 
 #[test]
-fn one_that_another_cluster_removed_is_made_known_again_by_those_that_still_have_it() {
+fn one_that_another_cluster_removed_is_registered_again_by_those_that_still_have_it() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;

@@ -125,13 +125,10 @@ impl Source {
     }
 
     /// With a ledger of its own each time: what an earlier term knew may be old.
-    pub fn allocator(self, clock: Clock, metrics: LedgerMetrics) -> (Arc<dyn Allocator>, Option<Ledger>) {
+    pub fn allocator(self, clock: Clock, metrics: LedgerMetrics) -> Arc<dyn Allocator> {
         match self {
-            Self::Store(store, _) => {
-                let ledger = Ledger::new(store, clock, metrics);
-                (Arc::new(LocalAllocator::new(ledger.clone())), Some(ledger))
-            }
-            Self::Service(remote, _) => (remote, None),
+            Self::Store(store, _) => Arc::new(LocalAllocator::new(Ledger::new(store, clock, metrics))),
+            Self::Service(remote, _) => remote,
         }
     }
 }

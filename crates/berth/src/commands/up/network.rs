@@ -82,8 +82,7 @@ pub async fn run(client: Client, store: Arc<dyn Store>, metrics: Metrics, stop: 
     let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
     let options = Options {
         client,
-        allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-        ledger: Some(ledger),
+        allocator: Arc::new(LocalAllocator::new(ledger)),
         cluster: CLUSTER.to_owned(),
         controllers: Controller::on_by_default(),
         clock,

@@ -10,26 +10,28 @@ use berth_api::allocator::SubnetPlan;
 use berth_ledger::LedgerError;
 use tracing::warn;
 
-use super::{AddressPlan, Known, PlanRefusal, Planned, Plans};
+use super::{AddressPlan, AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
-/// What is to become of the plan: `None` when it is as it is wished already.
+/// What is to become of the plan: `None` when it is as requested already.
 fn planned(
     plan: &AddressPlan,
     name: &SubnetName,
     caller: &str,
-    wish: &SubnetPlan,
-) -> Result<Option<AddressPlan>, PlanRefusal> {
+    requested: &SubnetPlan,
+) -> Result<Option<AddressPlan>, AddressPlanError> {
     match plan.subnets.get(name) {
-        // Clusters that share a subnet all make it known, and then agree.
-        Some(there) if there.plan == *wish => return Ok(None),
-        Some(there) if there.cluster != caller => return Err(made_by_another(name, there, caller)),
+        // Clusters that share a subnet all register it, and then agree.
+        Some(there) if there.plan == *requested => return Ok(None),
+        Some(there) if there.cluster != caller => {
+            return Err(registered_by_another(name, there, caller));
+        }
         _ => {}
     }
     let mut next = plan.clone();
     let entry = Planned {
         cluster: caller.to_owned(),
-        plan: wish.clone(),
+        plan: requested.clone(),
     };
     next.subnets.insert(name.clone(), entry);
     Ok(Some(next))
@@ -40,17 +42,17 @@ fn without(
     plan: &AddressPlan,
     name: &SubnetName,
     caller: &str,
-) -> Result<(AddressPlan, Planned), PlanRefusal> {
+) -> Result<(AddressPlan, Planned), AddressPlanError> {
     let mut next = plan.clone();
     match next.subnets.remove(name) {
-        None => Err(PlanRefusal::NoSubnet { name: name.clone() }),
-        Some(there) if there.cluster != caller => Err(made_by_another(name, &there, caller)),
+        None => Err(AddressPlanError::NoSubnet { name: name.clone() }),
+        Some(there) if there.cluster != caller => Err(registered_by_another(name, &there, caller)),
         Some(there) => Ok((next, there)),
     }
 }
 
-fn made_by_another(name: &SubnetName, there: &Planned, caller: &str) -> PlanRefusal {
-    PlanRefusal::MadeByAnother {
+fn registered_by_another(name: &SubnetName, there: &Planned, caller: &str) -> AddressPlanError {
+    AddressPlanError::RegisteredByAnother {
         name: name.clone(),
         maker: there.cluster.clone(),
         caller: caller.to_owned(),
@@ -90,21 +92,21 @@ fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
 }
 
 impl Plans {
-    /// Makes a subnet known or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
+    /// Registers a subnet or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
     pub async fn set(
         &self,
         name: &SubnetName,
         caller: &str,
-        wish: &SubnetPlan,
-    ) -> Result<(), PlanRefusal> {
+        requested: &SubnetPlan,
+    ) -> Result<(), AddressPlanError> {
         // Controllers say it again at each start: that holds nobody up.
-        if self.settled().await.has(name, wish) {
+        if self.settled().await.has(name, requested) {
             return Ok(());
         }
         let mut known = self.known.write().await;
         loop {
             let version = self.catch_up(&mut known).await?;
-            let Some(next) = planned(&known.document, name, caller, wish)? else {
+            let Some(next) = planned(&known.document, name, caller, requested)? else {
                 return Ok(());
             };
             let before = known.followed.subnets.get(name).cloned();
@@ -114,7 +116,7 @@ impl Plans {
             }
             let planned = Planned {
                 cluster: caller.to_owned(),
-                plan: wish.clone(),
+                plan: requested.clone(),
             };
             self.apply(&mut known, name, planned).await?;
             match self.keep(&next, version).await {
@@ -136,7 +138,7 @@ impl Plans {
     }
 
     /// Forgets a subnet in which nobody has anything.
-    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), PlanRefusal> {
+    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), AddressPlanError> {
         let mut known = self.known.write().await;
         loop {
             let version = self.catch_up(&mut known).await?;
@@ -160,7 +162,7 @@ impl Plans {
         known: &mut Known,
         name: &SubnetName,
         before: Planned,
-    ) -> Result<(), PlanRefusal> {
+    ) -> Result<(), AddressPlanError> {
         let Some(now) = known.followed.subnets.get(name).cloned() else {
             return Ok(());
         };
@@ -190,7 +192,7 @@ impl Plans {
         known: &mut Known,
         name: &SubnetName,
         before: Planned,
-    ) -> Result<(), PlanRefusal> {
+    ) -> Result<(), AddressPlanError> {
         let ours = known.document.subnets.get(name).cloned();
         loop {
             let (mut document, version) = self.read().await?;
@@ -223,16 +225,16 @@ impl Plans {
 }
 
 impl Known {
-    /// Whether it is known as it is wished.
-    fn has(&self, name: &SubnetName, wish: &SubnetPlan) -> bool {
+    /// Whether it is registered as requested.
+    fn has(&self, name: &SubnetName, requested: &SubnetPlan) -> bool {
         let there = self.document.subnets.get(name);
-        there.is_some_and(|there| there.plan == *wish) && self.check(name).is_ok()
+        there.is_some_and(|there| there.plan == *requested) && self.check(name).is_ok()
     }
 }
 
 impl AddressPlan {
     /// Whether a subnet can have this plan beside all others.
-    fn check_room(&self, name: &SubnetName, plan: &SubnetPlan) -> Result<(), PlanRefusal> {
+    fn check_room(&self, name: &SubnetName, plan: &SubnetPlan) -> Result<(), AddressPlanError> {
         for (other, planned) in self.subnets.iter().filter(|(other, _)| *other != name) {
             let theirs = &planned.plan.cidrs;
             if let Some(cidr) = plan
@@ -240,7 +242,7 @@ impl AddressPlan {
                 .iter()
                 .find(|cidr| theirs.iter().any(|one| one.overlaps(**cidr)))
             {
-                return Err(PlanRefusal::Ledger(LedgerError::Overlap {
+                return Err(AddressPlanError::Ledger(LedgerError::Overlap {
                     subnet: name.to_string(),
                     other: other.to_string(),
                     range: cidr.to_string(),

@@ -23,7 +23,7 @@ impl PlanFile {
         let mut name = store.as_os_str().to_owned();
         name.push(".subnets.json");
         let path = PathBuf::from(name);
-        // The folder is synced, too, so it has to have a name.
+        // The directory is synced, too, so it has to have a name.
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path }
     }
@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_stores_name_in_the_stores_folder() {
+    fn has_the_stores_name_in_the_stores_directory() {
         let file = PlanFile::beside(Path::new("/var/lib/berth/ledger.redb"));
         assert_eq!(file.place(), "/var/lib/berth/ledger.redb.subnets.json");
-        let folder = std::env::current_dir().unwrap();
+        let directory = std::env::current_dir().unwrap();
         assert_eq!(
             PlanFile::beside(Path::new("a.redb")).path,
-            folder.join("a.redb.subnets.json")
+            directory.join("a.redb.subnets.json")
         );
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use berth_api::allocator::SubnetPlan;
 use berth_ledger::{LedgerError, Owner};
 
-use super::{Known, PlanRefusal, Planned, Plans};
+use super::{AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
 impl Known {
@@ -45,7 +45,7 @@ impl Plans {
     /// Brings what is known, and the ledger, to where the document is. Gives the document's
     /// version. On an error some subnets may have been brought there and others not:
     /// [`Known::check`] tells.
-    pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, PlanRefusal> {
+    pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, AddressPlanError> {
         let (document, version) = self.read().await?;
         known.document = document;
         loop {
@@ -61,13 +61,13 @@ impl Plans {
             };
             if !moved && !self.make_room(known).await {
                 let why = error.to_string();
-                return Err(PlanRefusal::Behind { name, why });
+                return Err(AddressPlanError::Behind { name, why });
             }
         }
     }
 
     /// One subnet to where the document has it.
-    async fn bring(&self, known: &mut Known, name: &SubnetName) -> Result<(), PlanRefusal> {
+    async fn bring(&self, known: &mut Known, name: &SubnetName) -> Result<(), AddressPlanError> {
         let Some(planned) = known.document.subnets.get(name).cloned() else {
             return self.forget(known, name).await;
         };
@@ -119,7 +119,7 @@ impl Plans {
         &self,
         known: &mut Known,
         name: &SubnetName,
-    ) -> Result<(), PlanRefusal> {
+    ) -> Result<(), AddressPlanError> {
         match self.ledger.remove_subnet(name.key()).await? {
             0 => {
                 known.followed.subnets.remove(name);
@@ -130,7 +130,7 @@ impl Plans {
     }
 
     /// In the store, and not in memory alone.
-    pub(super) async fn check_empty(&self, name: &SubnetName) -> Result<(), PlanRefusal> {
+    pub(super) async fn check_empty(&self, name: &SubnetName) -> Result<(), AddressPlanError> {
         self.ledger.refresh(name.key()).await?;
         let owners = self.ledger.owners(name.key()).await?;
         match owners.len() {
@@ -140,8 +140,8 @@ impl Plans {
     }
 }
 
-fn not_empty(name: &SubnetName, owners: &[Owner], count: usize) -> PlanRefusal {
-    PlanRefusal::NotEmpty {
+fn not_empty(name: &SubnetName, owners: &[Owner], count: usize) -> AddressPlanError {
+    AddressPlanError::NotEmpty {
         name: name.clone(),
         owner: owners.first().map_or_else(|| "one".to_owned(), ToString::to_string),
         others: count.saturating_sub(1),
