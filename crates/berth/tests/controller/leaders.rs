@@ -111,7 +111,7 @@ async fn processes_with_other_controllers_work_beside_each_other() {
     cluster.join("n1").await;
     cluster.container("n1").await;
     cluster.leader("berth-controller.subnet", None).await;
-    cluster.leader("berth-controller.node.nnc", None).await;
+    cluster.leader("berth-controller.nnc.node", None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
