@@ -78,6 +78,14 @@ pub struct SubnetReport {
     pub freed: u64,
 }
 
+/// How full a subnet is at this moment, by family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubnetCounts {
+    pub families: BTreeMap<Family, Counts>,
+    /// As in [`Freed`].
+    pub freed: u64,
+}
+
 /// As in a Subnet's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -191,7 +199,7 @@ pub struct Freed {
 
 /// Every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct Refusal {
     /// For people: what is wrong and what to do.
     pub error: String,
     /// Which part of the path, the query or the body is wrong.
@@ -266,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_says_its_reason_beside_its_text() {
-        let problem = Problem {
+    fn a_refusal_says_its_reason_beside_its_text() {
+        let refusal = Refusal {
             error: "…".to_owned(),
             field: Some("cidrs".to_owned()),
             reason: Reason::InUse {
@@ -275,14 +283,14 @@ mod tests {
             },
         };
         let wire = json!({"error": "…", "field": "cidrs", "reason": "InUse", "unit": "10.64.0.7/32"});
-        assert_eq!(serde_json::to_value(&problem).unwrap(), wire);
-        assert_eq!(serde_json::from_value::<Problem>(wire).unwrap(), problem);
+        assert_eq!(serde_json::to_value(&refusal).unwrap(), wire);
+        assert_eq!(serde_json::from_value::<Refusal>(wire).unwrap(), refusal);
     }
 
     #[test]
-    fn a_reason_of_a_later_version_is_still_a_problem() {
+    fn a_reason_of_a_later_version_is_still_a_refusal() {
         let wire = json!({"error": "…", "reason": "Eclipse", "moon": 3});
-        assert_eq!(serde_json::from_value::<Problem>(wire).unwrap().reason, Reason::Other);
+        assert_eq!(serde_json::from_value::<Refusal>(wire).unwrap().reason, Reason::Other);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub mod cns;
 mod count;
 #[cfg(feature = "resources")]
 pub mod crds;
+#[cfg(feature = "resources")]
+mod lease_name;
 pub mod names;
 #[cfg(feature = "resources")]
 pub mod nnc;
@@ -34,6 +36,7 @@ pub mod subnet_state;
 pub use {
     address_block::{AddressBlock, AddressBlockSpec},
     count::Count,
+    lease_name::{LeaseOf, lease_name},
     nnc::{NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus},
     subnet::{Subnet, SubnetSpec, SubnetStatus},
     subnet_state::{ClusterSubnetState, ClusterSubnetStateStatus},

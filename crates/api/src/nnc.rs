@@ -13,13 +13,6 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
-
-/// Both addresses of a dual-stack lease belong together. The first, which is IPv4 where there is one, goes by the lease's id, and the name of the
-/// IPv6 one follows from that.
-pub fn name_of_second(lease: Uuid) -> Uuid {
-    Uuid::new_v5(&lease, b"ipv6")
-}
 
 /// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status
 /// does not list them, as JSON in the form of `ipAssignments`. Agents that do not know it leave it

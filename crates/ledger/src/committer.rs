@@ -19,7 +19,7 @@ use std::time::Duration;
 use berth_addr::{Counts, Family, Plan};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -36,7 +36,7 @@ use writing::Writing;
 /// What everybody may look at without asking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// As of the last commit; rests go on meanwhile.
+    /// As they were counted last; cooling down goes on meanwhile.
     pub counts: BTreeMap<Family, Counts>,
     /// Goes up whenever there is more to lease than before: for those who went away empty-handed.
     pub freed: u64,
@@ -44,6 +44,20 @@ pub struct Outlook {
     /// is leased.
     pub generations: BTreeMap<String, u64>,
 }
+
+/// How full a subnet is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubnetCounts {
+    pub families: BTreeMap<Family, Counts>,
+    /// As in [`Outlook`].
+    pub freed: u64,
+}
+
+/// Those who wait for counts. Unbounded: each is answered at once.
+type Counting = mpsc::UnboundedReceiver<oneshot::Sender<SubnetCounts>>;
+
+/// Where counts are asked for.
+type CountsSender = mpsc::UnboundedSender<oneshot::Sender<SubnetCounts>>;
 
 pub struct Committer {
     pub subnet: String,
@@ -55,6 +69,7 @@ pub struct Committer {
     reuse_delay: u64,
     changes: Option<BoxStream<'static, Change>>,
     outlook: watch::Sender<Outlook>,
+    counting: Counting,
     /// How many could be leased when it was last published.
     available: u128,
     /// When counts are to be published next; `None` when nothing has changed since.
@@ -97,10 +112,11 @@ impl Committer {
         store: Arc<dyn Store>,
         clock: Clock,
         metrics: LedgerMetrics,
-    ) -> Result<(Self, watch::Receiver<Outlook>), LedgerError> {
+    ) -> Result<(Self, CountsSender, watch::Receiver<Outlook>), LedgerError> {
         let reuse_delay = millis(reuse_delay);
         let book = Book::new(subnet, plan, reuse_delay).map_err(PlanError::from)?;
         let (outlook, receiver) = watch::channel(Outlook::default());
+        let (counts, counting) = mpsc::unbounded_channel();
         let mut committer = Self {
             subnet: subnet.to_owned(),
             store,
@@ -111,6 +127,7 @@ impl Committer {
             reuse_delay,
             changes: None,
             outlook,
+            counting,
             available: 0,
             due: None,
             published: None,
@@ -127,7 +144,12 @@ impl Committer {
         }
         committer.publish();
         committer.sweep_later();
-        Ok((committer, receiver))
+        Ok((committer, counts, receiver))
+    }
+
+    /// Of those who own something.
+    pub fn clusters(&self) -> impl Iterator<Item = String> {
+        self.book.owners().map(|owner| owner.gate())
     }
 
     /// Before the first request.
@@ -154,8 +176,9 @@ impl Committer {
                     None => std::future::pending().await,
                 }
             };
-            let change = async {
-                match &mut self.changes {
+            let Self { changes, counting, .. } = &mut self;
+            let change = async move {
+                match changes {
                     Some(changes) => changes.next().await,
                     None => std::future::pending().await,
                 }
@@ -166,6 +189,8 @@ impl Committer {
                     self.follow(change);
                     self.note_losses(&[]);
                 }
+                // Before requests: it waits for no store, and must not wait for those that do.
+                Some(answer) = counting.recv() => self.count(answer),
                 count = requests.recv_many(&mut waiting, MOST_AT_ONCE) => {
                     if count == 0 {
                         return;
@@ -189,6 +214,32 @@ impl Committer {
                 self.sweep().await;
             }
             self.publish();
+        }
+    }
+
+    /// As of now: units cool down without anybody telling. What one is told everybody is, so that
+    /// who waits for other counts than these does not find older ones.
+    fn count(&self, answer: oneshot::Sender<SubnetCounts>) {
+        let families = self.book.counts(self.clock.now());
+        self.outlook.send_if_modified(|outlook| {
+            let changed = outlook.counts != families;
+            outlook.counts.clone_from(&families);
+            changed
+        });
+        let freed = self.outlook.borrow().freed;
+        // Who asked may have gone away.
+        drop(answer.send(SubnetCounts { families, freed }));
+    }
+
+    /// Waits for the store, and answers those who ask for counts meanwhile.
+    async fn wait_for<T>(&mut self, store: impl Future<Output = T>) -> T {
+        tokio::pin!(store);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut store => return done,
+                Some(answer) = self.counting.recv() => self.count(answer),
+            }
         }
     }
 

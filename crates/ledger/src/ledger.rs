@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 use crate::clock::Clock;
-use crate::committer::{Committer, Outlook, Request};
+use crate::committer::{Committer, Outlook, Request, SubnetCounts};
 use crate::error::LedgerError;
 use crate::metrics::{Latency, LedgerMetrics, Operation};
 use crate::owner::Owner;
@@ -28,8 +28,16 @@ pub struct Ledger {
     planning: Arc<Mutex<()>>,
     /// Never held across an await: requests for one subnet do not wait for what is done to another.
     subnets: Arc<sync::Mutex<BTreeMap<String, Subnet>>>,
-    /// The clusters that claim what their owners have before anything new is leased to them.
-    gated: Arc<sync::Mutex<BTreeSet<String>>>,
+    gated: Arc<sync::Mutex<Gated>>,
+}
+
+/// The clusters that claim what their owners have before anything new is leased to them.
+#[derive(Clone, Debug, Default)]
+struct Gated {
+    /// The one whose controllers this ledger is for; `None` in a service.
+    holder: Option<String>,
+    /// Those that owned something when a service started.
+    owners: Option<BTreeSet<String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +45,7 @@ struct Subnet {
     space: Arc<AddressSet>,
     latency: Latency,
     requests: mpsc::Sender<Request>,
+    counts: mpsc::UnboundedSender<oneshot::Sender<SubnetCounts>>,
     outlook: watch::Receiver<Outlook>,
 }
 
@@ -58,8 +67,35 @@ impl Ledger {
     /// Of every subnet that is registered from now on nothing is leased to owners of this cluster
     /// until it has claimed what they have: see [`Ledger::open_gate`].
     pub fn require_claims(&self, cluster: &str) {
-        let mut gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
-        gated.insert(cluster.to_owned());
+        self.gated().holder = Some(cluster.to_owned());
+    }
+
+    /// For a service, before it serves: nothing is leased to any cluster that owns something in the
+    /// store, in any subnet, until it has claimed what it has in that one. A part of the store may
+    /// have been lost or put back from a copy; what is left tells which clusters have nodes that may
+    /// use what was lost.
+    pub async fn require_claims_of_owners(&self) -> Result<(), LedgerError> {
+        let _planning = self.planning.lock().await;
+        let known = self.subnets().await;
+        let mut clusters: BTreeSet<String> = BTreeSet::new();
+        for name in &known {
+            let owners = self.owners(name).await?;
+            clusters.extend(owners.iter().map(Owner::gate));
+        }
+        for name in self.store.subnets().await?.iter().filter(|name| !known.contains(name)) {
+            let blocks = self.store.load(name).await?;
+            let tenures = blocks.iter().flat_map(|block| block.record.owned());
+            clusters.extend(tenures.map(|(_, tenure)| tenure.owner.gate()));
+        }
+        for (name, cluster) in known.iter().flat_map(|name| clusters.iter().map(move |of| (name, of))) {
+            self.gate(name, cluster).await?;
+        }
+        self.gated().owners = Some(clusters);
+        Ok(())
+    }
+
+    fn gated(&self) -> sync::MutexGuard<'_, Gated> {
+        self.gated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No change leaves it half made, so a panic elsewhere does not matter.
@@ -101,10 +137,7 @@ impl Ledger {
 
     /// Whoever registers subnets here: the cluster that claims in it.
     fn holder(&self) -> Option<String> {
-        let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of several gates of a cluster, such as that of its machines, all begin with its name.
-        let first = gated.first()?;
-        Some(first.split('/').next().unwrap_or_default().to_owned())
+        self.gated().holder.clone()
     }
 
     async fn lay_out(
@@ -128,8 +161,13 @@ impl Ledger {
         }
         let store = Arc::clone(&self.store);
         let opened = Committer::open(name, plan, reuse_delay, store, self.clock, self.metrics.clone());
-        let (mut committer, outlook) = opened.await?;
-        let gated = self.gated.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut committer, counts, outlook) = opened.await?;
+        let Gated { holder, owners } = self.gated().clone();
+        let in_service = owners.is_some();
+        let mut gated: BTreeSet<String> = owners.into_iter().flatten().chain(holder).collect();
+        if in_service {
+            gated.extend(committer.clusters());
+        }
         committer.require_claims(&gated);
         let (requests, receiver) = mpsc::channel(QUEUE);
         tokio::spawn(committer.run(receiver));
@@ -137,6 +175,7 @@ impl Ledger {
             space,
             latency: self.metrics.latency(name),
             requests,
+            counts,
             outlook,
         };
         self.known().insert(name.to_owned(), subnet);
@@ -301,6 +340,15 @@ impl Ledger {
     pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
         self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
             .await
+    }
+
+    /// How full a subnet is at this moment. It does not wait for the store: while that writes, what
+    /// is being written counts as written.
+    pub async fn counts(&self, subnet: &str) -> Result<SubnetCounts, LedgerError> {
+        let found = self.find(subnet).ok_or_else(|| gone(subnet))?;
+        let (answer, answered) = oneshot::channel();
+        found.counts.send(answer).map_err(|_| gone(subnet))?;
+        answered.await.map_err(|_| gone(subnet))
     }
 
     /// How full a subnet is, and whether there is more than before: for those who wait. `None` when there is no such subnet.

@@ -16,7 +16,7 @@ pub mod store;
 
 pub use book::{Claim, Claimed, Grant, Lease, PlanError, Refusal};
 pub use clock::Clock;
-pub use committer::Outlook;
+pub use committer::{Outlook, SubnetCounts};
 pub use error::LedgerError;
 pub use ledger::Ledger;
 pub use metrics::LedgerMetrics;

@@ -1,20 +1,26 @@
-//! What gives a node its network container: an address of its own, and as many for its pods as it asks for.
+//! What gives a node its network container: an address of its own, and as many for its pods as it
+//! asks for.
 //!
-//! A container belongs to one node for as long as that has one UID; its id follows from both, so that nobody has to remember it. Requests say how
-//! many addresses the node is to have, not how many more, and carry an id of their own from which the names of new leases follow: a request
+//! A container belongs to one node for as long as that has one UID; its id follows from both, so
+//! that nobody has to remember it. Requests say how many addresses the node is to have, not how
+//! many more, and carry an id of their own from which the names of new leases follow: a request
 //! that is sent again, or again after a crash, finds what it made and leases nothing twice.
 
 pub mod local;
+mod pod_cidrs;
 mod registry;
 
 use std::collections::BTreeMap;
 
 use berth_addr::{Counts, Family, Prefix};
+use berth_api::{LeaseOf, lease_name};
 use berth_ledger::{Kind, Lease, LeaseId, LedgerError, NotAnOwner, Owner};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use berth_ledger::SubnetCounts;
+pub use pod_cidrs::PodCidrs;
 pub use registry::{Registry, Removal};
 
 /// Whose container.
@@ -28,8 +34,8 @@ pub struct ContainerRef {
 
 impl ContainerRef {
     pub fn id(&self) -> Uuid {
-        let text = format!("container/{}/{}/{}", self.cluster, self.node, self.uid);
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())
+        let Self { cluster, node, uid } = self;
+        lease_name(LeaseOf::Node { cluster, node, uid })
     }
 
     /// Of the node's own address.
@@ -46,13 +52,19 @@ impl ContainerRef {
     pub fn node_cidr(&self) -> Result<Owner, NotAnOwner> {
         Owner::new(Kind::NodeCidr, &self.cluster, &self.node, &self.uid)
     }
+
+    /// Of the podCIDRs that the node is given.
+    pub fn pod_cidrs_lease(&self) -> LeaseId {
+        lease_name(LeaseOf::PodCidrs { nc: self.id() })
+    }
 }
 
 /// What a node is to have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
-    /// Of this request. The same request has the same id, also from a controller that has been started again.
+    /// Of this request. The same request has the same id, also from a controller that has been
+    /// started again.
     pub request: Uuid,
     /// Leases for pods, without those that are given back.
     pub count: usize,
@@ -89,18 +101,13 @@ impl From<Lease> for Secondary {
     }
 }
 
-/// How full a subnet is, by family.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Utilization {
-    pub families: BTreeMap<Family, Counts>,
-    /// Goes up whenever there is more to lease than before.
-    pub freed: u64,
-}
-
 /// Why a container could not be had or changed. Asking again for the same is always safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatorError {
-    #[error("subnet {subnet} has no address left for the node's own: it is given one as soon as one comes free")]
+    #[error(
+        "subnet {subnet} has no address left for the node's own: it is given one as soon as one \
+         comes free"
+    )]
     SubnetFull { subnet: String },
     #[error("there is no subnet {subnet}: create it, or correct the name")]
     NoSubnet { subnet: String },
@@ -120,6 +127,12 @@ pub enum AllocatorError {
     /// Of an allocator in another process: it can't be reached, or not now.
     #[error("allocator {address}: {why}")]
     Service { address: String, why: String },
+    /// Of an allocator in another process.
+    #[error(
+        "allocator {address}: the service gives no podCIDRs: leave the controller nodeipam out, or \
+         use a store instead of the service"
+    )]
+    NoPodCidrs { address: String },
 }
 
 impl From<LedgerError> for AllocatorError {
@@ -144,30 +157,44 @@ impl AllocatorError {
             Self::WrongCluster { .. } => "wrong-cluster",
             Self::Invalid { .. } => "invalid",
             Self::Service { .. } => "service",
+            Self::NoPodCidrs { .. } => "no-pod-cidrs",
         }
     }
 }
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, AllocatorError>>;
 
-/// Two sides: over a ledger in this process ([`local::LocalAllocator`]), and a service with its client.
-pub trait Allocator: Registry {
-    /// The container, made if there is none: with an address of its own and none for pods. What it has is kept.
+/// Two sides: over a ledger in this process ([`local::LocalAllocator`]), and a service with its
+/// client.
+pub trait Allocator: Registry + PodCidrs {
+    /// The container, made if there is none: with an address of its own and none for pods. What it
+    /// has is kept.
     fn create<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Container>;
 
-    /// First takes back what is given back, then leases up to the count, as far as there is any. Never takes what is not given back, even when
-    /// that is more than the count.
-    fn update<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef, update: Update) -> Answer<'a, Container>;
+    /// First takes back what is given back, then leases up to the count, as far as there is any.
+    /// Never takes what is not given back, even when that is more than the count.
+    fn update<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+        update: Update,
+    ) -> Answer<'a, Container>;
 
     /// Takes back all that the container has. One that does not exist is no error.
     fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()>;
 
     /// What it has, from the store and not from memory; `None` when there is none.
-    fn get<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Option<Container>>;
+    fn get<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> Answer<'a, Option<Container>>;
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization>;
+    /// How full the subnet is at this moment.
+    fn counts<'a>(&'a self, subnet: &'a str) -> Answer<'a, SubnetCounts>;
 
-    /// Returns when there is more to lease in the subnet than at `seen`, which is [`Utilization::freed`] of an earlier answer.
+    /// Returns when there is more to lease in the subnet than at `seen`, which is
+    /// [`SubnetCounts::freed`] of an earlier answer.
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64>;
 }
 
@@ -189,7 +216,8 @@ mod tests {
             resting: 0,
             free,
         };
-        let families = [(Family::V4, counts(254, 3)), (Family::V6, counts(1 << 64, 1 << 63))].into();
+        let families =
+            [(Family::V4, counts(254, 3)), (Family::V6, counts(1 << 64, 1 << 63))].into();
         assert_eq!(scarcest(&families), Some(counts(254, 3)));
     }
 }

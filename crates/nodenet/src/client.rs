@@ -1,21 +1,23 @@
-//! The allocator of another process. All that the service does can be asked for again: what was done already is found and not done twice. So
-//! every call is repeated until it is answered, with pauses and not for ever.
+//! The allocator of another process. All that the service does can be asked for again: what was
+//! done already is found and not done twice. So every call is repeated until it is answered, with
+//! pauses and not for ever.
 
 mod call;
-mod failure;
+mod error;
+mod pod_cidrs;
 mod refusal;
 mod registry;
 
 use std::path::Path;
 
-use berth_api::allocator::{Freed, Reason, SubnetReport};
+use berth_api::allocator::{self as wire, Freed, Reason};
 use futures::future::{BoxFuture, FutureExt};
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::allocator::{Allocator, AllocatorError, Container, ContainerRef, Update, Utilization};
-use call::{Caller, QUICK, WAITING};
-use failure::Failure;
+use crate::allocator::{Allocator, AllocatorError, Container, ContainerRef, SubnetCounts, Update};
+use call::{Caller, REQUEST_TIMEOUT, WAIT_TIMEOUT};
+use error::CallError;
 
 pub use call::ConnectError;
 
@@ -34,9 +36,15 @@ const DEFAULT_NETWORK: &str = "default";
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl RemoteAllocator {
-    /// For the service at `url`, as `https://HOST:PORT` or `https://HOST:PORT/networks/NETWORK`, whose certificate one of `ca` has signed. The
-    /// Common Name of `certificate` is the cluster that we act for. All three are PEM files. It has not called yet.
-    pub fn connect(url: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
+    /// For the service at `url`, as `https://HOST:PORT` or `https://HOST:PORT/networks/NETWORK`,
+    /// whose certificate one of `ca` has signed. The Common Name of `certificate` is the cluster
+    /// that we act for. All three are PEM files. It has not called yet.
+    pub fn connect(
+        url: &str,
+        ca: &Path,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Self, ConnectError> {
         let (base, network) = match url.trim_end_matches('/').split_once("/networks/") {
             Some((base, network)) => (base, network),
             None => (url.trim_end_matches('/'), DEFAULT_NETWORK),
@@ -65,14 +73,18 @@ impl RemoteAllocator {
         Ok(format!("{}/containers/{parts}", self.subnet(subnet)))
     }
 
-    fn error(&self, failure: Failure, subnet: &str) -> AllocatorError {
-        failure.into_error(self.caller.address(), subnet)
+    fn error(&self, error: CallError, subnet: &str) -> AllocatorError {
+        error.into_error(self.caller.address(), subnet)
     }
 
-    async fn make(&self, subnet: &str, container: &ContainerRef) -> Result<Container, AllocatorError> {
+    async fn make(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+    ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
-        let made = self.caller.ask(Method::PUT, &path, None::<&()>, QUICK).await;
-        made.map_err(|failure| self.error(failure, subnet))
+        let made = self.caller.ask(Method::PUT, &path, None::<&()>, REQUEST_TIMEOUT).await;
+        made.map_err(|error| self.error(error, subnet))
     }
 
     async fn change(
@@ -82,33 +94,40 @@ impl RemoteAllocator {
         update: Update,
     ) -> Result<Container, AllocatorError> {
         let path = self.container(subnet, container)?;
-        let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), QUICK);
+        let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), REQUEST_TIMEOUT);
         let mut changed = ask().await;
         if is_no_container(&changed) {
-            // Somebody has given all of it back, and who asks does not know: it begins anew, as with an allocator in this process.
+            // Somebody has given all of it back, and who asks does not know: it begins anew, as
+            // with an allocator in this process.
             match self.make(subnet, container).await {
                 Ok(_) => changed = ask().await,
-                Err(AllocatorError::SubnetFull { .. }) => return Ok(nothing(subnet, container, update.count)),
+                Err(AllocatorError::SubnetFull { .. }) => {
+                    return Ok(nothing(subnet, container, update.count));
+                }
                 Err(error) => return Err(error),
             }
         }
-        changed.map_err(|failure| self.error(failure, subnet))
+        changed.map_err(|error| self.error(error, subnet))
     }
 
-    async fn find(&self, subnet: &str, container: &ContainerRef) -> Result<Option<Container>, AllocatorError> {
+    async fn find(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+    ) -> Result<Option<Container>, AllocatorError> {
         let path = self.container(subnet, container)?;
-        match self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await {
+        match self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await {
             Ok(found) => Ok(Some(found)),
-            Err(failure) if failure.reason() == Some(&Reason::NoContainer) => Ok(None),
-            Err(failure) => Err(self.error(failure, subnet)),
+            Err(error) if error.reason() == Some(&Reason::NoContainer) => Ok(None),
+            Err(error) => Err(self.error(error, subnet)),
         }
     }
 
     async fn wait(&self, subnet: &str, seen: u64) -> Result<u64, AllocatorError> {
         let path = format!("{}/freed?seen={seen}", self.subnet(subnet));
         loop {
-            let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAITING).await;
-            let Freed { freed } = answer.map_err(|failure| self.error(failure, subnet))?;
+            let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAIT_TIMEOUT).await;
+            let Freed { freed } = answer.map_err(|error| self.error(error, subnet))?;
             // The same: it has waited long enough for one request.
             if freed != seen {
                 return Ok(freed);
@@ -135,11 +154,15 @@ impl Allocator for RemoteAllocator {
         self.change(subnet, container, update).boxed()
     }
 
-    fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> BoxFuture<'a, Result<(), AllocatorError>> {
+    fn delete<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> BoxFuture<'a, Result<(), AllocatorError>> {
         async move {
             let path = self.container(subnet, container)?;
             let deleted = self.caller.send(Method::DELETE, &path, None::<&()>).await;
-            deleted.map_err(|failure| self.error(failure, subnet))
+            deleted.map_err(|error| self.error(error, subnet))
         }
         .boxed()
     }
@@ -152,30 +175,35 @@ impl Allocator for RemoteAllocator {
         self.find(subnet, container).boxed()
     }
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Utilization, AllocatorError>> {
+    fn counts<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<SubnetCounts, AllocatorError>> {
         async move {
-            let report = self
-                .caller
-                .ask(Method::GET, &self.subnet(subnet), None::<&()>, QUICK)
-                .await;
-            let report: SubnetReport = report.map_err(|failure| self.error(failure, subnet))?;
-            let families = report.families.into_iter();
-            Ok(Utilization {
+            let path = format!("{}/counts", self.subnet(subnet));
+            let counts = self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await;
+            let counts: wire::SubnetCounts = counts.map_err(|error| self.error(error, subnet))?;
+            let families = counts.families.into_iter();
+            Ok(SubnetCounts {
                 families: families.map(|(family, counts)| (family, counts.into())).collect(),
-                freed: report.freed,
+                freed: counts.freed,
             })
         }
         .boxed()
     }
 
-    fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> BoxFuture<'a, Result<u64, AllocatorError>> {
+    fn freed<'a>(
+        &'a self,
+        subnet: &'a str,
+        seen: u64,
+    ) -> BoxFuture<'a, Result<u64, AllocatorError>> {
         self.wait(subnet, seen).boxed()
     }
 }
 
-fn is_no_container(answer: &Result<Container, Failure>) -> bool {
-    let failure = answer.as_ref().err();
-    failure.and_then(Failure::reason) == Some(&Reason::NoContainer)
+fn is_no_container(answer: &Result<Container, CallError>) -> bool {
+    let error = answer.as_ref().err();
+    error.and_then(CallError::reason) == Some(&Reason::NoContainer)
 }
 
 /// A container of which there is nothing.

@@ -1,60 +1,38 @@
-//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives addresses.
+//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives
+//! addresses.
 //!
-//! Each is an index of what the watches tell, pure decisions over it, and a thin shell that asks and writes. Who leads is the caller's to
-//! know: two that run at once get in each other's way, but give no address twice.
-
-mod context;
-mod controller;
-mod index;
-mod line;
-mod metrics;
-mod nodes;
-mod start;
-mod turnstile;
+//! Each is facts and an index of what the watches tell, pure decisions over them, and a thin
+//! reconcile that asks and writes. Who leads is the caller's to know: two that run at once get in
+//! each other's way, but give no address twice.
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_kit::events::Recorder;
-use berth_kit::queue::Queue;
-use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner};
+use berth_kit::background::Run;
+use berth_ledger::{Clock, Kind, NotAnOwner, Owner};
 use kube::Client;
 use kube::runtime::events::Reporter;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::allocator::Allocator;
-use crate::claims::Claims;
-use crate::pods::PodIndex;
-use crate::subnet;
+use crate::context::{Context, Settings};
+use crate::start::start;
 
-pub use controller::{CONTROLLERS, Controller};
-pub use metrics::ControllerMetrics;
-
-pub(crate) use context::{Context, Failure};
-pub(crate) use index::View;
-pub(crate) use line::Need;
-pub(crate) use nodes::{Nodes, Outcome};
-
-/// What is left of events at the end gets this long to be written.
-const LAST_EVENTS: Duration = Duration::from_millis(500);
+pub use crate::controller::{CONTROLLERS, Controller};
+pub use crate::metrics::ControllerMetrics;
 
 #[derive(Clone)]
 pub struct Options {
     pub client: Client,
     pub allocator: Arc<dyn Allocator>,
-    /// The one under the allocator, for podCIDRs. `None` where that is a service: it gives none.
-    pub ledger: Option<Ledger>,
-    /// In the names of owners. It must stay the same, and be another one for every cluster that shares a ledger.
+    /// In the names of owners. It must stay the same, and be another one for every cluster that
+    /// shares a ledger.
     pub cluster: String,
     pub controllers: BTreeSet<Controller>,
-    /// The ledger's, so that times in objects go as its rests do.
+    /// The ledger's, so that times in objects go as its reuse delays do.
     pub clock: Clock,
     pub metrics: ControllerMetrics,
     /// Who writes events: the process's own name, such as its pod's.
@@ -79,59 +57,35 @@ impl fmt::Debug for Options {
 /// Long enough for a node to be registered again after somebody deleted it.
 pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(2 * 60);
 
-/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and finished by the next run.
+/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and
+/// finished by the next run.
 pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     // A name that no owner can have would fail for every node alike.
     Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
-    // Ends with this future, too, when that is dropped.
-    let stop = options.stop.child_token();
-    let _ended = stop.clone().drop_guard();
     let names = options.controllers.iter().map(|controller| controller.name());
     debug!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
-    let random = match options.seed {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_rng(&mut rand::rng()),
-    };
     let reporter = Reporter {
         controller: "berth.dev/controller".to_owned(),
         instance: options.instance.clone(),
     };
-    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.metrics.events, random);
-    let writing = tokio::spawn(writer.run(stop.clone()));
+    let events = &options.metrics.events;
+    let client = options.client.clone();
+    let run = Run::start(client, reporter, events, options.seed, &options.stop);
 
-    if let Some(ledger) = &options.ledger {
-        // Before any subnet is registered: none of them may lease what a node of ours has.
-        ledger.require_claims(&options.cluster);
-    }
-    let queues = options.metrics.queues.clone();
-    let context = Context {
+    // Before any subnet is registered: none of them may lease what a node of ours has.
+    options.allocator.require_claims(&options.cluster);
+    let settings = Settings {
         client: options.client,
         allocator: options.allocator,
-        ledger: options.ledger,
-        cluster: options.cluster.into(),
+        cluster: options.cluster,
         clock: options.clock,
-        events,
         metrics: options.metrics,
-        controllers: Arc::new(options.controllers),
-        index: Arc::default(),
-        subnet_queue: Queue::new("subnets", subnet::BACKOFF, &queues),
-        claims: Claims::default(),
-        epoch: Arc::default(),
-        pods: Arc::new(Mutex::new(PodIndex::new(Instant::now()))),
-        gone: Arc::default(),
+        controllers: options.controllers,
         node_grace: options.node_grace,
-        tasks: TaskTracker::new(),
-        stop: stop.clone(),
     };
-    start::start(&context);
-    stop.cancelled().await;
-    context.tasks.close();
-    context.tasks.wait().await;
+    let context = Context::new(settings, run.background());
+    start(&context);
     drop(context);
-    let abort = writing.abort_handle();
-    if tokio::time::timeout(LAST_EVENTS, writing).await.is_err() {
-        abort.abort();
-        warn!("the last events could not be written in time");
-    }
+    run.ended().await;
     Ok(())
 }

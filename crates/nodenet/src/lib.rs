@@ -1,18 +1,36 @@
-//! A network container for every node: what gives nodes their addresses (the allocator, in this process or as a service), and the
-//! controllers that bring NodeNetworkConfigs, Subnets and the allocator together.
+//! A network container for every node: what gives nodes their addresses (the allocator, in this
+//! process or as a service), and the controllers that bring NodeNetworkConfigs, Subnets and the
+//! allocator together.
 //!
 //! Who owns what is the ledger's; which addresses a pod gets is the agent's.
+//!
+//! Read it in this order: `facts` and `index` (what is known), the `decide` of `node`, `nnc`,
+//! `node_ipam`, `subnet`, `subnet_state` and `reclaim` (what follows from it), their `reconcile`
+//! (what is asked and written), `start` (what runs).
 
 pub mod allocator;
+mod assignments;
 mod certificate;
+mod claim_back;
 mod claims;
 pub mod client;
+mod context;
+mod controller;
 pub mod controllers;
+mod error;
+mod facts;
+mod holdings;
+mod index;
+mod metrics;
 mod nnc;
 mod node;
 mod node_ipam;
 mod pods;
 mod reclaim;
+mod reconcile;
 pub mod service;
+mod start;
 mod subnet;
 mod subnet_state;
+mod wait_list;
+mod watches;

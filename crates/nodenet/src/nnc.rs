@@ -1,18 +1,18 @@
-//! Gives every NodeNetworkConfig its network container: first an empty one, then as many addresses as its spec asks for, without those that it
-//! gives back. What there is not enough of comes as soon as there is. A container belongs to the
-//! Node: a config that is deleted is made again with all that the node has.
+//! Gives every NodeNetworkConfig its network container: first an empty one, then as many addresses
+//! as its spec asks for, without those that it gives back. What there is not enough of comes as
+//! soon as there is. A container belongs to the Node: an nnc that is deleted is made again with all
+//! that the node has.
 //!
 //! It writes status, and nothing of spec. Every write names the version that was read.
 
-mod apply;
-pub(crate) mod assignments;
 mod decide;
-mod facts;
 mod observed;
+mod reconcile;
 mod release;
-pub(crate) mod status;
+mod request;
+mod status;
 
-pub(crate) use apply::{Complaint, Proposal, home};
-pub(crate) use decide::is_of;
-pub(crate) use facts::version;
-pub use facts::{Facts, Owner, Requested};
+pub(crate) use decide::{Proposal, Warning, home};
+pub(crate) use reconcile::with_pods;
+pub(crate) use release::remove_finalizer;
+pub(crate) use status::{place, set_scaler};

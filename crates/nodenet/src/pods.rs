@@ -7,5 +7,5 @@
 mod index;
 mod observed;
 
-pub(crate) use index::{Address, PodIndex};
+pub(crate) use index::{ObservedAddress, PodIndex};
 pub(crate) use observed::ObservedPod;

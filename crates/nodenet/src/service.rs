@@ -1,17 +1,18 @@
 //! The allocator as a service: one process for several clusters on one address plan.
 //!
-//! Every caller shows a certificate, and acts for the cluster that is its Common Name; paths and codes are in `docs/allocator.md`. Requests
-//! come in by `connections`, get what they are about from `target`, and are answered by `containers` and `subnets` over a
+//! Every caller shows a certificate, and acts for the cluster that is its Common Name; paths and
+//! codes are in `docs/allocator.md`. Requests come in by `connections`, get what they are about
+//! from `target`, and are answered by `containers`, `subnets` and `claims` over a
 //! [`LocalAllocator`]; which subnets there are is in [`plan`].
 
 mod body;
 mod claims;
 mod connections;
 mod containers;
+mod error;
 mod metrics;
 mod name;
 pub mod plan;
-mod refusal;
 mod subnets;
 mod target;
 mod turns;
@@ -32,13 +33,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use name::SubnetName;
-pub use plan::{PlanDocument, PlanFile, PlanRefusal, PlanStore};
+pub use plan::{AddressPlanError, PlanDocument, PlanFile, PlanStore};
 
 use crate::allocator::local::LocalAllocator;
 use connections::Connections;
+use error::ServiceError;
 use metrics::ServiceMetrics;
 use plan::Plans;
-use refusal::Refusal;
 use turns::Turns;
 
 /// What one service takes on at once, and for how long it waits.
@@ -53,9 +54,9 @@ pub struct Limits {
     pub waiters: usize,
     /// For TLS, and for the head of a request.
     pub handshake: Duration,
-    pub body_patience: Duration,
+    pub body_timeout: Duration,
     /// For a request to find its place, and again to be served.
-    pub patience: Duration,
+    pub request_timeout: Duration,
     /// For a request that waits for what comes free; then its caller asks again.
     pub wait: Duration,
     /// For what is under way when the service stops.
@@ -70,8 +71,8 @@ impl Default for Limits {
             requests: 512,
             waiters: 4096,
             handshake: Duration::from_secs(10),
-            body_patience: Duration::from_secs(10),
-            patience: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(15),
             wait: Duration::from_secs(45),
             drain: Duration::from_secs(5),
         }
@@ -94,25 +95,30 @@ struct Shared {
     waiters: Semaphore,
     limits: Limits,
     metrics: ServiceMetrics,
-    /// What the ledger counts from 0 after each start is counted from here: so those who waited before a restart find another
-    /// number and look again. Microseconds, as nothing comes free more often than that.
+    /// What the ledger counts from 0 after each start is counted from here: so those who waited
+    /// before a restart find another number and look again. Microseconds, as nothing comes free
+    /// more often than that.
     began: u64,
     stop: CancellationToken,
 }
 
 impl Service {
-    /// Knows all subnets of the plan. `stop` ends what waits, and [`Service::serve`].
+    /// With all subnets of the plan. What clusters have may have been lost while no service ran, so
+    /// those that own something claim before they get more. `stop` ends what waits, and
+    /// [`Service::serve`].
     pub async fn open(
         ledger: Ledger,
         plan: Arc<dyn PlanStore>,
         metrics: &Metrics,
         limits: Limits,
         stop: CancellationToken,
-    ) -> Result<Self, PlanRefusal> {
+    ) -> Result<Self, AddressPlanError> {
+        let plans = Plans::open(ledger.clone(), plan).await?;
+        ledger.require_claims_of_owners().await?;
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let shared = Shared {
-            allocator: LocalAllocator::new(ledger.clone()),
-            plans: Plans::open(ledger, plan).await?,
+            allocator: LocalAllocator::new(ledger),
+            plans,
             turns: Arc::default(),
             requests: Arc::new(Semaphore::new(limits.requests)),
             waiters: Semaphore::new(limits.waiters),
@@ -158,36 +164,43 @@ fn router(shared: &Arc<Shared>) -> Router {
             "/networks/{network}/subnets/{subnet}/utilization",
             get(subnets::utilization),
         )
+        .route("/networks/{network}/subnets/{subnet}/counts", get(subnets::counts))
         .route("/networks/{network}/subnets/{subnet}/freed", get(subnets::freed))
         .route("/networks/{network}/subnets/{subnet}/claims", claims)
         .route(
             "/networks/{network}/subnets/{subnet}/containers/{cluster}/{node}/{uid}",
             container,
         )
-        .method_not_allowed_fallback(async || Refusal::no_operation(StatusCode::METHOD_NOT_ALLOWED))
-        .fallback(async || Refusal::no_operation(StatusCode::NOT_FOUND))
+        .method_not_allowed_fallback(async || {
+            ServiceError::no_operation(StatusCode::METHOD_NOT_ALLOWED)
+        })
+        .fallback(async || ServiceError::no_operation(StatusCode::NOT_FOUND))
         .with_state(Arc::clone(shared))
         .layer(from_fn_with_state(metrics, metrics::count))
 }
 
 impl Shared {
     /// A place among those that are served.
-    async fn admit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    async fn admit(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
         let place = Arc::clone(&self.requests).acquire_owned();
-        match tokio::time::timeout(self.limits.patience, place).await {
+        match tokio::time::timeout(self.limits.request_timeout, place).await {
             Ok(Ok(place)) => Ok(place),
-            _ => Err(Refusal::busy()),
+            _ => Err(ServiceError::busy()),
         }
     }
 
-    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for as long.
-    async fn outcome<T>(&self, served: JoinHandle<Result<T, Refusal>>) -> Result<T, Refusal> {
-        match tokio::time::timeout(self.limits.patience, served).await {
+    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for
+    /// as long.
+    async fn outcome<T>(
+        &self,
+        served: JoinHandle<Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        match tokio::time::timeout(self.limits.request_timeout, served).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Err(Refusal::unavailable(error)),
-            Err(_) => Err(Refusal::unavailable(format_args!(
+            Ok(Err(error)) => Err(ServiceError::unavailable(error)),
+            Err(_) => Err(ServiceError::unavailable(format_args!(
                 "it was not done within {:?}",
-                self.limits.patience
+                self.limits.request_timeout
             ))),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Decided on what the Subnet's own status says, so it needs no ledger and can run anywhere.
 
-mod apply;
 mod decide;
+mod index;
+mod reconcile;
 
-pub(crate) use apply::SubnetStates;
+pub(crate) use reconcile::{SubnetStates, reconcile};

@@ -1,5 +1,6 @@
-//! The scenarios of `embedded`, on a real kube-apiserver with the controllers that clusters have, and with the ledger in AddressBlocks. Those that
-//! wait for many minutes, or need faults on the way to the server, are played there alone.
+//! The scenarios of `embedded`, on a real kube-apiserver with the controllers that clusters have,
+//! and with the ledger in AddressBlocks. Those that wait for many minutes, or need faults on the
+//! way to the server, are played there alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -18,7 +18,9 @@ use berth_kit::metrics::Metrics;
 use berth_kit::tls::{ServerFiles, ServerTls};
 use berth_ledger::store::{EtcdDocument, EtcdStore};
 use berth_ledger::{Clock, Ledger, LedgerError, LedgerMetrics};
-use berth_nodenet::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Update};
+use berth_nodenet::allocator::{
+    Allocator, AllocatorError, ContainerRef, Registry, Removal, Update,
+};
 use berth_nodenet::client::RemoteAllocator;
 use berth_nodenet::service::{Limits, PlanDocument, Service, plan};
 use berth_testbed::{Cluster, logs_of};
@@ -77,7 +79,8 @@ impl World {
         let url = format!("https://{}", listener.local_addr().unwrap());
         tokio::spawn(service.serve(listener, tls));
         let client = self.authority.client("blue");
-        RemoteAllocator::connect(&url, &self.authority.file(), &client.certificate, &client.key).unwrap()
+        RemoteAllocator::connect(&url, &self.authority.file(), &client.certificate, &client.key)
+            .unwrap()
     }
 }
 
@@ -106,9 +109,13 @@ fn request(number: u128, count: usize) -> Update {
 
 async fn until_known(client: &RemoteAllocator, capacity: u128) {
     loop {
-        match client.utilization("pods").await {
-            Ok(utilization) if utilization.families.values().all(|counts| counts.capacity == capacity) => return,
-            Ok(_) | Err(AllocatorError::NoSubnet { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+        match client.counts("pods").await {
+            Ok(counts) if counts.families.values().all(|counts| counts.capacity == capacity) => {
+                return;
+            }
+            Ok(_) | Err(AllocatorError::NoSubnet { .. }) => {
+                tokio::time::sleep(Duration::from_millis(10)).await
+            }
             Err(error) => panic!("{error}"),
         }
     }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use berth_addr::scaling::Scaler;
 use berth_addr::{Family, Prefix};
-use berth_api::NodeNetworkConfig;
-use berth_api::nnc::{AssignmentMode, IpAssignment, NetworkContainer, OVERLAY, VNET_BLOCK, name_of_second};
+use berth_api::nnc::{AssignmentMode, IpAssignment, NetworkContainer, OVERLAY, VNET_BLOCK};
+use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
 use kube::ResourceExt;
 use uuid::Uuid;
 
@@ -167,7 +167,7 @@ impl Reader {
         let seconds: BTreeMap<String, &str> = assignments
             .iter()
             .filter_map(|assignment| Some((assignment.name.parse::<Uuid>().ok()?, assignment.name.as_str())))
-            .map(|(name, first)| (name_of_second(name).to_string(), first))
+            .map(|(lease, first)| (lease_name(LeaseOf::Ipv6 { lease }).to_string(), first))
             .collect();
         let mut leases: BTreeMap<&str, Lease> = BTreeMap::new();
         let mut names = BTreeSet::new();

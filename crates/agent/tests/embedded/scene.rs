@@ -96,8 +96,7 @@ impl Scene {
         let events = EventMetrics::register(&mut metrics);
         let options = controllers::Options {
             client: client.clone(),
-            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger),
+            allocator: Arc::new(LocalAllocator::new(ledger)),
             cluster: "scene".to_owned(),
             controllers: Controller::on_by_default(),
             clock,

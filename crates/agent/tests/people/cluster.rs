@@ -217,8 +217,7 @@ impl Cluster {
         let ledger = Ledger::new(self.store(), clock, LedgerMetrics::unregistered());
         let options = controllers::Options {
             client: self.connection.to(self.client.clone()),
-            allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger),
+            allocator: Arc::new(LocalAllocator::new(ledger)),
             cluster: self.plan.name.to_owned(),
             controllers: Controller::on_by_default(),
             clock,

@@ -7,8 +7,7 @@ use berth_agent::clock::Clock;
 use berth_agent::journal::Found;
 use berth_agent::metrics::AgentMetrics;
 use berth_agent::{Agent, Storage};
-use berth_api::NodeNetworkConfig;
-use berth_api::nnc::name_of_second;
+use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use uuid::Uuid;
@@ -93,7 +92,7 @@ impl Node {
             .enumerate()
             .map(|(n, ip)| json!({"name": name(n), "ip": ip}));
         let seconds = second.iter().enumerate();
-        let seconds = seconds.map(|(n, ip)| json!({"name": name_of_second(name(n)), "ip": ip}));
+        let seconds = seconds.map(|(n, ip)| json!({"name": lease_name(LeaseOf::Ipv6 { lease: name(n) }), "ip": ip}));
         let mut container = json!({
             "id": "nc-1", "primaryIP": "10.64.0.4", "subnetName": "pods", "subnetAddressSpace": "10.64.0.0/16",
             "defaultGateway": "10.64.0.1", "nodeIP": "192.0.2.1",

@@ -208,7 +208,6 @@ impl Work {
         let options = Options {
             client: self.client,
             allocator,
-            ledger,
             cluster: self.cluster,
             controllers: chosen,
             clock,

@@ -134,7 +134,6 @@ impl Work {
         let subnets = controllers::Options {
             client: self.client.clone(),
             allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger.clone()),
             cluster: self.cluster.clone(),
             controllers: BTreeSet::from([Controller::Subnet]),
             clock,

@@ -6,9 +6,8 @@ use std::time::Duration;
 use berth_agent::queue::{Drain, Flavour, Folder};
 use berth_agent::server::{Listener, router};
 use berth_agent::{Agent, AgentMetrics, Clock, Storage};
-use berth_api::NodeNetworkConfig;
 use berth_api::agent::AddressState;
-use berth_api::nnc::name_of_second;
+use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -79,7 +78,7 @@ fn config(count: u8) -> NodeNetworkConfig {
         let (last, number) = (10 + n, 10 + u16::from(n));
         [
             json!({"name": name.to_string(), "ip": format!("10.64.0.{last}")}),
-            json!({"name": name_of_second(name).to_string(), "ip": format!("fd64::{number:x}")}),
+            json!({"name": lease_name(LeaseOf::Ipv6 { lease: name }).to_string(), "ip": format!("fd64::{number:x}")}),
         ]
     };
     let assignments: Vec<_> = (0..count).flat_map(pair).collect();

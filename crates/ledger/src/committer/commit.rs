@@ -1,5 +1,7 @@
 //! From decisions to durable blocks.
 
+use std::sync::Arc;
+
 use tracing::warn;
 
 use super::writing::Writing;
@@ -51,7 +53,7 @@ impl Committer {
                 }
                 Ok(Outcome::Unsure) if unsure < UNSURE_ATTEMPTS => {
                     unsure += 1;
-                    tokio::time::sleep(PAUSE).await;
+                    self.wait_for(tokio::time::sleep(PAUSE)).await;
                 }
                 ended => break self.suffer(ended),
             }
@@ -93,7 +95,8 @@ impl Committer {
         }
         self.sweep_later();
         let keys: Vec<BlockKey> = writes.iter().map(|write| write.key.clone()).collect();
-        let mut written = self.store.write(writes).await;
+        let store = Arc::clone(&self.store);
+        let mut written = self.wait_for(store.write(writes)).await;
         written.resize(keys.len(), Written::Unknown);
         let mut outcome = Outcome::Durable;
         let mut differ = Vec::new();
@@ -111,7 +114,7 @@ impl Committer {
             };
         }
         for key in differ {
-            match self.store.read(&key).await? {
+            match self.wait_for(store.read(&key)).await? {
                 Some(stored) => {
                     if self.book.load(&stored, self.clock.now()).is_err() {
                         self.stale = true;

@@ -1,5 +1,7 @@
 //! From the store to the book: at the beginning, when others write, and when it is not known what was missed.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::{Committer, PAUSE};
@@ -10,12 +12,13 @@ impl Committer {
     /// Everything from the store. Watched first and loaded then, so that no change falls between. Gives what is owned and not in the plan.
     pub(super) async fn load(&mut self) -> Result<Vec<Misfit>, StoreError> {
         self.stale = true;
-        self.changes = if self.store.is_shared() {
-            Some(self.store.watch(&self.subnet).await?)
+        let (store, subnet) = (Arc::clone(&self.store), self.subnet.clone());
+        self.changes = if store.is_shared() {
+            Some(self.wait_for(store.watch(&subnet)).await?)
         } else {
             None
         };
-        let blocks = self.store.load(&self.subnet).await?;
+        let blocks = self.wait_for(store.load(&subnet)).await?;
         let before = self.book.before();
         self.book.clear();
         let now = self.clock.now();
@@ -86,7 +89,7 @@ impl Committer {
             if last.is_ok() {
                 return last;
             }
-            tokio::time::sleep(PAUSE).await;
+            self.wait_for(tokio::time::sleep(PAUSE)).await;
             last = self.reload().await;
         }
         last

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_addr::Family;
 use berth_ledger::store::MemoryStore;
-use berth_ledger::{Clock, LeaseId, Ledger, LedgerError, LedgerMetrics};
+use berth_ledger::{Clock, Kind, LeaseId, Ledger, LedgerError, LedgerMetrics, Owner};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use uuid::Uuid;
@@ -164,4 +165,61 @@ async fn what_is_scraped_counts_the_subnet_and_goes_with_it() {
     ledger.forget_subnet("pods").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!scrape().contains("pods"), "{}", scrape());
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_are_those_of_the_moment_they_are_asked_for() {
+    let ledger = with(&["10.0.0.0/29"]).await;
+    lease(&ledger, "a", 0..4).await;
+    ledger.release("pods", &owner("a"), None).await.unwrap();
+    let counts = async || ledger.counts("pods").await.unwrap().families[&Family::V4];
+    let cooling = counts().await;
+    assert_eq!((cooling.reserved, cooling.resting, cooling.free), (0, 4, 2));
+    // Nothing happens meanwhile that would tell the ledger to count again.
+    tokio::time::sleep(REST + Duration::from_millis(1)).await;
+    let cooled = counts().await;
+    assert_eq!((cooled.resting, cooled.free), (0, 6));
+    // Who waits for other counts than these finds the same, and waits.
+    let outlook = ledger.outlook("pods").await.unwrap();
+    assert_eq!(outlook.borrow().counts[&Family::V4], cooled);
+    assert_eq!(
+        ledger.counts("nowhere").await.unwrap_err(),
+        LedgerError::NoSubnet {
+            subnet: "nowhere".to_owned()
+        }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_leases_nothing_to_clusters_with_owners_that_have_not_claimed() {
+    let store = MemoryStore::default();
+    let before = over(store.clone());
+    for (name, cidr) in [("pods", "10.0.0.0/24"), ("others", "10.1.0.0/24")] {
+        before.set_subnet(name, &plan(&[cidr]), REST).await.unwrap();
+    }
+    lease(&before, "a", 0..1).await;
+
+    let ledger = over(store);
+    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger.require_claims_of_owners().await.unwrap();
+    // Also in subnets that are registered later, and in which they own nothing.
+    ledger
+        .set_subnet("others", &plan(&["10.1.0.0/24"]), REST)
+        .await
+        .unwrap();
+    let stranger = Owner::new(Kind::Secondary, "stranger", "n", "uid").unwrap();
+    for (at, subnet) in (10_u128..).zip(["pods", "others"]) {
+        let refused = ledger.lease(subnet, &owner("a"), ids(at..at + 1), None).await;
+        let expected = LedgerError::Unclaimed {
+            subnet: subnet.to_owned(),
+        };
+        assert_eq!(refused.unwrap_err(), expected);
+        let generation = ledger.gate(subnet, "c").await.unwrap();
+        assert!(ledger.open_gate(subnet, "c", generation).await.unwrap());
+        let grant = ledger.lease(subnet, &owner("a"), ids(at..at + 1), None).await;
+        assert_eq!(grant.unwrap().short, 0);
+        // A cluster that owns nothing anywhere has nothing to claim.
+        let grant = ledger.lease(subnet, &stranger, ids(at..at + 1), None).await;
+        assert_eq!(grant.unwrap().short, 0);
+    }
 }

@@ -79,7 +79,6 @@ impl Scene {
         let subnets = controllers::Options {
             client: self.client.clone(),
             allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-            ledger: Some(ledger.clone()),
             cluster: "scene".to_owned(),
             controllers: BTreeSet::from([Controller::Subnet]),
             clock: self.clock,

@@ -1,22 +1,23 @@
 //! The allocator in this process, over a ledger.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use berth_addr::{Plan, Prefix};
-use berth_ledger::{Claim, Claimed, Lease, LeaseId, Ledger, LedgerError, Outlook, Owner};
+use berth_api::{LeaseOf, lease_name};
+use berth_ledger::{
+    Claim, Claimed, Lease, LeaseId, Ledger, LedgerError, Outlook, Owner, Refusal, Tenure,
+};
 use uuid::Uuid;
 
 use super::{
-    Allocator, AllocatorError, Answer, Container, ContainerRef, Registry, Removal, Secondary, Update, Utilization,
+    Allocator, AllocatorError, Answer, Container, ContainerRef, PodCidrs, Registry, Removal,
+    Secondary, SubnetCounts, Update,
 };
 
-/// For a count that is new.
-const COUNT: Duration = Duration::from_millis(20);
-
-/// Two requests for one container must not run at once in one process: they would count from the same number and lease twice as many. That
-/// would be too many addresses for one node, never one address for two. Callers keep requests of one node in order, as the work queue does.
+/// Two requests for one container must not run at once in one process: they would count from the
+/// same number and lease twice as many. That would be too many addresses for one node, never one
+/// address for two. Callers keep requests of one node in order, as the work queue does.
 #[derive(Clone, Debug)]
 pub struct LocalAllocator {
     ledger: Ledger,
@@ -39,7 +40,8 @@ impl LocalAllocator {
     ) -> Result<Container, AllocatorError> {
         let primary = self.ledger.held(subnet, &container.primary()?).await?;
         let secondaries = self.ledger.held(subnet, &container.secondary()?).await?;
-        let mut secondaries: Vec<Secondary> = secondaries.into_iter().map(Secondary::from).collect();
+        let mut secondaries: Vec<Secondary> =
+            secondaries.into_iter().map(Secondary::from).collect();
         secondaries.sort_by(|one, other| one.units.cmp(&other.units));
         Ok(Container {
             id: container.id(),
@@ -50,8 +52,13 @@ impl LocalAllocator {
         })
     }
 
-    async fn make(&self, subnet: &str, container: &ContainerRef) -> Result<Container, AllocatorError> {
-        // The id of the container is that of the lease, too: there is one, however often it is asked for.
+    async fn make(
+        &self,
+        subnet: &str,
+        container: &ContainerRef,
+    ) -> Result<Container, AllocatorError> {
+        // The id of the container is that of the lease, too: there is one, however often it is
+        // asked for.
         let grant = self
             .ledger
             .lease(subnet, &container.primary()?, vec![container.id()], None)
@@ -74,25 +81,17 @@ impl LocalAllocator {
             self.ledger.release(subnet, &owner, Some(update.give_back)).await?;
         }
         let held = self.ledger.held(subnet, &owner).await?;
-        let wanted = missing(&held, update.request, update.count);
-        let short = if wanted.is_empty() {
+        let missing = missing(&held, update.request, update.count);
+        let short = if missing.is_empty() {
             0
         } else {
-            self.ledger.lease(subnet, &owner, wanted, None).await?.short
+            self.ledger.lease(subnet, &owner, missing, None).await?.short
         };
         self.container(subnet, container, short).await
     }
 
-    /// Having been asked for anything, the ledger counts anew: rests end without anybody telling. While it writes it does not answer, and
-    /// then what it counted before must do.
-    async fn count_anew(&self, subnet: &str) {
-        if let Some(any) = Prefix::around(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32) {
-            drop(tokio::time::timeout(COUNT, self.ledger.owner_of(subnet, any)).await);
-        }
-    }
-
     async fn remove(&self, subnet: &str) -> Result<Removal, AllocatorError> {
-        // Also of one that is not known: what it gave when it was, is in the store.
+        // Also of one that is not registered: what it gave when it was, is in the store.
         match self.ledger.remove_subnet(subnet).await? {
             0 => Ok(Removal::Removed),
             owners => Ok(Removal::InUse { owners }),
@@ -100,13 +99,16 @@ impl LocalAllocator {
     }
 }
 
-/// The leases to ask for. Those of an earlier attempt of the same request are among them: they are there, or are to be there.
+/// The leases to ask for. Those of an earlier attempt of the same request are among them: they are
+/// there, or are to be there.
 fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
-    let names: Vec<LeaseId> = (0..count).map(|n| Uuid::new_v5(&request, &n.to_be_bytes())).collect();
+    let name = |number| lease_name(LeaseOf::Request { request, number });
+    let names: Vec<LeaseId> = (0..count).map(name).collect();
     let of_request: BTreeSet<&LeaseId> = names.iter().collect();
     let others = held.iter().filter(|lease| !of_request.contains(&lease.id)).count();
     let needed = count.saturating_sub(others);
-    // All that are held of this request first: a part of an earlier attempt may have been given back since.
+    // All that are held of this request first: a part of an earlier attempt may have been given
+    // back since.
     names.into_iter().take(needed).collect()
 }
 
@@ -115,11 +117,28 @@ impl Registry for LocalAllocator {
         false
     }
 
+    fn require_claims(&self, cluster: &str) {
+        self.ledger.require_claims(cluster);
+    }
+
+    fn begin_epoch(&self) -> Answer<'_, u64> {
+        Box::pin(async { Ok(self.ledger.begin_epoch().await?) })
+    }
+
+    fn unregister_all_but<'a>(&'a self, names: &'a BTreeSet<String>) -> Answer<'a, ()> {
+        Box::pin(async move { Ok(self.ledger.unregister_all_but(names).await?) })
+    }
+
     fn subnets(&self) -> Answer<'_, Vec<String>> {
         Box::pin(async { Ok(self.ledger.subnets().await) })
     }
 
-    fn set_subnet<'a>(&'a self, subnet: &'a str, plan: &'a Plan, reuse_delay: Duration) -> Answer<'a, ()> {
+    fn set_subnet<'a>(
+        &'a self,
+        subnet: &'a str,
+        plan: &'a Plan,
+        reuse_delay: Duration,
+    ) -> Answer<'a, ()> {
         Box::pin(async move { Ok(self.ledger.set_subnet(subnet, plan, reuse_delay).await?) })
     }
 
@@ -139,7 +158,12 @@ impl Registry for LocalAllocator {
         Box::pin(async move { Ok(self.ledger.held(subnet, owner).await?) })
     }
 
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize> {
+    fn take_back<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
+        leases: Vec<LeaseId>,
+    ) -> Answer<'a, usize> {
         Box::pin(async move {
             let back = self.ledger.release(subnet, owner, Some(leases)).await?;
             Ok(back.iter().map(|lease| lease.units.len()).sum())
@@ -154,24 +178,70 @@ impl Registry for LocalAllocator {
         Box::pin(async move { Ok(self.ledger.gate(subnet, cluster).await?) })
     }
 
-    fn open_gate<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, bool> {
+    fn open_gate<'a>(
+        &'a self,
+        subnet: &'a str,
+        cluster: &'a str,
+        generation: u64,
+    ) -> Answer<'a, bool> {
         Box::pin(async move { Ok(self.ledger.open_gate(subnet, cluster, generation).await?) })
     }
 
     fn lost<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
-            let other = |outlook: &Outlook| outlook.generations.get(cluster).is_some_and(|now| *now != generation);
+            let other = |outlook: &Outlook| {
+                outlook.generations.get(cluster).is_some_and(|now| *now != generation)
+            };
             outlook.wait_for(other).await.map(drop).map_err(|_| none(subnet))
         })
     }
 
-    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()> {
+    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a SubnetCounts) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
-            let other = outlook.wait_for(|outlook| outlook.counts != seen.families || outlook.freed != seen.freed);
+            let other = outlook
+                .wait_for(|outlook| outlook.counts != seen.families || outlook.freed != seen.freed);
             other.await.map(drop).map_err(|_| none(subnet))
         })
+    }
+}
+
+impl PodCidrs for LocalAllocator {
+    fn serves_pod_cidrs(&self) -> bool {
+        true
+    }
+
+    fn lease_pod_cidrs<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> Answer<'a, Vec<Prefix>> {
+        Box::pin(async move {
+            let owner = container.node_cidr()?;
+            let lease = container.pod_cidrs_lease();
+            let grant = self.ledger.lease(subnet, &owner, vec![lease], None).await?;
+            Ok(grant.leases.into_iter().flat_map(|lease| lease.units).collect())
+        })
+    }
+
+    fn claim_pod_cidr<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+        cidr: Prefix,
+        units: Vec<Prefix>,
+    ) -> Answer<'a, Result<(), Refusal>> {
+        Box::pin(async move {
+            let owner = container.node_cidr()?;
+            let nc = container.id();
+            let lease = lease_name(LeaseOf::PodCidr { nc, cidr });
+            Ok(self.ledger.claim(subnet, &owner, lease, units).await?)
+        })
+    }
+
+    fn owner_of<'a>(&'a self, subnet: &'a str, unit: Prefix) -> Answer<'a, Option<Tenure>> {
+        Box::pin(async move { Ok(self.ledger.owner_of(subnet, unit).await?) })
     }
 }
 
@@ -180,20 +250,30 @@ impl Allocator for LocalAllocator {
         Box::pin(self.make(subnet, container))
     }
 
-    fn update<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef, update: Update) -> Answer<'a, Container> {
+    fn update<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+        update: Update,
+    ) -> Answer<'a, Container> {
         Box::pin(self.change(subnet, container, update))
     }
 
     fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()> {
         Box::pin(async move {
-            // The primary last: as long as it is there, the container is, and a delete that died half way is seen.
+            // The primary last: as long as it is there, the container is, and a delete that died
+            // half way is seen.
             self.ledger.release(subnet, &container.secondary()?, None).await?;
             self.ledger.release(subnet, &container.primary()?, None).await?;
             Ok(())
         })
     }
 
-    fn get<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Option<Container>> {
+    fn get<'a>(
+        &'a self,
+        subnet: &'a str,
+        container: &'a ContainerRef,
+    ) -> Answer<'a, Option<Container>> {
         Box::pin(async move {
             self.ledger.refresh(subnet).await?;
             let found = self.container(subnet, container, 0).await?;
@@ -201,16 +281,8 @@ impl Allocator for LocalAllocator {
         })
     }
 
-    fn utilization<'a>(&'a self, subnet: &'a str) -> Answer<'a, Utilization> {
-        Box::pin(async move {
-            self.count_anew(subnet).await;
-            let outlook = self.ledger.outlook(subnet).await.ok_or_else(|| none(subnet))?;
-            let outlook = outlook.borrow().clone();
-            Ok(Utilization {
-                families: outlook.counts,
-                freed: outlook.freed,
-            })
-        })
+    fn counts<'a>(&'a self, subnet: &'a str) -> Answer<'a, SubnetCounts> {
+        Box::pin(async move { Ok(self.ledger.counts(subnet).await?) })
     }
 
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64> {

@@ -21,39 +21,39 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-use super::failure::Failure;
+use super::error::CallError;
 use super::refusal;
 use crate::certificate::common_name;
 
 /// For an answer. The service gives up a little earlier, and says so.
-pub const QUICK: Duration = Duration::from_secs(45);
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 /// For an answer that waits for what comes free.
-pub const WAITING: Duration = Duration::from_secs(60);
-const CONNECT: Duration = Duration::from_secs(5);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that died without a word is found out after both.
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PONG_WITHIN: Duration = Duration::from_secs(10);
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// About ten seconds of pauses in all: then the caller is told, and can ask again at its own pace.
-const ATTEMPTS: u32 = 9;
-const PAUSES: Exponential = Exponential {
+const MAX_ATTEMPTS: u32 = 9;
+const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(50),
     max: Duration::from_secs(2),
 };
 
 /// More than the largest container is.
-const LARGEST_ANSWER: usize = 32 << 20;
+const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// Why a service can't be called at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("allocator {url}: write it as https://HOST:PORT or https://HOST:PORT/networks/NETWORK")]
     Url { url: String },
-    #[error("allocator {url}: {error}")]
-    Certificate { url: String, error: CertificateError },
+    #[error("allocator {url}: {source}")]
+    Certificate { url: String, source: CertificateError },
     #[error(
-        "allocator {url}: certificate {}: it has no Common Name, or several: issue one whose Common \
-         Name is the cluster's name",
+        "allocator {url}: certificate {}: it has no Common Name, or several: issue one whose \
+         Common Name is the cluster's name",
         path.display()
     )]
     NoCluster { url: String, path: PathBuf },
@@ -72,17 +72,25 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn new(url: &str, base: &str, ca: &Path, certificate: &Path, key: &Path) -> Result<Self, ConnectError> {
-        let is_base = |uri: &Uri| uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/";
+    pub fn new(
+        url: &str,
+        base: &str,
+        ca: &Path,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Self, ConnectError> {
+        let is_base = |uri: &Uri| {
+            uri.scheme_str() == Some("https") && uri.host().is_some() && uri.path() == "/"
+        };
         if !base
             .parse::<Uri>()
             .is_ok_and(|uri| is_base(&uri) && uri.query().is_none())
         {
             return Err(ConnectError::Url { url: url.to_owned() });
         }
-        let unusable = |error| ConnectError::Certificate {
+        let unusable = |source| ConnectError::Certificate {
             url: url.to_owned(),
-            error,
+            source,
         };
         let (config, cluster) = config(ca, certificate, key).map_err(unusable)?;
         let cluster = cluster.ok_or_else(|| ConnectError::NoCluster {
@@ -92,7 +100,7 @@ impl Caller {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(config.clone())
             .https_only()
@@ -101,8 +109,8 @@ impl Caller {
         let http = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .http2_keep_alive_interval(PING_EVERY)
-            .http2_keep_alive_timeout(PONG_WITHIN)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PONG_TIMEOUT)
             .build(connector);
         Ok(Self {
             http,
@@ -123,8 +131,13 @@ impl Caller {
     }
 
     /// A call whose answer has nothing in it.
-    pub async fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<(), Failure> {
-        self.repeat(method, path, body, QUICK).await.map(drop)
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(), CallError> {
+        self.repeat(method, path, body, REQUEST_TIMEOUT).await.map(drop)
     }
 
     pub async fn ask<T: DeserializeOwned>(
@@ -132,10 +145,10 @@ impl Caller {
         method: Method,
         path: &str,
         body: Option<&impl Serialize>,
-        patience: Duration,
-    ) -> Result<T, Failure> {
-        let answer = self.repeat(method, path, body, patience).await?;
-        serde_json::from_slice(&answer).map_err(|error| Failure::Unanswered {
+        timeout: Duration,
+    ) -> Result<T, CallError> {
+        let answer = self.repeat(method, path, body, timeout).await?;
+        serde_json::from_slice(&answer).map_err(|error| CallError::Unanswered {
             why: format!("its answer can't be read: {error}"),
         })
     }
@@ -145,9 +158,9 @@ impl Caller {
         method: Method,
         path: &str,
         body: Option<&impl Serialize>,
-        patience: Duration,
-    ) -> Result<Bytes, Failure> {
-        let unsent = |why: String| Failure::Unanswered { why };
+        timeout: Duration,
+    ) -> Result<Bytes, CallError> {
+        let unsent = |why: String| CallError::Unanswered { why };
         let body = body
             .map(serde_json::to_vec)
             .transpose()
@@ -156,7 +169,7 @@ impl Caller {
         let uri: Uri = format!("{}{path}", self.base)
             .parse()
             .map_err(|error: http::uri::InvalidUri| unsent(error.to_string()))?;
-        let mut backoff = Backoff::new(PAUSES, StdRng::from_rng(&mut rand::rng()));
+        let mut backoff = Backoff::new(BACKOFF, StdRng::from_rng(&mut rand::rng()));
         let mut attempt = 1;
         loop {
             let mut request = Request::new(Full::new(body.clone()));
@@ -165,51 +178,59 @@ impl Caller {
             request
                 .headers_mut()
                 .insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-            let failure = match self.once(request, patience).await {
+            let error = match self.once(request, timeout).await {
                 Ok((status, answer)) if status.is_success() => return Ok(answer),
-                Ok((status, answer)) => Failure::read(status, &answer),
-                Err(closed @ Failure::Closed { .. }) => self.explained(closed, &uri).await,
-                Err(failure) => failure,
+                Ok((status, answer)) => CallError::read(status, &answer),
+                Err(closed @ CallError::Closed { .. }) => self.explained(closed, &uri).await,
+                Err(error) => error,
             };
-            if attempt == ATTEMPTS || !failure.passes() {
-                return Err(failure);
+            if attempt == MAX_ATTEMPTS || !error.passes() {
+                return Err(error);
             }
             let pause = backoff.fail();
-            debug!(?failure, %uri, attempt, ?pause, "asking the allocator again");
+            debug!(%error, %uri, attempt, ?pause, "asking the allocator again");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
     }
 
-    async fn once(&self, request: Request<Full<Bytes>>, patience: Duration) -> Result<(StatusCode, Bytes), Failure> {
+    async fn once(
+        &self,
+        request: Request<Full<Bytes>>,
+        timeout: Duration,
+    ) -> Result<(StatusCode, Bytes), CallError> {
         let asking = async {
             let response = self.http.request(request).await.map_err(|error| self.broken(&error))?;
             let (head, body) = response.into_parts();
-            let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
             let body = body.map_err(|error| self.broken(&*error))?;
             Ok((head.status, body.to_bytes()))
         };
-        let late = |_| Failure::Unanswered {
-            why: format!("did not answer within {patience:?}"),
+        let late = |_| CallError::Unanswered {
+            why: format!("did not answer within {timeout:?}"),
         };
-        tokio::time::timeout(patience, asking).await.map_err(late)?
+        tokio::time::timeout(timeout, asking).await.map_err(late)?
     }
 
-    async fn explained(&self, closed: Failure, uri: &Uri) -> Failure {
+    async fn explained(&self, closed: CallError, uri: &Uri) -> CallError {
         let heard = refusal::heard(uri, Arc::clone(&self.tls)).await;
         match heard.map(|error| self.broken(&error)) {
-            Some(untrusted @ Failure::Untrusted { .. }) => untrusted,
+            Some(untrusted @ CallError::Untrusted { .. }) => untrusted,
             _ => closed,
         }
     }
 
-    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
-        Failure::of_connection(error, &self.certificate, &self.cluster, &self.ca)
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> CallError {
+        CallError::of_connection(error, &self.certificate, &self.cluster, &self.ca)
     }
 }
 
 /// And the cluster that the certificate is for.
-fn config(ca: &Path, certificate: &Path, key: &Path) -> Result<(ClientConfig, Option<String>), CertificateError> {
+fn config(
+    ca: &Path,
+    certificate: &Path,
+    key: &Path,
+) -> Result<(ClientConfig, Option<String>), CertificateError> {
     let chain = tls::chain(certificate)?;
     let cluster = chain.first().and_then(common_name);
     let unusable = |error: rustls::Error| CertificateError::Pair {

@@ -1,65 +1,76 @@
 //! The subnets of a service.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_addr::Plan;
 use berth_api::allocator::{
-    self as wire, ClaimList, ClaimedList, Generation, Opened, OwnerList, Reason, SubnetList, SubnetPlan,
+    self as wire, ClaimList, ClaimedList, Generation, Opened, OwnerList, Reason, SubnetList,
+    SubnetPlan,
 };
 use berth_ledger::{Claim, Claimed, Kind, Lease, LeaseId, Owner, PlanError, Tenure};
 use futures::future::{BoxFuture, FutureExt};
 use http::Method;
 
 use super::RemoteAllocator;
-use super::call::QUICK;
-use crate::allocator::{Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, Update, Utilization};
+use super::call::REQUEST_TIMEOUT;
+use crate::allocator::{
+    Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, SubnetCounts, Update,
+};
 
-/// A service tells when something comes free, and not when something is taken: how full a subnet is, is looked at this often.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+/// A service tells when something comes free, and not when something is taken: the counts are asked
+/// for this often.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Claims of one request: far below what the service reads of a body.
-const CLAIMS: usize = 4096;
+const MAX_CLAIMS: usize = 4096;
 
 impl RemoteAllocator {
-    async fn known(&self) -> Result<Vec<String>, AllocatorError> {
+    async fn registered(&self) -> Result<Vec<String>, AllocatorError> {
         let path = format!("{}/subnets", self.network);
-        let known = self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await;
-        let SubnetList { subnets } = known.map_err(|failure| self.error(failure, ""))?;
+        let subnets = self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await;
+        let SubnetList { subnets } = subnets.map_err(|error| self.error(error, ""))?;
         Ok(subnets)
     }
 
-    async fn make_known(&self, subnet: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), AllocatorError> {
+    async fn register(
+        &self,
+        subnet: &str,
+        plan: &Plan,
+        reuse_delay: Duration,
+    ) -> Result<(), AllocatorError> {
         // What is wrong by itself is said here, in full.
         plan.layouts()
             .map_err(|error| AllocatorError::Ledger(PlanError::from(error).into()))?;
         let body = SubnetPlan::new(plan, reuse_delay);
         let set = self.caller.send(Method::PUT, &self.subnet(subnet), Some(&body)).await;
-        set.map_err(|failure| self.error(failure, subnet))
+        set.map_err(|error| self.error(error, subnet))
     }
 
     async fn leave(&self, subnet: &str) -> Result<Removal, AllocatorError> {
         let path = self.subnet(subnet);
-        let failure = match self.caller.send(Method::DELETE, &path, None::<&()>).await {
+        let error = match self.caller.send(Method::DELETE, &path, None::<&()>).await {
             Ok(()) => return Ok(Removal::Removed),
-            Err(failure) => failure,
+            Err(error) => error,
         };
-        match failure.reason() {
+        match error.reason() {
             Some(Reason::NoSubnet) => Ok(Removal::Removed),
             Some(Reason::NotEmpty { owners }) => Ok(Removal::InUse { owners: *owners }),
-            // It stays for the cluster that made it known. Ours has left it when none of its nodes has anything in it.
+            // It stays for the cluster that registered it. Ours has left it when none of its nodes
+            // has anything in it.
             Some(Reason::WrongCluster) => match self.of_ours(subnet).await?.len() {
                 0 => Ok(Removal::Removed),
                 owners => Ok(Removal::InUse { owners }),
             },
-            _ => Err(self.error(failure, subnet)),
+            _ => Err(self.error(error, subnet)),
         }
     }
 
     /// The service knows from the certificate which cluster is meant.
     async fn of_ours(&self, subnet: &str) -> Result<Vec<Owner>, AllocatorError> {
         let path = format!("{}/owners", self.subnet(subnet));
-        let owners = self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await;
-        let OwnerList { owners } = owners.map_err(|failure| self.error(failure, subnet))?;
+        let owners = self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await;
+        let OwnerList { owners } = owners.map_err(|error| self.error(error, subnet))?;
         Ok(owners
             .iter()
             .map(|owner| owner.parse())
@@ -93,7 +104,12 @@ impl RemoteAllocator {
 
     /// The service takes leases for pods one by one, and a container's own address with the whole
     /// of it.
-    async fn take(&self, subnet: &str, owner: &Owner, leases: Vec<LeaseId>) -> Result<usize, AllocatorError> {
+    async fn take(
+        &self,
+        subnet: &str,
+        owner: &Owner,
+        leases: Vec<LeaseId>,
+    ) -> Result<usize, AllocatorError> {
         let Some(container) = Self::container_of(owner) else {
             return Ok(0);
         };
@@ -107,8 +123,8 @@ impl RemoteAllocator {
             }
             return Ok(0);
         }
-        let leaving = found.secondaries.iter().filter(|lease| leases.contains(&lease.id));
-        let count = leaving.map(|lease| lease.units.len()).sum();
+        let released = found.secondaries.iter().filter(|lease| leases.contains(&lease.id));
+        let count = released.map(|lease| lease.units.len()).sum();
         let update = Update {
             request: container.id(),
             count: 0,
@@ -118,10 +134,14 @@ impl RemoteAllocator {
         Ok(count)
     }
 
-    async fn claim(&self, subnet: &str, claims: Vec<Claim>) -> Result<Vec<Claimed>, AllocatorError> {
+    async fn claim(
+        &self,
+        subnet: &str,
+        claims: Vec<Claim>,
+    ) -> Result<Vec<Claimed>, AllocatorError> {
         let path = format!("{}/claims", self.subnet(subnet));
         let mut outcomes = Vec::with_capacity(claims.len());
-        for part in claims.chunks(CLAIMS) {
+        for part in claims.chunks(MAX_CLAIMS) {
             let written = |claim: &Claim| wire::Claim {
                 unit: claim.unit,
                 owner: claim.owner.to_string(),
@@ -131,8 +151,8 @@ impl RemoteAllocator {
             let body = ClaimList {
                 claims: part.iter().map(written).collect(),
             };
-            let answer = self.caller.ask(Method::POST, &path, Some(&body), QUICK).await;
-            let ClaimedList { claimed } = answer.map_err(|failure| self.error(failure, subnet))?;
+            let answer = self.caller.ask(Method::POST, &path, Some(&body), REQUEST_TIMEOUT).await;
+            let ClaimedList { claimed } = answer.map_err(|error| self.error(error, subnet))?;
             for outcome in claimed {
                 outcomes.push(match outcome {
                     wire::Claimed::Had => Claimed::Had,
@@ -152,8 +172,8 @@ impl RemoteAllocator {
 
     async fn ask_generation(&self, subnet: &str) -> Result<u64, AllocatorError> {
         let path = format!("{}/claims", self.subnet(subnet));
-        let answer = self.caller.ask(Method::GET, &path, None::<&()>, QUICK).await;
-        let Generation { generation } = answer.map_err(|failure| self.error(failure, subnet))?;
+        let answer = self.caller.ask(Method::GET, &path, None::<&()>, REQUEST_TIMEOUT).await;
+        let Generation { generation } = answer.map_err(|error| self.error(error, subnet))?;
         Ok(generation)
     }
 }
@@ -165,12 +185,27 @@ impl Registry for RemoteAllocator {
         true
     }
 
-    fn subnets(&self) -> Answer<'_, Vec<String>> {
-        self.known().boxed()
+    fn require_claims(&self, _: &str) {}
+
+    fn begin_epoch(&self) -> Answer<'_, u64> {
+        async { Ok(0) }.boxed()
     }
 
-    fn set_subnet<'a>(&'a self, subnet: &'a str, plan: &'a Plan, reuse_delay: Duration) -> Answer<'a, ()> {
-        self.make_known(subnet, plan, reuse_delay).boxed()
+    fn unregister_all_but<'a>(&'a self, _: &'a BTreeSet<String>) -> Answer<'a, ()> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn subnets(&self) -> Answer<'_, Vec<String>> {
+        self.registered().boxed()
+    }
+
+    fn set_subnet<'a>(
+        &'a self,
+        subnet: &'a str,
+        plan: &'a Plan,
+        reuse_delay: Duration,
+    ) -> Answer<'a, ()> {
+        self.register(subnet, plan, reuse_delay).boxed()
     }
 
     fn remove_subnet<'a>(&'a self, subnet: &'a str) -> Answer<'a, Removal> {
@@ -185,7 +220,12 @@ impl Registry for RemoteAllocator {
         self.leases(subnet, owner).boxed()
     }
 
-    fn take_back<'a>(&'a self, subnet: &'a str, owner: &'a Owner, leases: Vec<LeaseId>) -> Answer<'a, usize> {
+    fn take_back<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
+        leases: Vec<LeaseId>,
+    ) -> Answer<'a, usize> {
         self.take(subnet, owner, leases).boxed()
     }
 
@@ -201,8 +241,8 @@ impl Registry for RemoteAllocator {
         async move {
             let path = format!("{}/claims", self.subnet(subnet));
             let body = Generation { generation };
-            let answer = self.caller.ask(Method::PUT, &path, Some(&body), QUICK).await;
-            let Opened { opened } = answer.map_err(|failure| self.error(failure, subnet))?;
+            let answer = self.caller.ask(Method::PUT, &path, Some(&body), REQUEST_TIMEOUT).await;
+            let Opened { opened } = answer.map_err(|error| self.error(error, subnet))?;
             Ok(opened)
         }
         .boxed()
@@ -211,7 +251,7 @@ impl Registry for RemoteAllocator {
     fn lost<'a>(&'a self, subnet: &'a str, _: &'a str, generation: u64) -> Answer<'a, ()> {
         async move {
             loop {
-                tokio::time::sleep(BETWEEN_LOOKS).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 if self.ask_generation(subnet).await? != generation {
                     return Ok(());
                 }
@@ -220,9 +260,9 @@ impl Registry for RemoteAllocator {
         .boxed()
     }
 
-    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a Utilization) -> Answer<'a, ()> {
+    fn changed<'a>(&'a self, subnet: &'a str, seen: &'a SubnetCounts) -> Answer<'a, ()> {
         async move {
-            match tokio::time::timeout(BETWEEN_LOOKS, self.wait(subnet, seen.freed)).await {
+            match tokio::time::timeout(POLL_INTERVAL, self.wait(subnet, seen.freed)).await {
                 Ok(freed) => freed.map(drop),
                 Err(_) => Ok(()),
             }

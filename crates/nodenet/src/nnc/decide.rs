@@ -1,232 +1,250 @@
-//! What to ask the allocator for, and whether its answer can be believed. Pure.
+//! Where a node's container is, what its status is to be after the allocator has answered, and what
+//! a person should know of it. Pure.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
-use berth_api::NodeNetworkConfig;
 use berth_api::nnc::NetworkContainer;
+use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus};
 use berth_ledger::LeaseId;
 use uuid::Uuid;
 
-use super::assignments::{Basis, assignments, count, given_back, leases_of, names_of, request};
-use super::facts::{Owner, version};
-use super::status::pairs;
-use crate::allocator::{Container, Update};
-use crate::node;
+use super::status::{container_in, with_container, without_container, without_subnet};
+use crate::allocator::Container;
+use crate::assignments::leases_by_name;
+use crate::facts::{NodeFacts, SubnetFacts};
+use crate::index::View;
+use crate::pods::ObservedAddress;
+use crate::wait_list::Need;
 
-/// What a config's spec comes to, for a container that is there.
+/// What the status is to be, and what a person should know of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    pub status: NodeNetworkConfigStatus,
+    pub warnings: Vec<Warning>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    pub request: Uuid,
-    pub count: usize,
-    pub give_back: BTreeSet<LeaseId>,
-    /// How many leases more than it has.
-    pub growth: usize,
+pub struct Warning {
+    pub reason: &'static str,
+    pub note: String,
+    /// The node can't be used at all: then the event is about it, too.
+    pub about_node: bool,
+    /// To be emitted even though the status stays as it is.
+    pub is_new: bool,
 }
 
-impl Wish {
-    /// `most` is the most that a node may have: an agent may have asked for more before it was lowered.
-    pub fn of(config: &NodeNetworkConfig, had: &NetworkContainer, container: Uuid, most: Option<i64>) -> Self {
-        let spec = &config.spec;
-        let asked = spec.requested_ip_count.min(most.unwrap_or(i64::MAX));
-        let wanted = usize::try_from(asked).unwrap_or(0);
-        let give_back = given_back(&spec.ips_not_in_use, &had.ip_assignments);
-        let leaving = names_of(&give_back);
-        let kept: Vec<_> = had
-            .ip_assignments
-            .iter()
-            .filter(|one| !leaving.contains(&one.name))
-            .cloned()
-            .collect();
-        let basis = Basis {
-            config: config.metadata.uid.as_deref().unwrap_or_default(),
-            generation: config.metadata.generation.unwrap_or_default(),
-            container,
-            version: had.version,
+impl From<NodeNetworkConfigStatus> for Proposal {
+    fn from(status: NodeNetworkConfigStatus) -> Self {
+        Self {
+            status,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// What a container is decided on: its subnet, its node, and the status as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub subnet: &'a str,
+    /// `None` when there is no such Subnet any more.
+    pub facts: Option<&'a SubnetFacts>,
+    pub node: &'a NodeFacts,
+    pub now: &'a NodeNetworkConfigStatus,
+}
+
+/// What the node asks for, and how much of it is missing.
+#[derive(Clone, Copy, Debug)]
+pub struct Shortfall {
+    /// By the spec.
+    pub asked: i64,
+    /// That a node may have.
+    pub max: Option<i64>,
+    pub short: usize,
+    /// What it waited for already.
+    pub before: Option<Need>,
+}
+
+/// The subnet that the container is in, or is to be in. A container stays where it is, whatever
+/// subnet selects the node now.
+pub fn home<'a>(nnc: &'a NodeNetworkConfig, view: &'a View, nc: Uuid) -> Option<&'a str> {
+    let had = container_in(nnc.status.as_ref(), &nc.to_string());
+    let home = had.map(|had| had.subnet_name.as_str());
+    home.or(view.pods.as_deref())
+}
+
+/// The most that a node may have: by its Subnet, or by what that said while it was there.
+pub fn max_ip_count(facts: Option<&SubnetFacts>, now: &NodeNetworkConfigStatus) -> Option<i64> {
+    let scaler = facts.map(|facts| facts.scaler).or(now.scaler);
+    scaler.map(|scaler| scaler.max_ip_count)
+}
+
+/// No subnet selects the node.
+pub fn not_selected(view: &View, now: NodeNetworkConfigStatus) -> Proposal {
+    // A node that has its podCIDR needs no other addresses.
+    let warning = view.node_cidrs.is_none().then(|| Warning {
+        reason: "NoSubnet",
+        note: "no Subnet with use: pods selects this node: create one, or label the node so that \
+               the nodeSelector of one matches"
+            .to_owned(),
+        about_node: false,
+        is_new: true,
+    });
+    Proposal {
+        status: now,
+        warnings: warning.into_iter().collect(),
+    }
+}
+
+/// There is no address for a container. `before` is what the node waited for already.
+pub fn subnet_full(target: Target<'_>, before: Option<Need>) -> Proposal {
+    let note = format!(
+        "subnet {} has no address left for this node's network container: it gets one as soon as \
+         another node gives one back, or at once when a CIDR is appended to spec.cidrs of the \
+         Subnet",
+        target.subnet
+    );
+    Proposal {
+        status: without_container(target.now, target.facts),
+        warnings: vec![Warning {
+            reason: "SubnetFull",
+            note,
+            about_node: true,
+            is_new: before.is_some_and(|before| before != Need::Start),
+        }],
+    }
+}
+
+/// The container's Subnet was deleted: the node keeps what it has.
+pub fn subnet_gone(target: Target<'_>, had: &NetworkContainer) -> Proposal {
+    let note = format!(
+        "there is no Subnet {} any more: the node keeps the addresses it has and gets no others; \
+         create the Subnet again with the same cidrs",
+        target.subnet
+    );
+    Proposal {
+        status: without_subnet(target.now, &had.id),
+        warnings: vec![Warning {
+            reason: "SubnetGone",
+            note,
+            about_node: false,
+            is_new: false,
+        }],
+    }
+}
+
+/// The status with what the allocator has given.
+pub fn delivered(target: Target<'_>, container: &Container, first_version: i64) -> Proposal {
+    let Target { facts, node, now, .. } = target;
+    if let Some(status) = with_container(now, container, facts, node, first_version) {
+        return status.into();
+    }
+    let note = format!(
+        "no CIDR in spec.cidrs of Subnet {} holds the address that the ledger gave: put back the \
+         CIDRs that it was created with",
+        container.subnet
+    );
+    Proposal {
+        status: now.clone(),
+        warnings: vec![Warning {
+            reason: "SubnetChanged",
+            note,
+            about_node: true,
+            is_new: true,
+        }],
+    }
+}
+
+/// What there is to say of a node that asks for too many, or that gets too few.
+pub fn shortfall_warnings(subnet: &str, shortfall: Shortfall) -> Vec<Warning> {
+    let Shortfall {
+        asked,
+        max,
+        short,
+        before,
+    } = shortfall;
+    let mut warnings = Vec::new();
+    if let Some(max) = max.filter(|max| asked > *max) {
+        let note = format!(
+            "spec.requestedIPCount: {asked} is more than the {max} that a node may have, and \
+             counts as {max}: ask for at most that, or raise scaler.maxIPCount of Subnet {subnet}"
+        );
+        warnings.push(Warning {
+            reason: "TooManyRequested",
+            note,
+            about_node: false,
+            is_new: false,
+        });
+    }
+    if short > 0 {
+        let asked = max.map_or(asked, |max| asked.min(max));
+        let note = format!(
+            "subnet {subnet} is full: {short} of the {asked} addresses that the node asks for are \
+             missing; they come as soon as others are given back, or at once when a CIDR is \
+             appended to spec.cidrs of the Subnet"
+        );
+        warnings.push(Warning {
+            reason: "SubnetFull",
+            note,
+            about_node: false,
+            is_new: before.is_some_and(|before| before != Need::More(short)),
+        });
+    }
+    warnings
+}
+
+/// What agents give back although a living pod has it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Contradicted {
+    /// On this node. They stay: the agent, or whoever wrote it, is wrong, or the pod is just being
+    /// removed.
+    pub withheld: Vec<(IpAddr, LeaseId)>,
+    /// On other nodes. They go to those.
+    pub elsewhere: Vec<ObservedAddress>,
+}
+
+pub fn contradicted(
+    had: &NetworkContainer,
+    give_back: &BTreeSet<LeaseId>,
+    node: &str,
+    observed: impl Fn(IpAddr) -> Vec<ObservedAddress>,
+) -> Contradicted {
+    let mut found = Contradicted::default();
+    let leases = leases_by_name(&had.ip_assignments);
+    for assignment in &had.ip_assignments {
+        let lease = leases.get(assignment.name.as_str());
+        let lease = lease.copied().filter(|lease| give_back.contains(lease));
+        let (Some(lease), Ok(address)) = (lease, assignment.ip.parse()) else {
+            continue;
         };
-        Self {
-            request: request(basis, wanted, &spec.ips_not_in_use),
-            count: wanted,
-            give_back,
-            growth: wanted.saturating_sub(count(&kept)),
+        let observed = observed(address);
+        if observed.iter().any(|observed| observed.node == node) {
+            found.withheld.push((address, lease));
+        } else {
+            found.elsewhere.extend(observed.into_iter().next());
         }
     }
-
-    /// The same, but for what others wait for.
-    pub fn without_growth(self) -> Self {
-        Self {
-            count: 0,
-            growth: 0,
-            ..self
-        }
-    }
-
-    pub fn update(&self) -> Update {
-        Update {
-            request: self.request,
-            count: self.count,
-            give_back: self.give_back.iter().copied().collect(),
-        }
-    }
+    found
 }
 
-/// The version that a container begins with where the status has none: 0. But the status of a config that asks for something may have had it before,
-/// and lost it; with the same versions, other addresses would come under the names of those that were there. So it begins with one that the
-/// container can't have had: the object's own version, which goes up with every write. A config whose spec has never changed since it was created
-/// is taken for new; and one that asks for nothing will change its spec before it gets anything.
-pub fn first_version(config: &NodeNetworkConfig) -> i64 {
-    let spec = &config.spec;
-    let asks = spec.requested_ip_count > 0 || !spec.ips_not_in_use.is_empty();
-    let is_new = config.metadata.generation.is_none_or(|generation| generation <= 1);
-    if asks && !is_new {
-        i64::try_from(version(config)).unwrap_or(0)
-    } else {
-        0
-    }
-}
-
-/// Whether an answer follows from what the status says and from what was asked for just now.
-///
-/// The allocator may answer from a memory that another writer has overtaken. What the request itself gave and took is as the store has it. But
-/// an address that came or went without it must be looked for in the store first, after the config was read: to list one that is somebody
-/// else's by now would give it to two, to drop one that is held would take it from under a pod. Who takes or gives anything meanwhile does so
-/// because the config has changed, and then the write of the status is refused.
-pub fn is_explained(had: &NetworkContainer, wish: &Wish, answer: &Container) -> bool {
-    let mut primaries = answer.primary.iter().map(|unit| unit.first().to_string());
-    let same_place =
-        primaries.next().as_deref() == Some(had.primary_ip.as_str()) && primaries.next() == had.primary_ip_v6;
-    let listed = pairs(&had.ip_assignments);
-    let answered = assignments(&answer.secondaries);
-    let answered = pairs(&answered);
-    if !same_place || listed == answered {
-        return same_place;
-    }
-    let gone = names_of(&wish.give_back);
-    let came = names_of(&leases_of(wish.request, wish.count));
-    listed.difference(&answered).all(|(name, _)| gone.contains(*name))
-        && answered.difference(&listed).all(|(name, _)| came.contains(*name))
-}
-
-/// Whether the config is this node's, or nobody's: then it is served.
-pub fn is_of(config: &NodeNetworkConfig, node: &node::Facts) -> bool {
-    match Owner::of(config) {
-        Owner::Nobody => true,
-        Owner::Node { uid } => uid == node.uid,
-        Owner::Other => false,
-    }
+/// What was leased just now although a living pod on another node has it, and none on this one.
+pub fn in_use_elsewhere(
+    had: &NetworkContainer,
+    answer: &Container,
+    node: &str,
+    observed: impl Fn(IpAddr) -> Vec<ObservedAddress>,
+) -> Vec<ObservedAddress> {
+    let before: BTreeSet<&str> = had.ip_assignments.iter().map(|one| one.ip.as_str()).collect();
+    let units = answer.secondaries.iter().flat_map(|secondary| &secondary.units);
+    let addresses = units.map(|unit| unit.first());
+    let new = addresses.filter(|address| !before.contains(address.to_string().as_str()));
+    let elsewhere = new.filter_map(|address| {
+        let observed = observed(address);
+        let own = observed.iter().any(|observed| observed.node == node);
+        observed.into_iter().next().filter(|_| !own)
+    });
+    elsewhere.collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use berth_api::NodeNetworkConfigSpec;
-
-    use super::*;
-    use crate::allocator::Secondary;
-
-    fn lease(n: u128) -> Secondary {
-        let address = std::net::Ipv4Addr::from_bits(0x0a40_0000 + u32::try_from(n % 256).unwrap());
-        Secondary {
-            id: Uuid::from_u128(n),
-            units: vec![std::net::IpAddr::from(address).into()],
-        }
-    }
-
-    fn had(leases: &[u128]) -> NetworkContainer {
-        let leases: Vec<Secondary> = leases.iter().map(|n| lease(*n)).collect();
-        NetworkContainer {
-            primary_ip: "10.64.0.1".to_owned(),
-            ip_assignments: assignments(&leases),
-            ..NetworkContainer::default()
-        }
-    }
-
-    fn answer(leases: Vec<Secondary>) -> Container {
-        Container {
-            id: Uuid::nil(),
-            subnet: "pods".to_owned(),
-            primary: vec!["10.64.0.1/32".parse().unwrap()],
-            secondaries: leases,
-            short: 0,
-        }
-    }
-
-    fn wish(requested: i64, not_in_use: &[u128], had: &NetworkContainer, most: Option<i64>) -> Wish {
-        let names = not_in_use.iter().map(|n| Uuid::from_u128(*n).to_string()).collect();
-        let spec = NodeNetworkConfigSpec {
-            requested_ip_count: requested,
-            ips_not_in_use: names,
-            ..NodeNetworkConfigSpec::default()
-        };
-        Wish::of(&NodeNetworkConfig::new("n", spec), had, Uuid::nil(), most)
-    }
-
-    #[test]
-    fn names_given_back_do_not_count_towards_what_is_asked_for() {
-        let wish = wish(3, &[1, 99], &had(&[1, 2, 3]), None);
-        assert_eq!((wish.count, wish.growth), (3, 1));
-        assert!(wish.give_back.contains(&Uuid::from_u128(1)));
-    }
-
-    #[test]
-    fn nobody_gets_more_than_the_most_or_less_than_nothing() {
-        assert_eq!(wish(500, &[], &had(&[]), Some(250)).count, 250);
-        assert_eq!(wish(-1, &[], &had(&[]), Some(250)).count, 0);
-        assert_eq!(wish(1, &[], &had(&[1, 2]), None).growth, 0);
-    }
-
-    #[test]
-    fn a_container_that_may_have_been_there_before_begins_with_a_version_that_it_can_not_have_had() {
-        let config = |generation, requested_ip_count| {
-            let spec = NodeNetworkConfigSpec {
-                requested_ip_count,
-                ..NodeNetworkConfigSpec::default()
-            };
-            let mut config = NodeNetworkConfig::new("n", spec);
-            config.metadata.generation = Some(generation);
-            config.metadata.resource_version = Some("4711".to_owned());
-            config
-        };
-        assert_eq!(first_version(&config(1, 0)), 0);
-        assert_eq!(first_version(&config(1, 16)), 0);
-        assert_eq!(first_version(&config(7, 0)), 0);
-        assert_eq!(first_version(&config(7, 16)), 4711);
-    }
-
-    #[test]
-    fn what_was_asked_for_explains_itself() {
-        let had = had(&[1, 2]);
-        let wish = wish(2, &[1], &had, None);
-        let new = *leases_of(wish.request, wish.count).first().unwrap();
-        let new = Secondary { id: new, ..lease(7) };
-        assert!(is_explained(&had, &wish, &answer(vec![lease(2), new])));
-    }
-
-    #[test]
-    fn an_address_that_goes_without_having_been_given_back_is_not_believed() {
-        let had = had(&[1, 2]);
-        assert!(!is_explained(&had, &wish(2, &[], &had, None), &answer(vec![lease(1)])));
-    }
-
-    #[test]
-    fn an_address_that_comes_without_having_been_asked_for_is_not_believed() {
-        let had = had(&[1]);
-        assert!(!is_explained(
-            &had,
-            &wish(2, &[], &had, None),
-            &answer(vec![lease(1), lease(2)])
-        ));
-    }
-
-    #[test]
-    fn another_address_under_the_same_name_or_another_primary_is_not_believed() {
-        let had = had(&[1]);
-        let wish = wish(1, &[], &had, None);
-        let moved = Secondary {
-            id: lease(1).id,
-            ..lease(9)
-        };
-        assert!(!is_explained(&had, &wish, &answer(vec![moved])));
-        let mut elsewhere = answer(vec![lease(1)]);
-        elsewhere.primary = vec![];
-        assert!(!is_explained(&had, &wish, &elsewhere));
-    }
-}
+mod tests;

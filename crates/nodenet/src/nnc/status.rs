@@ -4,28 +4,33 @@ use std::collections::BTreeSet;
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfigStatus;
-use berth_api::nnc::{AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, OVERLAY, Progress, VNET};
+use berth_api::nnc::{
+    AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, OVERLAY, Progress, VNET,
+};
 
-use super::assignments::assignments;
 use crate::allocator::Container;
-use crate::{node, subnet};
+use crate::assignments::assignments;
+use crate::facts::{NodeFacts, SubnetFacts};
 
 /// Our container for pods in a status, if it is there.
-pub fn container_in<'a>(status: Option<&'a NodeNetworkConfigStatus>, id: &str) -> Option<&'a NetworkContainer> {
+pub fn container_in<'a>(
+    status: Option<&'a NodeNetworkConfigStatus>,
+    id: &str,
+) -> Option<&'a NetworkContainer> {
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
     containers.into_iter().find(|container| container.id == id)
 }
 
-/// The status with the container as the allocator has it. `None` when no CIDR of the subnet is known that holds the container's own address:
-/// without it an agent can't use the container.
+/// The status with the container as the allocator has it. `None` when no CIDR of the subnet is
+/// known that holds the container's own address: without it an agent can't use the container.
 ///
-/// The version goes up when the addresses for pods change, and only then; `first_version` is that of a container that is new here, whatever it has.
-/// A subnet that is gone leaves what it said.
+/// The version goes up when the addresses for pods change, and only then; `first_version` is that
+/// of a container that is new here, whatever it has. A subnet that is gone leaves what it said.
 pub fn with_container(
     now: &NodeNetworkConfigStatus,
     container: &Container,
-    subnet: Option<&subnet::Facts>,
-    node: &node::Facts,
+    subnet: Option<&SubnetFacts>,
+    node: &NodeFacts,
     first_version: i64,
 ) -> Option<NodeNetworkConfigStatus> {
     let id = container.id.to_string();
@@ -58,7 +63,8 @@ pub fn with_container(
     status.assigned_ip_count = i64::try_from(container.secondaries.len()).unwrap_or(i64::MAX);
     status.status = Some(if full { Progress::Error } else { Progress::Updated });
     set_scaler(&mut status, subnet);
-    // Other containers for pods are of a node that is no more, under this name: their addresses are not this node's.
+    // Other containers for pods are of a node that is no more, under this name: their addresses are
+    // not this node's.
     status
         .network_containers
         .retain(|other| other.container_type == OVERLAY);
@@ -67,7 +73,10 @@ pub fn with_container(
 }
 
 /// There is no address for a container.
-pub fn without_container(now: &NodeNetworkConfigStatus, subnet: Option<&subnet::Facts>) -> NodeNetworkConfigStatus {
+pub fn without_container(
+    now: &NodeNetworkConfigStatus,
+    subnet: Option<&SubnetFacts>,
+) -> NodeNetworkConfigStatus {
     let mut status = now.clone();
     status
         .network_containers
@@ -96,7 +105,7 @@ pub fn without_subnet(now: &NodeNetworkConfigStatus, id: &str) -> NodeNetworkCon
 pub fn place(
     container: &mut NetworkContainer,
     units: &[Prefix],
-    subnet: Option<&subnet::Facts>,
+    subnet: Option<&SubnetFacts>,
     written: impl Fn(&Prefix) -> String,
 ) -> Option<()> {
     let mut units = units.iter();
@@ -121,7 +130,7 @@ pub fn place(
     Some(())
 }
 
-pub fn set_scaler(status: &mut NodeNetworkConfigStatus, subnet: Option<&subnet::Facts>) {
+pub fn set_scaler(status: &mut NodeNetworkConfigStatus, subnet: Option<&SubnetFacts>) {
     status.scaler = subnet.map(|subnet| subnet.scaler).or(status.scaler);
 }
 
@@ -138,174 +147,4 @@ pub fn pairs(list: &[IpAssignment]) -> BTreeSet<(&str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use berth_api::{Subnet, SubnetSpec};
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::allocator::Secondary;
-
-    fn subnet(cidrs: &[&str], gateways: &[&str]) -> subnet::Facts {
-        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-        let spec = SubnetSpec {
-            cidrs: owned(cidrs),
-            gateways: owned(gateways),
-            ..SubnetSpec::default()
-        };
-        subnet::Facts::of(&Subnet::new("pods", spec))
-    }
-
-    fn with_container(
-        now: &NodeNetworkConfigStatus,
-        container: &Container,
-        subnet: Option<&subnet::Facts>,
-        node: &node::Facts,
-    ) -> Option<NodeNetworkConfigStatus> {
-        super::with_container(now, container, subnet, node, 0)
-    }
-
-    fn node(address: &str) -> node::Facts {
-        node::Facts {
-            address: Some(address.to_owned()),
-            ..node::Facts::default()
-        }
-    }
-
-    fn prefixes(texts: &[&str]) -> Vec<Prefix> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    fn container(primary: &[&str], secondaries: &[(u128, &str)], short: usize) -> Container {
-        let secondary = |(id, unit): &(u128, &str)| Secondary {
-            id: Uuid::from_u128(*id),
-            units: prefixes(&[unit]),
-        };
-        Container {
-            id: Uuid::from_u128(0xABCD),
-            subnet: "pods".to_owned(),
-            primary: prefixes(primary),
-            secondaries: secondaries.iter().map(secondary).collect(),
-            short,
-        }
-    }
-
-    #[test]
-    fn an_empty_container_has_all_that_an_agent_needs_to_start() {
-        let facts = subnet(&["10.1.0.0/24", "10.64.0.0/16"], &["10.64.0.1"]);
-        let made = container(&["10.64.0.4/32"], &[], 0);
-        let status = with_container(
-            &NodeNetworkConfigStatus::default(),
-            &made,
-            Some(&facts),
-            &node("192.0.2.7"),
-        )
-        .unwrap();
-        let written = serde_json::to_value(status).unwrap();
-        let expected = serde_json::json!({
-            "assignedIPCount": 0,
-            "status": "Updated",
-            "scaler": {
-                "batchSize": 16, "requestThresholdPercent": 50, "releaseThresholdPercent": 150, "maxIPCount": 250,
-            },
-            "networkContainers": [{
-                "id": "00000000-0000-0000-0000-00000000abcd",
-                "assignmentMode": "dynamic",
-                "type": "vnet",
-                "primaryIP": "10.64.0.4",
-                "subnetName": "pods",
-                "subnetAddressSpace": "10.64.0.0/16",
-                "defaultGateway": "10.64.0.1",
-                "nodeIP": "192.0.2.7",
-                "version": 0,
-                "status": "NCUpdateSuccess",
-            }],
-        });
-        assert_eq!(written, expected);
-    }
-
-    #[test]
-    fn both_families_are_placed_each_in_its_own_cidr() {
-        let facts = subnet(&["10.64.0.0/16", "fd64::/64"], &["fd64::1"]);
-        let made = container(&["10.64.0.4/32", "fd64::4/128"], &[], 0);
-        let status = with_container(
-            &NodeNetworkConfigStatus::default(),
-            &made,
-            Some(&facts),
-            &node("192.0.2.7"),
-        )
-        .unwrap();
-        let container = &status.network_containers[0];
-        assert_eq!(container.primary_ip_v6.as_deref(), Some("fd64::4"));
-        assert_eq!(container.subnet_address_space_v6.as_deref(), Some("fd64::/64"));
-        assert_eq!(container.default_gateway, None);
-        assert_eq!(container.default_gateway_v6.as_deref(), Some("fd64::1"));
-    }
-
-    #[test]
-    fn the_version_goes_up_with_the_list_and_with_nothing_else() {
-        let mut facts = subnet(&["10.64.0.0/16"], &[]);
-        let empty = with_container(
-            &NodeNetworkConfigStatus::default(),
-            &container(&["10.64.0.4/32"], &[], 0),
-            Some(&facts),
-            &node("192.0.2.7"),
-        )
-        .unwrap();
-        let two = container(&["10.64.0.4/32"], &[(1, "10.64.0.5/32"), (2, "10.64.0.6/32")], 0);
-        let grown = with_container(&empty, &two, Some(&facts), &node("192.0.2.7")).unwrap();
-        assert_eq!((grown.network_containers[0].version, grown.assigned_ip_count), (1, 2));
-
-        facts.scaler.batch_size = 4;
-        let moved = with_container(&grown, &two, Some(&facts), &node("192.0.2.8")).unwrap();
-        assert_eq!(moved.network_containers[0].version, 1);
-        assert_eq!(moved.network_containers[0].node_ip, "192.0.2.8");
-        assert_eq!(moved.scaler.unwrap().batch_size, 4);
-    }
-
-    #[test]
-    fn what_could_not_be_given_is_said_in_both_places() {
-        let facts = subnet(&["10.64.0.0/16"], &[]);
-        let short = container(&["10.64.0.4/32"], &[(1, "10.64.0.5/32")], 3);
-        let status = with_container(&NodeNetworkConfigStatus::default(), &short, Some(&facts), &node("a")).unwrap();
-        assert_eq!(status.status, Some(Progress::Error));
-        assert_eq!(status.network_containers[0].status, Some(ContainerStatus::SubnetFull));
-        assert_eq!(status.assigned_ip_count, 1);
-    }
-
-    #[test]
-    fn the_container_of_an_earlier_node_goes_and_that_of_its_pod_cidr_stays() {
-        let facts = subnet(&["10.64.0.0/16"], &[]);
-        let overlay = NetworkContainer {
-            id: "o".to_owned(),
-            container_type: OVERLAY.to_owned(),
-            ..NetworkContainer::default()
-        };
-        let earlier = NetworkContainer {
-            id: "e".to_owned(),
-            container_type: VNET.to_owned(),
-            ..NetworkContainer::default()
-        };
-        let before = NodeNetworkConfigStatus {
-            network_containers: vec![earlier, overlay],
-            ..NodeNetworkConfigStatus::default()
-        };
-        let made = container(&["10.64.0.4/32"], &[], 0);
-        let status = with_container(&before, &made, Some(&facts), &node("a")).unwrap();
-        let ids: Vec<&str> = status
-            .network_containers
-            .iter()
-            .map(|container| container.id.as_str())
-            .collect();
-        assert_eq!(ids, ["00000000-0000-0000-0000-00000000abcd", "o"]);
-    }
-
-    #[test]
-    fn a_node_without_an_address_keeps_the_one_that_is_written() {
-        let facts = subnet(&["10.64.0.0/16"], &[]);
-        let made = container(&["10.64.0.4/32"], &[], 0);
-        let status = with_container(&NodeNetworkConfigStatus::default(), &made, Some(&facts), &node("a")).unwrap();
-        let nameless = node::Facts::default();
-        let again = with_container(&status, &made, Some(&facts), &nameless).unwrap();
-        assert_eq!(again, status);
-    }
-}
+mod tests;

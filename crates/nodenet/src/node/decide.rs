@@ -1,14 +1,13 @@
-//! What a node's config needs. Pure.
+//! What a node's NodeNetworkConfig needs. Pure.
 
-use crate::nnc::{self, Owner};
-
-use super::Facts;
+use crate::facts::{NncFacts, NncOwner, NodeFacts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// There is none.
     Create,
-    /// Somebody else made it, or took something off it: owner and finalizer are missing, or one of them.
+    /// Somebody else made it, or took something off it: owner and finalizer are missing, or one of
+    /// them.
     Adopt,
     /// It is of a node that is no more, perhaps of one with the same name.
     Remove,
@@ -17,25 +16,25 @@ pub enum Action {
     Nothing,
 }
 
-/// `wanted`: a subnet takes the node.
-pub fn decide(node: Option<&Facts>, config: Option<&nnc::Facts>, wanted: bool) -> Action {
+/// `selected`: a subnet selects the node.
+pub fn decide(node: Option<&NodeFacts>, nnc: Option<&NncFacts>, selected: bool) -> Action {
     let staying = node.is_some_and(|node| !node.deleting);
-    let Some(config) = config else {
-        return if staying && wanted {
+    let Some(nnc) = nnc else {
+        return if staying && selected {
             Action::Create
         } else {
             Action::Nothing
         };
     };
-    if config.deleting {
+    if nnc.deleting {
         // First all of it goes, its addresses with it.
         return Action::Nothing;
     }
-    match &config.owner {
-        Owner::Node { uid } if node.is_none_or(|node| node.uid != *uid) => Action::Remove,
-        Owner::Node { .. } if staying && !config.finalizer => Action::Adopt,
-        Owner::Nobody if staying && wanted => Action::Adopt,
-        Owner::Other if staying && wanted => Action::Foreign,
+    match &nnc.owner {
+        NncOwner::Node { uid } if node.is_none_or(|node| node.uid != *uid) => Action::Remove,
+        NncOwner::Node { .. } if staying && !nnc.finalizer => Action::Adopt,
+        NncOwner::Nobody if staying && selected => Action::Adopt,
+        NncOwner::Other if staying && selected => Action::Foreign,
         _ => Action::Nothing,
     }
 }
@@ -44,72 +43,72 @@ pub fn decide(node: Option<&Facts>, config: Option<&nnc::Facts>, wanted: bool) -
 mod tests {
     use super::*;
 
-    fn node(uid: &str) -> Facts {
-        Facts {
+    fn node(uid: &str) -> NodeFacts {
+        NodeFacts {
             uid: uid.to_owned(),
-            ..Facts::default()
+            ..NodeFacts::default()
         }
     }
 
-    fn config(owner: Option<&str>, finalizer: bool) -> nnc::Facts {
-        let node = |uid: &str| Owner::Node { uid: uid.to_owned() };
-        nnc::Facts {
-            owner: owner.map_or(Owner::Nobody, node),
+    fn nnc(owner: Option<&str>, finalizer: bool) -> NncFacts {
+        let node = |uid: &str| NncOwner::Node { uid: uid.to_owned() };
+        NncFacts {
+            owner: owner.map_or(NncOwner::Nobody, node),
             finalizer,
-            ..nnc::Facts::default()
+            ..NncFacts::default()
         }
     }
 
     #[test]
-    fn a_node_that_a_subnet_takes_gets_one() {
+    fn a_node_that_a_subnet_selects_gets_one() {
         assert_eq!(decide(Some(&node("1")), None, true), Action::Create);
         assert_eq!(decide(Some(&node("1")), None, false), Action::Nothing);
-        let leaving = Facts {
+        let deleting = NodeFacts {
             deleting: true,
             ..node("1")
         };
-        assert_eq!(decide(Some(&leaving), None, true), Action::Nothing);
+        assert_eq!(decide(Some(&deleting), None, true), Action::Nothing);
         assert_eq!(
-            decide(Some(&leaving), Some(&config(Some("1"), true)), true),
+            decide(Some(&deleting), Some(&nnc(Some("1"), true)), true),
             Action::Nothing
         );
     }
 
     #[test]
     fn one_without_owner_or_finalizer_is_adopted() {
-        for config in [config(None, false), config(None, true), config(Some("1"), false)] {
-            assert_eq!(decide(Some(&node("1")), Some(&config), true), Action::Adopt);
+        for nnc in [nnc(None, false), nnc(None, true), nnc(Some("1"), false)] {
+            assert_eq!(decide(Some(&node("1")), Some(&nnc), true), Action::Adopt);
         }
-        let whole = config(Some("1"), true);
+        let whole = nnc(Some("1"), true);
         assert_eq!(decide(Some(&node("1")), Some(&whole), true), Action::Nothing);
         assert_eq!(
-            decide(Some(&node("1")), Some(&config(None, false)), false),
+            decide(Some(&node("1")), Some(&nnc(None, false)), false),
             Action::Nothing
         );
     }
 
     #[test]
     fn one_of_a_node_that_is_gone_goes_also_when_the_name_is_taken_again() {
-        let old = config(Some("1"), true);
+        let old = nnc(Some("1"), true);
         assert_eq!(decide(Some(&node("2")), Some(&old), true), Action::Remove);
         assert_eq!(decide(None, Some(&old), false), Action::Remove);
-        assert_eq!(decide(None, Some(&config(None, false)), false), Action::Nothing);
+        assert_eq!(decide(None, Some(&nnc(None, false)), false), Action::Nothing);
     }
 
     #[test]
     fn one_that_is_being_deleted_is_left_to_go() {
-        let going = nnc::Facts {
+        let going = NncFacts {
             deleting: true,
-            ..config(Some("1"), true)
+            ..nnc(Some("1"), true)
         };
         assert_eq!(decide(Some(&node("2")), Some(&going), true), Action::Nothing);
     }
 
     #[test]
     fn one_that_something_else_controls_is_not_touched() {
-        let foreign = nnc::Facts {
-            owner: Owner::Other,
-            ..config(None, false)
+        let foreign = NncFacts {
+            owner: NncOwner::Other,
+            ..nnc(None, false)
         };
         assert_eq!(decide(Some(&node("1")), Some(&foreign), true), Action::Foreign);
         assert_eq!(decide(None, Some(&foreign), false), Action::Nothing);

@@ -10,22 +10,23 @@ use berth_api::nnc::{AssignmentMode, ContainerStatus, NetworkContainer, OVERLAY,
 use berth_ledger::{Lease, LeaseId};
 use uuid::Uuid;
 
-use crate::nnc::status::{place, set_scaler};
-use crate::{node, subnet};
+use crate::facts::{NodeFacts, SubnetFacts};
+use crate::nnc::{place, set_scaler};
 
 /// A podCIDR of a node, and the subnet that it is in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placed {
     pub cidr: Prefix,
-    pub subnet: Option<(String, Arc<subnet::Facts>)>,
+    pub subnet: Option<(String, Arc<SubnetFacts>)>,
 }
 
-/// Those that a node has, IPv4 first. One that can't be read is left out: the API server lets none in.
-pub fn placed(node: &node::Facts, subnets: &[(String, Arc<subnet::Facts>)]) -> Vec<Placed> {
+/// Those that a node has, IPv4 first. One that can't be read is left out: the API server lets none
+/// in.
+pub fn placed(node: &NodeFacts, subnets: &[(String, Arc<SubnetFacts>)]) -> Vec<Placed> {
     let cidrs = node.pod_cidrs.iter().filter_map(|cidr| cidr.parse::<Prefix>().ok());
     let mut placed: Vec<Placed> = cidrs
         .map(|cidr| {
-            let covers = |facts: &subnet::Facts| facts.cidrs.iter().any(|space| space.covers(cidr));
+            let covers = |facts: &SubnetFacts| facts.cidrs.iter().any(|space| space.covers(cidr));
             Placed {
                 cidr,
                 subnet: subnets.iter().find(|(_, facts)| covers(facts)).cloned(),
@@ -36,23 +37,26 @@ pub fn placed(node: &node::Facts, subnets: &[(String, Arc<subnet::Facts>)]) -> V
     placed
 }
 
-/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too large would fill the store.
-const MOST_UNITS: usize = 1 << 16;
+/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too
+/// large would fill the store.
+const MAX_UNITS: usize = 1 << 16;
 
-/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut the space in another way, and then each unit
-/// that has a part of it is taken. `None` when there are too many.
-pub fn touched(cidr: Prefix, subnet: &subnet::Facts) -> Option<Vec<Prefix>> {
+/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut
+/// the space in another way, and then each unit that has a part of it is taken. `None` when there
+/// are too many.
+pub fn touched(cidr: Prefix, subnet: &SubnetFacts) -> Option<Vec<Prefix>> {
     let length = subnet.unit_length(cidr.family());
     let spaces = subnet.cidrs.iter().filter(|space| space.overlaps(cidr));
     let common = spaces.map(|space| if space.covers(cidr) { cidr } else { *space });
     let units = common.flat_map(|common| units_around(common, length));
-    let units: Vec<Prefix> = units.take(MOST_UNITS + 1).collect();
-    (units.len() <= MOST_UNITS).then_some(units)
+    let units: Vec<Prefix> = units.take(MAX_UNITS + 1).collect();
+    (units.len() <= MAX_UNITS).then_some(units)
 }
 
 fn units_around(space: Prefix, length: u8) -> impl Iterator<Item = Prefix> {
     let first = Prefix::around(space.first(), length);
-    let units = std::iter::successors(first, move |unit| Prefix::around(after(unit.last())?, length));
+    let units =
+        std::iter::successors(first, move |unit| Prefix::around(after(unit.last())?, length));
     units.take_while(move |unit| unit.overlaps(space))
 }
 
@@ -70,7 +74,7 @@ fn after(address: IpAddr) -> Option<IpAddr> {
 }
 
 /// Whether the node has nothing of this.
-pub fn is_elsewhere(node: &node::Facts, cidr: Prefix) -> bool {
+pub fn is_elsewhere(node: &NodeFacts, cidr: Prefix) -> bool {
     let cidrs = node.pod_cidrs.iter();
     !node.pod_cidrs.is_empty()
         && cidrs
@@ -92,7 +96,7 @@ pub fn with_overlay(
     now: &NodeNetworkConfigStatus,
     container: Uuid,
     placed: &[Placed],
-    node: &node::Facts,
+    node: &NodeFacts,
 ) -> NodeNetworkConfigStatus {
     let id = Uuid::new_v5(&container, OVERLAY.as_bytes()).to_string();
     let mut status = now.clone();
@@ -131,20 +135,20 @@ mod tests {
 
     use super::*;
 
-    fn subnet(cidrs: &[&str]) -> Arc<subnet::Facts> {
+    fn subnet(cidrs: &[&str]) -> Arc<SubnetFacts> {
         let spec = SubnetSpec {
             usage: Use::NodeCidrs,
             cidrs: cidrs.iter().map(ToString::to_string).collect(),
             ..SubnetSpec::default()
         };
-        Arc::new(subnet::Facts::of(&Subnet::new("s", spec)))
+        Arc::new(SubnetFacts::of(&Subnet::new("s", spec)))
     }
 
-    fn node(cidrs: &[&str]) -> node::Facts {
-        node::Facts {
+    fn node(cidrs: &[&str]) -> NodeFacts {
+        NodeFacts {
             pod_cidrs: cidrs.iter().map(ToString::to_string).collect(),
             address: Some("192.0.2.1".to_owned()),
-            ..node::Facts::default()
+            ..NodeFacts::default()
         }
     }
 
@@ -209,7 +213,8 @@ mod tests {
                 subnet: None,
             },
         ];
-        let status = with_overlay(&NodeNetworkConfigStatus::default(), Uuid::nil(), &placed, &node(&[]));
+        let status =
+            with_overlay(&NodeNetworkConfigStatus::default(), Uuid::nil(), &placed, &node(&[]));
         let container = &status.network_containers[0];
         assert_eq!(container.primary_ip, "10.0.3.0/24");
         assert_eq!(container.primary_ip_v6.as_deref(), Some("fd00::/64"));

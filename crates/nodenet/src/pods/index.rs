@@ -20,7 +20,7 @@ const MAX_REMEMBERED: usize = 65_536;
 
 /// A pod that shows an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct ObservedAddress {
     pub pod: String,
     pub node: String,
     pub address: IpAddr,
@@ -154,31 +154,31 @@ impl PodIndex {
     }
 
     /// The pods that show this address.
-    pub fn of_address(&self, address: IpAddr) -> Vec<Address> {
+    pub fn of_address(&self, address: IpAddr) -> Vec<ObservedAddress> {
         let keys = self.by_address.get(&address).into_iter().flatten();
-        keys.filter_map(|key| self.shown(key, address)).collect()
+        keys.filter_map(|key| self.observed(key, address)).collect()
     }
 
     /// All that pods show of a CIDR.
-    pub fn in_cidr(&self, cidr: Prefix) -> Vec<Address> {
+    pub fn in_cidr(&self, cidr: Prefix) -> Vec<ObservedAddress> {
         let within = self.by_address.range(cidr.first()..=cidr.last());
         let each = within.flat_map(|(address, keys)| keys.iter().map(move |key| (key, *address)));
-        each.filter_map(|(key, address)| self.shown(key, address)).collect()
+        each.filter_map(|(key, address)| self.observed(key, address)).collect()
     }
 
     /// All that the node's pods show.
-    pub fn on_node(&self, node: &str) -> Vec<Address> {
+    pub fn on_node(&self, node: &str) -> Vec<ObservedAddress> {
         let pods = self.by_node.get(node).into_iter().flat_map(|on_node| &on_node.pods);
         let each = pods.flat_map(|key| {
             let known = self.pods.get(key).into_iter();
             known.flat_map(move |known| known.addresses.iter().map(move |address| (key, *address)))
         });
-        each.filter_map(|(key, address)| self.shown(key, address)).collect()
+        each.filter_map(|(key, address)| self.observed(key, address)).collect()
     }
 
-    fn shown(&self, key: &Key, address: IpAddr) -> Option<Address> {
+    fn observed(&self, key: &Key, address: IpAddr) -> Option<ObservedAddress> {
         let known = self.pods.get(key)?;
-        Some(Address {
+        Some(ObservedAddress {
             pod: key.to_string(),
             node: known.node.to_string(),
             address,
@@ -195,7 +195,8 @@ mod tests {
 
     fn pod(node: &str, addresses: &[&str]) -> ObservedPod {
         let ips: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
-        let pod = json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "podIPs": ips}});
+        let pod =
+            json!({"spec": {"nodeName": node}, "status": {"phase": "Running", "podIPs": ips}});
         serde_json::from_value(pod).unwrap()
     }
 

@@ -74,7 +74,8 @@ mod tests {
     use super::*;
 
     fn pod(spec: Value, status: Value) -> ObservedPod {
-        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec, "status": status})).unwrap()
+        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec, "status": status}))
+            .unwrap()
     }
 
     #[test]

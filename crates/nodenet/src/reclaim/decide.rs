@@ -6,12 +6,13 @@ use std::time::Duration;
 use berth_ledger::{Kind, Owner};
 use tokio::time::Instant;
 
-use crate::nnc;
+use crate::facts::{NncFacts, NncOwner};
 
 /// An owner in a subnet.
 pub type Place = (String, Owner);
 
-/// Owners that look gone, and when that was first seen. A restart begins anew: that only makes it later.
+/// Owners that look gone, and when that was first observed. A restart begins anew: that only makes
+/// it later.
 #[derive(Debug, Default)]
 pub struct Suspects {
     since: BTreeMap<Place, Instant>,
@@ -42,28 +43,34 @@ pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -
     }
 }
 
-/// Whether the owner is one that a Node and a config can speak for, in this cluster.
+/// Whether the owner is one that a Node and a nnc can speak for, in this cluster.
 pub fn is_of_node(owner: &Owner, cluster: &str) -> bool {
     let kinds = [Kind::Primary, Kind::Secondary, Kind::NodeCidr];
     owner.cluster() == cluster && kinds.contains(&owner.kind())
 }
 
-/// Whether the two witnesses agree that the owner is gone: no Node of its UID, and no config that is that Node's or has its container.
-pub fn is_gone(owner: &Owner, container: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
+/// Whether the two witnesses agree that the owner is gone: no Node of its UID, and no nnc that is
+/// that Node's or has its container.
+pub fn has_left(
+    owner: &Owner,
+    container: &str,
+    node: Option<&str>,
+    nnc: Option<&NncFacts>,
+) -> bool {
     let node_speaks = node == Some(owner.uid());
-    let config_speaks = config.is_some_and(|config| {
-        let owned = matches!(&config.owner, nnc::Owner::Node { uid } if uid == owner.uid());
-        owned || config.containers.iter().any(|id| id == container)
+    let nnc_speaks = nnc.is_some_and(|nnc| {
+        let owned = matches!(&nnc.owner, NncOwner::Node { uid } if uid == owner.uid());
+        owned || nnc.containers.iter().any(|id| id == container)
     });
-    !node_speaks && !config_speaks
+    !node_speaks && !nnc_speaks
 }
 
 /// Whether the owner's node is there and has its container in another subnet: it has moved, and
 /// left something behind.
-pub fn is_stray(owner: &Owner, subnet: &str, node: Option<&str>, config: Option<&nnc::Facts>) -> bool {
+pub fn is_stray(owner: &Owner, subnet: &str, node: Option<&str>, nnc: Option<&NncFacts>) -> bool {
     let is_there = node == Some(owner.uid());
     let for_pods = matches!(owner.kind(), Kind::Primary | Kind::Secondary);
-    let home = config.and_then(|config| config.pods_subnet.as_deref());
+    let home = nnc.and_then(|nnc| nnc.pods_subnet.as_deref());
     is_there && for_pods && home.is_some_and(|home| home != subnet)
 }
 
@@ -75,24 +82,24 @@ mod tests {
         Owner::new(kind, cluster, "n1", "uid-1").unwrap()
     }
 
-    fn config(owner: Option<&str>, container: Option<&str>) -> nnc::Facts {
-        let node = |uid: &str| nnc::Owner::Node { uid: uid.to_owned() };
-        nnc::Facts {
-            owner: owner.map_or(nnc::Owner::Nobody, node),
+    fn nnc(owner: Option<&str>, container: Option<&str>) -> NncFacts {
+        let node = |uid: &str| NncOwner::Node { uid: uid.to_owned() };
+        NncFacts {
+            owner: owner.map_or(NncOwner::Nobody, node),
             containers: container.map(str::to_owned).into_iter().collect(),
-            ..nnc::Facts::default()
+            ..NncFacts::default()
         }
     }
 
     #[test]
     fn two_witnesses_must_agree() {
         let owner = owner("prod", Kind::Primary);
-        assert!(is_gone(&owner, "c", None, None));
-        assert!(is_gone(&owner, "c", Some("uid-2"), Some(&config(Some("uid-2"), None))));
-        assert!(!is_gone(&owner, "c", Some("uid-1"), None));
-        assert!(!is_gone(&owner, "c", None, Some(&config(Some("uid-1"), None))));
-        assert!(!is_gone(&owner, "c", None, Some(&config(None, Some("c")))));
-        assert!(is_gone(&owner, "c", None, Some(&config(None, None))));
+        assert!(has_left(&owner, "c", None, None));
+        assert!(has_left(&owner, "c", Some("uid-2"), Some(&nnc(Some("uid-2"), None))));
+        assert!(!has_left(&owner, "c", Some("uid-1"), None));
+        assert!(!has_left(&owner, "c", None, Some(&nnc(Some("uid-1"), None))));
+        assert!(!has_left(&owner, "c", None, Some(&nnc(None, Some("c")))));
+        assert!(has_left(&owner, "c", None, Some(&nnc(None, None))));
     }
 
     #[test]
@@ -105,13 +112,13 @@ mod tests {
     #[test]
     fn what_a_node_left_in_another_subnet_is_stray() {
         let owner = owner("prod", Kind::Secondary);
-        let at_home = |home: &str| nnc::Facts {
+        let in_subnet = |home: &str| NncFacts {
             pods_subnet: Some(home.to_owned()),
-            ..nnc::Facts::default()
+            ..NncFacts::default()
         };
-        assert!(is_stray(&owner, "old", Some("uid-1"), Some(&at_home("new"))));
-        assert!(!is_stray(&owner, "new", Some("uid-1"), Some(&at_home("new"))));
-        assert!(!is_stray(&owner, "old", Some("uid-2"), Some(&at_home("new"))));
+        assert!(is_stray(&owner, "old", Some("uid-1"), Some(&in_subnet("new"))));
+        assert!(!is_stray(&owner, "new", Some("uid-1"), Some(&in_subnet("new"))));
+        assert!(!is_stray(&owner, "old", Some("uid-2"), Some(&in_subnet("new"))));
         assert!(!is_stray(&owner, "old", Some("uid-1"), None));
     }
 

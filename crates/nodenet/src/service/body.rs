@@ -5,18 +5,18 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use super::Limits;
-use super::refusal::Refusal;
+use super::error::ServiceError;
 
 /// Reads all of it. Whatever is wrong is named by its path, as in `giveBack[3]`.
-pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T, Refusal> {
+pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T, ServiceError> {
     let reading = Limited::new(body, limits.body).collect();
-    let read = tokio::time::timeout(limits.body_patience, reading).await;
-    let read = read.map_err(|_| Refusal::too_slow(limits.body_patience))?;
+    let read = tokio::time::timeout(limits.body_timeout, reading).await;
+    let read = read.map_err(|_| ServiceError::too_slow(limits.body_timeout))?;
     let bytes = read.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            Refusal::too_large(limits.body)
+            ServiceError::too_large(limits.body)
         } else {
-            Refusal::invalid("body", error)
+            ServiceError::invalid("body", error)
         }
     })?;
     let bytes = bytes.to_bytes();
@@ -25,8 +25,8 @@ pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T,
         let path = error.path().to_string();
         // A document that is no object, or a field that is missing, has no path.
         let field = if path == "." { "body" } else { &path };
-        Refusal::invalid(field, error.inner())
+        ServiceError::invalid(field, error.inner())
     })?;
-    json.end().map_err(|error| Refusal::invalid("body", error))?;
+    json.end().map_err(|error| ServiceError::invalid("body", error))?;
     Ok(value)
 }

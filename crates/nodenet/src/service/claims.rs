@@ -8,8 +8,8 @@ use axum::extract::State;
 use berth_api::allocator::{self as wire, ClaimList, ClaimedList, Generation, Opened};
 use berth_ledger::{Claim, Claimed, Owner};
 
+use super::error::ServiceError;
 use super::name::SubnetName;
-use super::refusal::Refusal;
 use super::target::Caller;
 use super::{Shared, body};
 use crate::allocator::Registry;
@@ -19,10 +19,10 @@ pub async fn generation(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     name: SubnetName,
-) -> Result<Json<Generation>, Refusal> {
+) -> Result<Json<Generation>, ServiceError> {
     let _permit = shared.admit().await?;
     let generation = shared.allocator.generation(name.key(), &caller.cluster).await;
-    let generation = generation.map_err(|error| Refusal::of_allocator(error, &name))?;
+    let generation = generation.map_err(|error| ServiceError::of_allocator(error, &name))?;
     Ok(Json(Generation {
         generation: shared.freed(generation),
     }))
@@ -33,7 +33,7 @@ pub async fn open(
     caller: Caller,
     name: SubnetName,
     body: Body,
-) -> Result<Json<Opened>, Refusal> {
+) -> Result<Json<Opened>, ServiceError> {
     let Generation { generation } = body::read(body, &shared.limits).await?;
     let _permit = shared.admit().await?;
     // One from before a restart is no number of ours.
@@ -42,7 +42,7 @@ pub async fn open(
         .allocator
         .open_gate(name.key(), &caller.cluster, generation)
         .await;
-    let opened = opened.map_err(|error| Refusal::of_allocator(error, &name))?;
+    let opened = opened.map_err(|error| ServiceError::of_allocator(error, &name))?;
     Ok(Json(Opened { opened }))
 }
 
@@ -51,7 +51,7 @@ pub async fn restore(
     caller: Caller,
     name: SubnetName,
     body: Body,
-) -> Result<Json<ClaimedList>, Refusal> {
+) -> Result<Json<ClaimedList>, ServiceError> {
     let ClaimList { claims } = body::read(body, &shared.limits).await?;
     let claims = claims
         .iter()
@@ -65,7 +65,7 @@ pub async fn restore(
             let settled = shared.plans.settled().await;
             settled.check(&name)?;
             let restored = shared.allocator.restore(name.key(), claims).await;
-            restored.map_err(|error| Refusal::of_allocator(error, &name))
+            restored.map_err(|error| ServiceError::of_allocator(error, &name))
         }
     });
     let claimed = shared.outcome(restored).await?;
@@ -73,11 +73,13 @@ pub async fn restore(
     Ok(Json(ClaimedList { claimed }))
 }
 
-fn read(claim: &wire::Claim, caller: &Caller) -> Result<Claim, Refusal> {
-    let owner = |text: &str| -> Result<Owner, Refusal> {
-        let owner: Owner = text.parse().map_err(|error| Refusal::invalid("claims.owner", error))?;
+fn read(claim: &wire::Claim, caller: &Caller) -> Result<Claim, ServiceError> {
+    let owner = |text: &str| -> Result<Owner, ServiceError> {
+        let owner: Owner = text
+            .parse()
+            .map_err(|error| ServiceError::invalid("claims.owner", error))?;
         if *owner.cluster() != *caller.cluster {
-            return Err(Refusal::wrong_cluster(&caller.cluster, owner.cluster()));
+            return Err(ServiceError::wrong_cluster(&caller.cluster, owner.cluster()));
         }
         Ok(owner)
     };
@@ -85,7 +87,9 @@ fn read(claim: &wire::Claim, caller: &Caller) -> Result<Claim, Refusal> {
     Ok(Claim {
         unit: claim.unit,
         owner: owner(&claim.owner)?,
-        lease: lease.map_err(|error| Refusal::invalid("claims.lease", format_args!("{error}: give a UUID")))?,
+        lease: lease.map_err(|error| {
+            ServiceError::invalid("claims.lease", format_args!("{error}: give a UUID"))
+        })?,
         from: claim.from.as_deref().map(owner).transpose()?,
     })
 }

@@ -35,16 +35,16 @@ impl Connections {
         let door = Tls {
             listener,
             tls: self.tls.clone(),
-            router: Box::new(
-                move |certificate| match certificate.and_then(|shown| common_name(shown)) {
+            router: Box::new(move |certificate| {
+                match certificate.and_then(|shown| common_name(shown)) {
                     Some(cluster) => {
                         let cluster = cluster.into();
                         router.clone().layer(Extension(Caller { cluster }))
                     }
                     // A certificate that is for no cluster: requests are told so.
                     None => router.clone(),
-                },
-            ),
+                }
+            }),
             refused: Box::new(move || metrics.refuse_connection()),
         };
         // What is under way when the service stops is served to its end, whatever files change.

@@ -1,8 +1,9 @@
 //! Containers: create, update, delete, get.
 //!
-//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow from the request's id. What is left to
-//! this side is the order: one request at a time for each container, and each to its end, also when the caller goes away meanwhile. Half of
-//! a request would let the next one count from a number that is about to change.
+//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow
+//! from the request's id. What is left to this side is the order: one request at a time for each
+//! container, and each to its end, also when the caller goes away meanwhile. Half of a request
+//! would let the next one count from a number that is about to change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,16 +14,19 @@ use axum::extract::State;
 use berth_ledger::{LeaseId, Owner};
 use http::StatusCode;
 
+use super::error::ServiceError;
 use super::plan::Settled;
-use super::refusal::Refusal;
 use super::target::ContainerOfCaller;
 use super::{Shared, body};
 use crate::allocator::{Allocator, AllocatorError, Container, Update};
 
 /// As the CRD allows for `maxIPCount`.
-const MOST: usize = 65_536;
+const MAX_COUNT: usize = 65_536;
 
-pub async fn create(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+pub async fn create(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<Json<Container>, ServiceError> {
     serve(shared, target, Request::create).await.map(Json)
 }
 
@@ -30,21 +34,30 @@ pub async fn update(
     State(shared): State<Arc<Shared>>,
     target: ContainerOfCaller,
     body: Body,
-) -> Result<Json<Container>, Refusal> {
+) -> Result<Json<Container>, ServiceError> {
     let update: Update = body::read(body, &shared.limits).await?;
-    if update.count > MOST {
-        let why = format_args!("{} is more than a node can have: ask for at most {MOST}", update.count);
-        return Err(Refusal::invalid("count", why));
+    if update.count > MAX_COUNT {
+        let why = format_args!(
+            "{} is more than a node can have: ask for at most {MAX_COUNT}",
+            update.count
+        );
+        return Err(ServiceError::invalid("count", why));
     }
     serve(shared, target, |request| request.update(update)).await.map(Json)
 }
 
-pub async fn delete(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<StatusCode, Refusal> {
+pub async fn delete(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<StatusCode, ServiceError> {
     serve(shared, target, Request::delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn get(State(shared): State<Arc<Shared>>, target: ContainerOfCaller) -> Result<Json<Container>, Refusal> {
+pub async fn get(
+    State(shared): State<Arc<Shared>>,
+    target: ContainerOfCaller,
+) -> Result<Json<Container>, ServiceError> {
     serve(shared, target, Request::get).await.map(Json)
 }
 
@@ -52,10 +65,10 @@ async fn serve<T, F>(
     shared: Arc<Shared>,
     target: ContainerOfCaller,
     operation: impl FnOnce(Request) -> F + Send + 'static,
-) -> Result<T, Refusal>
+) -> Result<T, ServiceError>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Refusal>> + Send + 'static,
+    F: Future<Output = Result<T, ServiceError>> + Send + 'static,
 {
     let permit = shared.admit().await?;
     let served = tokio::spawn({
@@ -83,7 +96,7 @@ struct Request {
 }
 
 impl Request {
-    async fn create(self) -> Result<Container, Refusal> {
+    async fn create(self) -> Result<Container, ServiceError> {
         let ContainerOfCaller { subnet, container } = &self.target;
         self.settled.check(subnet)?;
         let had = self.leases().await.map_err(|error| self.refused(error))?;
@@ -93,12 +106,13 @@ impl Request {
         Ok(self.named(made))
     }
 
-    async fn update(self, update: Update) -> Result<Container, Refusal> {
+    async fn update(self, update: Update) -> Result<Container, ServiceError> {
         let ContainerOfCaller { subnet, container } = &self.target;
         self.settled.check(subnet)?;
-        // An update that comes after the delete must not lease for a container that nobody will delete again.
+        // An update that comes after the delete must not lease for a container that nobody will
+        // delete again.
         if !self.is_there().await.map_err(|error| self.refused(error))? {
-            return Err(Refusal::no_container(subnet, container));
+            return Err(ServiceError::no_container(subnet, container));
         }
         let had = self.leases().await.map_err(|error| self.refused(error))?;
         let updated = self.shared.allocator.update(subnet.key(), container, update).await;
@@ -107,18 +121,18 @@ impl Request {
         Ok(self.named(updated))
     }
 
-    async fn delete(self) -> Result<(), Refusal> {
+    async fn delete(self) -> Result<(), ServiceError> {
         let ContainerOfCaller { subnet, container } = &self.target;
         let deleted = self.shared.allocator.delete(subnet.key(), container).await;
         deleted.map_err(|error| self.refused(error))
     }
 
-    async fn get(self) -> Result<Container, Refusal> {
+    async fn get(self) -> Result<Container, ServiceError> {
         let ContainerOfCaller { subnet, container } = &self.target;
         let found = self.shared.allocator.get(subnet.key(), container).await;
         let found = found.map_err(|error| self.refused(error))?;
         let found = found.map(|found| self.named(found));
-        found.ok_or_else(|| Refusal::no_container(subnet, container))
+        found.ok_or_else(|| ServiceError::no_container(subnet, container))
     }
 
     /// Looks into the store before it says no: another process may have made the container.
@@ -146,10 +160,11 @@ impl Request {
         Ok([container.primary()?, container.secondary()?])
     }
 
-    /// What was leased by a plan that is not the document's any more is given back before anybody hears of it, and what the container `had`
-    /// stays.
-    async fn confirm(&self, had: &BTreeSet<LeaseId>) -> Result<(), Refusal> {
-        let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await else {
+    /// What was leased by a plan that is not the document's any more is given back before anybody
+    /// hears of it, and what the container `had` stays.
+    async fn confirm(&self, had: &BTreeSet<LeaseId>) -> Result<(), ServiceError> {
+        let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await
+        else {
             return Ok(());
         };
         self.give_back_all_but(had).await.map_err(|error| self.refused(error))?;
@@ -173,7 +188,7 @@ impl Request {
         }
     }
 
-    fn refused(&self, error: AllocatorError) -> Refusal {
-        Refusal::of_allocator(error, &self.target.subnet)
+    fn refused(&self, error: AllocatorError) -> ServiceError {
+        ServiceError::of_allocator(error, &self.target.subnet)
     }
 }

@@ -50,7 +50,8 @@ impl ServiceMetrics {
             );
             registry.register(
                 "berth_allocator_refused_connections",
-                "Connections without a certificate that is trusted, or that did not finish their handshake",
+                "Connections without a certificate that is trusted, or that did not finish their \
+                 handshake",
                 made.refused_connections.clone(),
             );
             registry.register(
@@ -91,7 +92,11 @@ impl Drop for Waiting {
 }
 
 /// Counts every request that has a route: what has none may have any path.
-pub async fn count(State(metrics): State<ServiceMetrics>, request: Request, next: Next) -> Response {
+pub async fn count(
+    State(metrics): State<ServiceMetrics>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request
         .extensions()
         .get::<MatchedPath>()

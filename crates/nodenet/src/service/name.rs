@@ -14,21 +14,22 @@ pub struct SubnetName(Arc<str>);
 /// A name that can't be used: which part of it, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{field} {name:?}: use at most 63 lower-case letters, digits and dashes{dots}, and begin and end with a letter or a digit"
+    "{field} {name:?}: use at most 63 lower-case letters, digits and dashes{dots}, and begin and \
+     end with a letter or a digit"
 )]
-pub struct BadName {
+pub struct SubnetNameError {
     pub field: &'static str,
     name: String,
     dots: &'static str,
 }
 
 impl SubnetName {
-    pub fn new(network: &str, subnet: &str) -> Result<Self, BadName> {
+    pub fn new(network: &str, subnet: &str) -> Result<Self, SubnetNameError> {
         if !is_label(network) {
             return Err(bad_network(network));
         }
         if subnet.len() > 63 || !subnet.split('.').all(is_label) {
-            return Err(BadName {
+            return Err(SubnetNameError {
                 field: "subnet",
                 name: subnet.to_owned(),
                 dots: " (and dots between them)",
@@ -52,8 +53,8 @@ impl SubnetName {
     }
 }
 
-fn bad_network(name: &str) -> BadName {
-    BadName {
+fn bad_network(name: &str) -> SubnetNameError {
+    SubnetNameError {
         field: "network",
         name: name.to_owned(),
         dots: "",
@@ -62,13 +63,16 @@ fn bad_network(name: &str) -> BadName {
 
 fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.len() <= 63 && text.chars().all(|c| plain(c) || c == '-') && text.starts_with(plain) && text.ends_with(plain)
+    text.len() <= 63
+        && text.chars().all(|c| plain(c) || c == '-')
+        && text.starts_with(plain)
+        && text.ends_with(plain)
 }
 
 impl FromStr for SubnetName {
-    type Err = BadName;
+    type Err = SubnetNameError;
 
-    fn from_str(text: &str) -> Result<Self, BadName> {
+    fn from_str(text: &str) -> Result<Self, SubnetNameError> {
         let (network, subnet) = text.split_once('.').unwrap_or((text, ""));
         Self::new(network, subnet)
     }
@@ -98,7 +102,7 @@ impl<'de> Deserialize<'de> for SubnetName {
 pub struct Network(String);
 
 impl Network {
-    pub fn new(name: String) -> Result<Self, BadName> {
+    pub fn new(name: String) -> Result<Self, SubnetNameError> {
         if is_label(&name) {
             Ok(Self(name))
         } else {

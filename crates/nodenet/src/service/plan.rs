@@ -1,8 +1,10 @@
-//! The address plan: all subnets that clusters have made known, kept in one document beside the blocks.
+//! The address plan: all subnets that clusters have registered, kept in one document beside the
+//! blocks.
 //!
-//! Kept here, and not asked of the clusters again after a restart: the service has to answer for a subnet when the cluster that made it
-//! known is down, and has to refuse an overlap with it. One document, not one for each subnet: whether two overlap is decided over all of them,
-//! so all of them are swapped as one.
+//! Kept here, and not asked of the clusters again after a restart: the service has to answer for a
+//! subnet when the cluster that registered it is down, and has to refuse an overlap with it. One
+//! document, not one for each subnet: whether two overlap is decided over all of them, so all of
+//! them are swapped as one.
 
 mod change;
 pub mod etcd;
@@ -52,9 +54,11 @@ pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>>;
 
     /// Whether it was written: not when the document is not at `over` any more.
-    fn write<'a>(&'a self, text: &'a str, over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>>;
+    fn write<'a>(&'a self, text: &'a str, over: u64)
+    -> BoxFuture<'a, Result<bool, PlanStoreError>>;
 
-    /// Returns when the document may have changed since it was at `seen`; never, where this process alone can write it.
+    /// Returns when the document may have changed since it was at `seen`; never, where this process
+    /// alone can write it.
     fn changed(&self, seen: u64) -> BoxFuture<'_, ()>;
 }
 
@@ -64,7 +68,7 @@ pub struct AddressPlan {
     subnets: BTreeMap<SubnetName, Planned>,
 }
 
-/// A subnet, and the cluster that made it known.
+/// A subnet, and the cluster that registered it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     pub cluster: String,
@@ -73,24 +77,30 @@ pub struct Planned {
 
 /// Why the address plan was not changed. Nothing has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanRefusal {
+pub enum AddressPlanError {
     #[error(
-        "subnet {name} was made known by cluster {maker}: a change must come with the certificate of {maker}; this one is for cluster {caller}"
+        "subnet {name} was registered by cluster {maker}: a change must come with the certificate \
+         of {maker}; this one is for cluster {caller}"
     )]
-    MadeByAnother {
+    RegisteredByAnother {
         name: SubnetName,
         maker: String,
         caller: String,
     },
-    #[error("subnet {name}: {owner} and {others} others have addresses in it: have them given back first")]
+    #[error(
+        "subnet {name}: {owner} and {others} others have addresses in it: have them given back \
+         first"
+    )]
     NotEmpty {
         name: SubnetName,
         owner: String,
         others: usize,
     },
-    #[error("subnet {name}: it was changed by another process, and this one can't follow yet: {why}")]
+    #[error(
+        "subnet {name}: it was changed by another process, and this one can't follow yet: {why}"
+    )]
     Behind { name: SubnetName, why: String },
-    #[error("there is no subnet {name}: make it known, or correct the name")]
+    #[error("there is no subnet {name}: register it, or correct the name")]
     NoSubnet { name: SubnetName },
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -103,8 +113,8 @@ pub enum PlanRefusal {
 pub struct Plans {
     ledger: Ledger,
     store: Arc<dyn PlanStore>,
-    /// Read for as long as a request is served, written while the plan changes: so nothing is leased from a plan that is not kept
-    /// yet, and one that can't be kept can be taken back.
+    /// Read for as long as a request is served, written while the plan changes: so nothing is
+    /// leased from a plan that is not kept yet, and one that can't be kept can be taken back.
     known: Arc<RwLock<Known>>,
 }
 
@@ -118,17 +128,18 @@ pub struct Known {
 }
 
 /// Between attempts to follow another process.
-const PAUSE: Duration = Duration::from_secs(1);
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// No plan changes for as long as this lives.
 pub type Settled = OwnedRwLockReadGuard<Known>;
 
 impl Known {
-    /// Whether anything may be leased from the subnet. What the ledger has of it may be another's in the document.
-    pub fn check(&self, name: &SubnetName) -> Result<(), PlanRefusal> {
+    /// Whether anything may be leased from the subnet. What the ledger has of it may be another's
+    /// in the document.
+    pub fn check(&self, name: &SubnetName) -> Result<(), AddressPlanError> {
         match self.document.subnets.get(name) == self.followed.subnets.get(name) {
             true => Ok(()),
-            false => Err(PlanRefusal::Behind {
+            false => Err(AddressPlanError::Behind {
                 name: name.clone(),
                 why: "it is tried again".to_owned(),
             }),
@@ -138,7 +149,7 @@ impl Known {
 
 impl Plans {
     /// With all that is in the document.
-    pub async fn open(ledger: Ledger, store: Arc<dyn PlanStore>) -> Result<Self, PlanRefusal> {
+    pub async fn open(ledger: Ledger, store: Arc<dyn PlanStore>) -> Result<Self, AddressPlanError> {
         let plans = Self {
             ledger,
             store,
@@ -152,16 +163,21 @@ impl Plans {
         Arc::clone(&self.known).read_owned().await
     }
 
-    /// Whether the document says of the subnet what it said when the request began. Asked after a lease is durable and before it is
-    /// answered: whoever changes the plan writes the document first and then looks into the store, so one of the two sees the other.
-    pub async fn confirm(&self, settled: &Settled, name: &SubnetName) -> Result<(), PlanRefusal> {
+    /// Whether the document says of the subnet what it said when the request began. Asked after a
+    /// lease is durable and before it is answered: whoever changes the plan writes the document
+    /// first and then looks into the store, so one of the two sees the other.
+    pub async fn confirm(
+        &self,
+        settled: &Settled,
+        name: &SubnetName,
+    ) -> Result<(), AddressPlanError> {
         if !self.store.is_shared() {
             return Ok(());
         }
         let (document, _) = self.read().await?;
         match document.subnets.get(name) == settled.followed.subnets.get(name) {
             true => Ok(()),
-            false => Err(PlanRefusal::Behind {
+            false => Err(AddressPlanError::Behind {
                 name: name.clone(),
                 why: "it was changed a moment ago".to_owned(),
             }),
@@ -184,8 +200,9 @@ impl Plans {
             match self.catch_up(&mut *self.known.write().await).await {
                 Ok(version) => seen = version,
                 Err(error) => {
-                    warn!(%error, "another process has changed the address plan, and it can't be followed yet");
-                    tokio::time::sleep(PAUSE).await;
+                    warn!(%error, "another process has changed the address plan, and it can't be \
+                                   followed yet");
+                    tokio::time::sleep(FOLLOW_INTERVAL).await;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Subnets: make known, forget, look at, and wait for what comes free.
+//! Subnets: register, forget, look at, and wait for what comes free.
 
 use std::sync::Arc;
 
@@ -6,7 +6,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use berth_api::allocator::{Freed, OwnerList, SubnetList, SubnetPlan, SubnetReport, Utilization};
+use berth_api::allocator::{
+    Counts, Freed, OwnerList, SubnetCounts, SubnetList, SubnetPlan, SubnetReport, Utilization,
+};
 use berth_ledger::Outlook;
 use http::StatusCode;
 use jiff::Timestamp;
@@ -14,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::error::ServiceError;
 use super::name::{Network, SubnetName};
-use super::refusal::Refusal;
 use super::target::Caller;
 use super::{Shared, body};
 use crate::allocator::{Allocator, Registry, scarcest};
@@ -25,13 +27,14 @@ pub async fn set(
     caller: Caller,
     name: SubnetName,
     body: Body,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ServiceError> {
     let plan: SubnetPlan = body::read(body, &shared.limits).await?;
     // With all that was left out, so that clusters that mean the same say the same.
     let plan = SubnetPlan::new(&plan.plan(), plan.reuse_delay());
     let permit = shared.admit().await?;
     let plans = shared.plans.clone();
-    // To its end: one that is dropped between the ledger and the document would leave them different.
+    // To its end: one that is dropped between the ledger and the document would leave them
+    // different.
     let set = tokio::spawn(async move {
         let _permit = permit;
         Ok(plans.set(&name, &caller.cluster, &plan).await?)
@@ -44,7 +47,7 @@ pub async fn remove(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     name: SubnetName,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ServiceError> {
     let permit = shared.admit().await?;
     let plans = shared.plans.clone();
     let removed = tokio::spawn(async move {
@@ -62,14 +65,15 @@ pub async fn list(State(shared): State<Arc<Shared>>, network: Network) -> Json<S
     Json(SubnetList { subnets })
 }
 
-/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named has nothing.
+/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named
+/// has nothing.
 pub async fn owners(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     name: SubnetName,
-) -> Result<Json<OwnerList>, Refusal> {
+) -> Result<Json<OwnerList>, ServiceError> {
     let _permit = shared.admit().await?;
-    let refused = |error| Refusal::of_allocator(error, &name);
+    let refused = |error| ServiceError::of_allocator(error, &name);
     let refreshed = shared.allocator.ledger().refresh(name.key()).await;
     refreshed.map_err(|error| refused(error.into()))?;
     let owners = shared.allocator.owners(name.key(), &caller.cluster).await;
@@ -77,29 +81,49 @@ pub async fn owners(
     Ok(Json(OwnerList { owners }))
 }
 
-pub async fn get(State(shared): State<Arc<Shared>>, name: SubnetName) -> Result<Json<SubnetReport>, Refusal> {
+pub async fn get(
+    State(shared): State<Arc<Shared>>,
+    name: SubnetName,
+) -> Result<Json<SubnetReport>, ServiceError> {
     let _permit = shared.admit().await?;
     let planned = shared.plans.get(&name).await;
-    let planned = planned.ok_or_else(|| Refusal::no_subnet(&name))?;
-    let utilization = shared.allocator.utilization(name.key()).await;
-    let utilization = utilization.map_err(|error| Refusal::of_allocator(error, &name))?;
+    let planned = planned.ok_or_else(|| ServiceError::no_subnet(&name))?;
+    let SubnetCounts { families, freed } = count(&shared, &name).await?;
     Ok(Json(SubnetReport {
         cluster: planned.cluster,
         plan: planned.plan,
-        freed: shared.freed(utilization.freed),
-        families: utilization
-            .families
-            .into_iter()
-            .map(|(family, counts)| (family, counts.into()))
-            .collect(),
+        freed,
+        families,
     }))
 }
 
-/// A lease takes a unit of each family, so the family with the fewest left says how full the subnet is.
+/// How full it is at this moment.
+pub async fn counts(
+    State(shared): State<Arc<Shared>>,
+    name: SubnetName,
+) -> Result<Json<SubnetCounts>, ServiceError> {
+    let _permit = shared.admit().await?;
+    count(&shared, &name).await.map(Json)
+}
+
+async fn count(shared: &Shared, name: &SubnetName) -> Result<SubnetCounts, ServiceError> {
+    let counts = shared.allocator.counts(name.key()).await;
+    let counts = counts.map_err(|error| ServiceError::of_allocator(error, name))?;
+    let families = counts.families.into_iter();
+    Ok(SubnetCounts {
+        families: families
+            .map(|(family, counts)| (family, Counts::from(counts)))
+            .collect(),
+        freed: shared.freed(counts.freed),
+    })
+}
+
+/// A lease takes a unit of each family, so the family with the fewest left says how full the subnet
+/// is.
 pub async fn utilization(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,
-) -> Result<Json<[Utilization; 1]>, Refusal> {
+) -> Result<Json<[Utilization; 1]>, ServiceError> {
     let _permit = shared.admit().await?;
     let outlook = outlook(&shared, &name).await?.borrow().clone();
     let fullest = scarcest(&outlook.counts).unwrap_or_default();
@@ -115,20 +139,22 @@ pub struct Seen {
     seen: u64,
 }
 
-/// Answers when there is more to lease than at `seen`; and with what is known, when that takes long or the service stops.
+/// Answers when there is more to lease than at `seen`; and with what is known, when that takes long
+/// or the service stops.
 pub async fn freed(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,
     seen: Result<Query<Seen>, QueryRejection>,
-) -> Result<Json<Freed>, Refusal> {
-    let Query(Seen { seen }) = seen.map_err(|error| Refusal::invalid("seen", error.body_text()))?;
-    let _place = shared.waiters.try_acquire().map_err(|_| Refusal::busy())?;
+) -> Result<Json<Freed>, ServiceError> {
+    let Query(Seen { seen }) =
+        seen.map_err(|error| ServiceError::invalid("seen", error.body_text()))?;
+    let _place = shared.waiters.try_acquire().map_err(|_| ServiceError::busy())?;
     let _waiting = shared.metrics.waiting();
     let mut outlook = outlook(&shared, &name).await?;
     // Not "more than": a number from before a restart may be any.
     let waiting = outlook.wait_for(|outlook| shared.freed(outlook.freed) != seen);
     tokio::select! {
-        more = waiting => drop(more.map_err(|_| Refusal::no_subnet(&name))?),
+        more = waiting => drop(more.map_err(|_| ServiceError::no_subnet(&name))?),
         () = tokio::time::sleep(shared.limits.wait) => {}
         () = shared.stop.cancelled() => {}
     }
@@ -136,7 +162,10 @@ pub async fn freed(
     Ok(Json(Freed { freed }))
 }
 
-async fn outlook(shared: &Shared, name: &SubnetName) -> Result<watch::Receiver<Outlook>, Refusal> {
+async fn outlook(
+    shared: &Shared,
+    name: &SubnetName,
+) -> Result<watch::Receiver<Outlook>, ServiceError> {
     let outlook = shared.allocator.ledger().outlook(name.key()).await;
-    outlook.ok_or_else(|| Refusal::no_subnet(name))
+    outlook.ok_or_else(|| ServiceError::no_subnet(name))
 }

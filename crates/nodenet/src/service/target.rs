@@ -6,21 +6,26 @@ use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use serde::Deserialize;
 
+use super::error::ServiceError;
 use super::name::{Network, SubnetName};
-use super::refusal::Refusal;
 use crate::allocator::ContainerRef;
 
-/// Who asks: the cluster that the client's certificate is for. Put into each request by the connection.
+/// Who asks: the cluster that the client's certificate is for. Put into each request by the
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub cluster: Arc<str>,
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Refusal;
+    type Rejection = ServiceError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(Refusal::no_cluster)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ServiceError> {
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(ServiceError::no_cluster)
     }
 }
 
@@ -30,11 +35,12 @@ struct NetworkPath {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Network {
-    type Rejection = Refusal;
+    type Rejection = ServiceError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ServiceError> {
         let path = Path::<NetworkPath>::from_request_parts(parts, state).await;
-        let Path(NetworkPath { network }) = path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
+        let Path(NetworkPath { network }) =
+            path.map_err(|error| ServiceError::invalid("path", error.body_text()))?;
         Ok(Self::new(network)?)
     }
 }
@@ -46,11 +52,11 @@ struct SubnetPath {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for SubnetName {
-    type Rejection = Refusal;
+    type Rejection = ServiceError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ServiceError> {
         let path = Path::<SubnetPath>::from_request_parts(parts, state).await;
-        let Path(path) = path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
+        let Path(path) = path.map_err(|error| ServiceError::invalid("path", error.body_text()))?;
         Ok(Self::new(&path.network, &path.subnet)?)
     }
 }
@@ -70,16 +76,16 @@ struct ContainerPath {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ContainerOfCaller {
-    type Rejection = Refusal;
+    type Rejection = ServiceError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ServiceError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let subnet = SubnetName::from_request_parts(parts, state).await?;
         let path = Path::<ContainerPath>::from_request_parts(parts, state).await;
         let Path(ContainerPath { cluster, node, uid }) =
-            path.map_err(|error| Refusal::invalid("path", error.body_text()))?;
+            path.map_err(|error| ServiceError::invalid("path", error.body_text()))?;
         if *caller.cluster != *cluster {
-            return Err(Refusal::wrong_cluster(&caller.cluster, &cluster));
+            return Err(ServiceError::wrong_cluster(&caller.cluster, &cluster));
         }
         let container = ContainerRef { cluster, node, uid };
         // Both owners are made of the same parts.

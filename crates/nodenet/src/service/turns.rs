@@ -1,8 +1,10 @@
-//! Requests for one container are served one at a time: two at once would count from the same number and lease twice as many.
+//! Requests for one container are served one at a time: two at once would count from the same
+//! number and lease twice as many.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
@@ -35,7 +37,7 @@ impl Turns {
     }
 
     fn locks(&self) -> MutexGuard<'_, HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locks.lock()
     }
 }
 
@@ -43,7 +45,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut locks = self.turns.locks();
         drop(self.guard.take());
-        // Clones are made under the same mutex, so a count of one means that nobody holds it and nobody waits for it.
+        // Clones are made under the same mutex, so a count of one means that nobody holds it and
+        // nobody waits for it.
         if locks
             .get(&self.container)
             .is_some_and(|lock| Arc::strong_count(lock) == 1)

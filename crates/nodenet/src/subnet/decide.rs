@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use crate::allocator::AllocatorError;
 
-/// How the registry took a Subnet.
+/// What came of registering a Subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ready,
@@ -23,12 +23,12 @@ pub enum Verdict {
     InUse {
         why: String,
     },
-    /// Another cluster has made it known as something else.
+    /// Another cluster has registered it as something else.
     WrongCluster {
         why: String,
     },
     /// To be deleted once these have given back what they have.
-    Leaving {
+    Deleting {
         owners: usize,
     },
 }
@@ -43,13 +43,18 @@ impl Verdict {
     pub fn of_error(error: &AllocatorError) -> Option<Self> {
         match error {
             AllocatorError::Ledger(error) => Self::of_ledger(error),
-            AllocatorError::WrongCluster { .. } => Some(Self::WrongCluster { why: error.to_string() }),
-            AllocatorError::Invalid { .. } => Some(Self::Invalid { why: error.to_string() }),
+            AllocatorError::WrongCluster { .. } => Some(Self::WrongCluster {
+                why: error.to_string(),
+            }),
+            AllocatorError::Invalid { .. } => Some(Self::Invalid {
+                why: error.to_string(),
+            }),
             AllocatorError::SubnetFull { .. }
             | AllocatorError::NoSubnet { .. }
             | AllocatorError::Unclaimed { .. }
             | AllocatorError::NotAnOwner(_)
-            | AllocatorError::Service { .. } => None,
+            | AllocatorError::Service { .. }
+            | AllocatorError::NoPodCidrs { .. } => None,
         }
     }
 
@@ -57,7 +62,8 @@ impl Verdict {
         match error {
             LedgerError::Overlap { other, range, .. } => Some(Self::Overlapping {
                 why: format!(
-                    "spec.cidrs: {range} is also in Subnet {other}: delete one of the two, or create one with other CIDRs in its place"
+                    "spec.cidrs: {range} is also in Subnet {other}: delete one of the two, or \
+                     create one with other CIDRs in its place"
                 ),
             }),
             LedgerError::Plan(PlanError::InUse(in_use)) => Some(Self::InUse {
@@ -82,13 +88,15 @@ pub fn precedence(subnet: &Subnet) -> impl Ord + use<> {
     (created, subnet.name_any())
 }
 
-/// As it was last known, by its status: spec may have changed since, to something that was refused or that nobody has looked at yet.
+/// As it was last registered, by its status: spec may have changed since, to something that was
+/// refused or that nobody has looked at yet.
 pub fn accepted(subnet: &Subnet) -> Option<ValidSubnet> {
     let cidrs = &subnet.status.as_ref()?.cidrs;
     with_cidrs(&subnet.spec, cidrs)
 }
 
-/// With the first of its cidrs, with the first two, and so on: as they are only ever appended, one of these is what it was.
+/// With the first of its cidrs, with the first two, and so on: as they are only ever appended, one
+/// of these is what it was.
 pub fn stages(subnet: &Subnet) -> impl Iterator<Item = ValidSubnet> {
     let cidrs = &subnet.spec.cidrs;
     (1..=cidrs.len()).filter_map(|count| with_cidrs(&subnet.spec, cidrs.get(..count)?))
@@ -97,7 +105,8 @@ pub fn stages(subnet: &Subnet) -> impl Iterator<Item = ValidSubnet> {
 /// Without what is not inside of these cidrs: it came with others.
 fn with_cidrs(spec: &SubnetSpec, cidrs: &[String]) -> Option<ValidSubnet> {
     let spaces: Vec<Prefix> = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
-    let hold = |first, last| spaces.iter().any(|space| space.contains(first) && space.contains(last));
+    let hold =
+        |first, last| spaces.iter().any(|space| space.contains(first) && space.contains(last));
     let is_inside = |range: &String| {
         let range = range.parse::<Range>();
         range.is_ok_and(|range| hold(range.first(), range.last()))
@@ -107,7 +116,8 @@ fn with_cidrs(spec: &SubnetSpec, cidrs: &[String]) -> Option<ValidSubnet> {
     spec.ranges.retain(is_inside);
     spec.excludes.retain(is_inside);
     if spec.usage != Use::Machines {
-        let is_inside = |gateway: &String| gateway.parse().is_ok_and(|gateway| hold(gateway, gateway));
+        let is_inside =
+            |gateway: &String| gateway.parse().is_ok_and(|gateway| hold(gateway, gateway));
         spec.gateways.retain(is_inside);
     }
     spec.validate().ok()
@@ -138,7 +148,8 @@ mod tests {
     fn the_older_comes_before_the_newer() {
         let at = |name: &str, second| {
             let mut subnet = Subnet::new(name, SubnetSpec::default());
-            subnet.metadata.creation_timestamp = Some(Time(Timestamp::from_second(second).unwrap()));
+            subnet.metadata.creation_timestamp =
+                Some(Time(Timestamp::from_second(second).unwrap()));
             subnet
         };
         let mut subnets = [at("c", 2), at("b", 2), at("d", 1)];
@@ -161,19 +172,20 @@ mod tests {
         assert_eq!(valid.gateways, ["10.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(accepted(&Subnet::new("pods", spec.clone())), None);
         assert_eq!(accepted(&subnet(spec.clone(), &[])), None);
-        let stages: Vec<usize> = stages(&subnet(spec, &[])).map(|valid| valid.plan.cidrs.len()).collect();
+        let stages: Vec<usize> =
+            stages(&subnet(spec, &[])).map(|valid| valid.plan.cidrs.len()).collect();
         assert_eq!(stages, [1, 2]);
     }
 
     #[test]
     fn what_a_service_refuses_for_good_is_said_in_its_words_and_what_may_pass_is_tried_again() {
-        let (address, why) = ("https://a".to_owned(), "made known by cluster blue".to_owned());
+        let (address, why) = ("https://a".to_owned(), "registered by cluster blue".to_owned());
         let wrong = AllocatorError::WrongCluster {
             address: address.clone(),
             why: why.clone(),
         };
         let expected = Verdict::WrongCluster {
-            why: "allocator https://a: made known by cluster blue".to_owned(),
+            why: "allocator https://a: registered by cluster blue".to_owned(),
         };
         assert_eq!(Verdict::of_error(&wrong), Some(expected));
         let (invalid, passing) = (

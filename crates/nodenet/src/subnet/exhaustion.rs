@@ -14,7 +14,7 @@ use berth_addr::Counts;
 use berth_addr::scaling::{self, Scaler};
 use berth_api::subnet::Exhaustion;
 
-use crate::nnc::Requested;
+use crate::facts::Requested;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
@@ -60,13 +60,18 @@ impl Demand {
             let count = u64::try_from(requested.count).unwrap_or(0);
             let assigned = u64::try_from(requested.assigned).unwrap_or(0);
             let wire = requested.scaler.unwrap_or_default();
-            let scaler = Scaler::from_wire(wire.batch_size, wire.request_threshold_percent, wire.max_ip_count);
+            let scaler = Scaler::from_wire(
+                wire.batch_size,
+                wire.request_threshold_percent,
+                wire.max_ip_count,
+            );
             let used = match was {
                 Fill::Exhausted => count.saturating_sub(1),
                 Fill::Enough | Fill::Awaited => count,
             };
             let used = used.max(pods);
-            let add = |sum: &mut u128, leases: u64| *sum = sum.saturating_add(u128::from(leases) + 1);
+            let add =
+                |sum: &mut u128, leases: u64| *sum = sum.saturating_add(u128::from(leases) + 1);
             add(&mut demand.requested, count);
             add(&mut demand.assigned, assigned);
             add(
@@ -211,9 +216,15 @@ mod tests {
                         Fill::Exhausted => scaling::Supply::Exhausted,
                         Fill::Awaited => scaling::Supply::Awaited,
                     };
-                    let asked = i64::try_from(scaling::target(pods, Scaler::from_wire(16, 50, 250), supply)).unwrap();
+                    let asked = i64::try_from(scaling::target(
+                        pods,
+                        Scaler::from_wire(16, 50, 250),
+                        supply,
+                    ))
+                    .unwrap();
                     let each = i64::try_from(capacity / nodes).unwrap() - 1;
-                    let all = vec![node(asked, asked.min(each), pods); usize::try_from(nodes).unwrap()];
+                    let all =
+                        vec![node(asked, asked.min(each), pods); usize::try_from(nodes).unwrap()];
                     let then = next(was, capacity.into(), &all);
                     changes += usize::from(then != was);
                     was = then;

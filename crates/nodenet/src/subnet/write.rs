@@ -1,152 +1,138 @@
 //! Writes to Subnets: their finalizer and their status.
 
-use berth_kit::api_error::{is_conflict, is_not_found};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use berth_addr::Counts;
 use berth_api::subnet::Use;
 use berth_api::{Subnet, SubnetStatus, names};
+use berth_kit::api_error::{is_conflict, is_not_found};
 use kube::api::{Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::FINALIZER;
-use super::apply::Subnets;
 use super::decide::Verdict;
 use super::exhaustion::{Demand, Fill, NodeDemand, fill};
-use super::services::overlap;
-use super::status::{said, status};
-use crate::controllers::Failure;
+use super::index::{Subnets, WRITE_INTERVAL};
+use super::service_cidrs::overlap;
+use super::status::{Report, published_fill, status};
+use crate::context::Context;
+use crate::error::ReconcileError;
 
-/// Between two writes of the same status: while addresses come and go, a person needs no more.
-const BETWEEN_WRITES: Duration = Duration::from_secs(1);
-
-impl Subnets {
-    /// Over exactly the state that was read. `None` when it is another one by now: the watch tells.
-    pub(super) async fn set_finalizer(
-        &self,
-        name: &str,
-        subnet: &Subnet,
-        wanted: bool,
-    ) -> Result<Option<Arc<Subnet>>, Failure> {
-        let mut finalizers: Vec<String> = subnet.finalizers().to_vec();
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if wanted {
-            finalizers.push(FINALIZER.to_owned());
-        }
-        let patch = json!({"metadata": {
-            "resourceVersion": subnet.metadata.resource_version,
-            "finalizers": finalizers,
-        }});
-        let params = PatchParams {
-            field_manager: Some(names::field_manager::SUBNET.to_owned()),
-            ..PatchParams::default()
-        };
-        match self.context.subnets().patch(name, &params, &Patch::Merge(patch)).await {
-            Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
-            patched => Ok(Some(Arc::new(patched?))),
-        }
+/// Over exactly the state that was read. `None` when it is another one by now: the watch tells.
+pub async fn set_finalizer(
+    context: &Context,
+    name: &str,
+    subnet: &Subnet,
+    is_set: bool,
+) -> Result<Option<Arc<Subnet>>, ReconcileError> {
+    let mut finalizers: Vec<String> = subnet.finalizers().to_vec();
+    finalizers.retain(|finalizer| finalizer != FINALIZER);
+    if is_set {
+        finalizers.push(FINALIZER.to_owned());
     }
+    let patch = json!({"metadata": {
+        "resourceVersion": subnet.metadata.resource_version,
+        "finalizers": finalizers,
+    }});
+    let params = PatchParams {
+        field_manager: Some(names::field_manager::SUBNET.to_owned()),
+        ..PatchParams::default()
+    };
+    match context.subnets().patch(name, &params, &Patch::Merge(patch)).await {
+        Err(error) if is_conflict(&error) || is_not_found(&error) => Ok(None),
+        patched => Ok(Some(Arc::new(patched?))),
+    }
+}
 
-    pub(super) async fn write(
-        &self,
-        name: &str,
-        subnet: &Subnet,
-        verdict: &Verdict,
-        counts: Option<Counts>,
-    ) -> Result<(), Failure> {
-        let known = self.state().known.get(name).cloned();
-        let cidrs = known.as_ref().map(|known| known.plan.cidrs.as_slice());
-        let fill = counts.map_or(Fill::Enough, |counts| self.fill(name, subnet, counts));
-        let conflicts = self.context.claims.conflicts(name);
-        let service = overlap(cidrs.unwrap_or_default(), &self.state().services).cloned();
-        let mut next = status(
-            subnet,
-            verdict,
-            cidrs,
-            counts,
-            fill,
-            &conflicts,
-            service.as_ref(),
-            self.context.now(),
-        );
-        let epoch = i64::try_from(self.context.epoch.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
-        next.epoch = Some(epoch).filter(|epoch| *epoch > 0);
-        if let Some(counts) = counts
-            && counts.resting > 0
-        {
-            // Then some of it has rested.
-            let delay = known.map(|known| known.reuse_delay);
-            self.queue
-                .add_after(name.to_owned(), delay.unwrap_or_default().max(BETWEEN_WRITES));
-        }
-        let before = subnet.status.clone().map(|before| SubnetStatus {
-            pods_that_fit: None,
-            ..before
-        });
-        if before.as_ref() == Some(&next) {
+pub async fn write_status(
+    subnets: &Subnets,
+    name: &str,
+    subnet: &Subnet,
+    verdict: &Verdict,
+    counts: Option<Counts>,
+) -> Result<(), ReconcileError> {
+    let context = &subnets.context;
+    let (registered, services, epoch) = {
+        let index = subnets.index();
+        let registered = index.registered.get(name).cloned();
+        (registered, index.services.clone(), index.epoch)
+    };
+    let cidrs = registered.as_ref().map(|registered| registered.plan.cidrs.as_slice());
+    let report = Report {
+        verdict,
+        cidrs,
+        counts,
+        fill: counts.map_or(Fill::Enough, |counts| fill_of(context, name, subnet, counts)),
+        conflicts: &context.claims.conflicts(name),
+        service: overlap(cidrs.unwrap_or_default(), &services),
+    };
+    let mut next = status(subnet, report, context.now());
+    let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
+    next.epoch = Some(epoch).filter(|epoch| *epoch > 0);
+    if let Some(counts) = counts
+        && counts.resting > 0
+    {
+        // Then some of it has cooled down.
+        let delay = registered.map(|registered| registered.reuse_delay);
+        subnets.look_at_after(name, delay.unwrap_or_default().max(WRITE_INTERVAL));
+    }
+    let before = subnet.status.clone().map(|before| SubnetStatus {
+        pods_that_fit: None,
+        ..before
+    });
+    if before.as_ref() == Some(&next) {
+        return Ok(());
+    }
+    if only_counts_differ(before.as_ref(), &next) {
+        let wait = subnets.until_next_write(name);
+        if !wait.is_zero() {
+            subnets.look_at_after(name, wait);
             return Ok(());
         }
-        if only_counts_differ(before.as_ref(), &next) {
-            let wait = self.until_next_write(name);
-            if !wait.is_zero() {
-                self.queue.add_after(name.to_owned(), wait);
-                return Ok(());
+    }
+    let patch = json!({
+        "apiVersion": Subnet::api_version(&()),
+        "kind": Subnet::kind(&()),
+        "metadata": {"name": name},
+        "status": next,
+    });
+    let params = PatchParams::apply(names::field_manager::SUBNET).force();
+    match context
+        .subnets()
+        .patch_status(name, &params, &Patch::Apply(patch))
+        .await
+    {
+        Err(error) if is_not_found(&error) => Ok(()),
+        Ok(written) => {
+            let mut index = subnets.index();
+            index.written.insert(name.to_owned(), Instant::now());
+            // Taken over at once: until the watch tells, this would be written again.
+            if let Some(object) = index.objects.get_mut(name) {
+                *object = Arc::new(written);
             }
+            Ok(())
         }
-        let patch = json!({
-            "apiVersion": Subnet::api_version(&()),
-            "kind": Subnet::kind(&()),
-            "metadata": {"name": name},
-            "status": next,
-        });
-        let params = PatchParams::apply(names::field_manager::SUBNET).force();
-        match self
-            .context
-            .subnets()
-            .patch_status(name, &params, &Patch::Apply(patch))
-            .await
-        {
-            Err(error) if is_not_found(&error) => Ok(()),
-            Ok(written) => {
-                let mut state = self.state();
-                state.written.insert(name.to_owned(), Instant::now());
-                // Taken over at once: until the watch tells, this would be written again.
-                if let Some(object) = state.objects.get_mut(name) {
-                    *object = Arc::new(written);
-                }
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
+        Err(error) => Err(error.into()),
     }
+}
 
-    /// From what its nodes ask for.
-    fn fill(&self, name: &str, subnet: &Subnet, counts: Counts) -> Fill {
-        let was = said(subnet).unwrap_or(Fill::Enough);
-        if subnet.spec.usage != Use::Pods {
-            let demand = Demand::of([], 0, was);
-            return fill(was, counts, demand, subnet.spec.exhaustion);
-        }
-        let index = self.context.index();
-        let pods = self.context.pods();
-        let nodes = index.requests(name).map(|(node, requested)| NodeDemand {
-            requested,
-            pods: pods.demand(node),
-        });
-        let demand = Demand::of(nodes, index.starting(name), was);
-        fill(was, counts, demand, subnet.spec.exhaustion)
+/// From what its nodes ask for.
+fn fill_of(context: &Context, name: &str, subnet: &Subnet, counts: Counts) -> Fill {
+    let was = published_fill(subnet).unwrap_or(Fill::Enough);
+    if subnet.spec.usage != Use::Pods {
+        let demand = Demand::of([], 0, was);
+        return fill(was, counts, demand, subnet.spec.exhaustion);
     }
-
-    pub(super) fn until_next_write(&self, name: &str) -> Duration {
-        let written = self.state().written.get(name).copied();
-        written.map_or(Duration::ZERO, |written| {
-            BETWEEN_WRITES.saturating_sub(written.elapsed())
-        })
-    }
+    let index = context.index();
+    let pods = context.pods();
+    let nodes = index.requests(name).map(|(node, requested)| NodeDemand {
+        requested,
+        pods: pods.demand(node),
+    });
+    let demand = Demand::of(nodes, index.starting(name), was);
+    fill(was, counts, demand, subnet.spec.exhaustion)
 }
 
 fn only_counts_differ(before: Option<&SubnetStatus>, next: &SubnetStatus) -> bool {

@@ -3,7 +3,7 @@
 use berth_api::subnet::Use;
 use berth_api::{ClusterSubnetStateStatus, Subnet, subnet_state};
 
-use crate::subnet::{Fill, said};
+use crate::subnet::{Fill, published_fill};
 
 /// What to publish now, or `None` when what is published still holds or nothing is known.
 pub fn publish(
@@ -11,7 +11,7 @@ pub fn publish(
     published: Option<&ClusterSubnetStateStatus>,
     now: impl ToString,
 ) -> Option<ClusterSubnetStateStatus> {
-    let fill = said(subnet)?;
+    let fill = published_fill(subnet)?;
     let scaler = |buffer| Some(subnet_state::Scaler { batch: 1, buffer });
     let scaler = match fill {
         Fill::Enough => None,
@@ -19,7 +19,8 @@ pub fn publish(
         Fill::Awaited => scaler(0),
     };
     let exhausted = fill != Fill::Enough;
-    let same = published.is_some_and(|published| published.exhausted == exhausted && published.scaler == scaler);
+    let same = published
+        .is_some_and(|published| published.exhausted == exhausted && published.scaler == scaler);
     (!same).then(|| ClusterSubnetStateStatus {
         exhausted,
         timestamp: now.to_string(),

@@ -9,7 +9,12 @@ use crate::play;
 use crate::scene::{Scene, addresses, containers, names_of, settle};
 
 /// Its only write: server-side apply, by force, always with a status that looks empty.
-async fn apply(scene: &Scene, node: &str, count: i64, not_in_use: Option<&[String]>) -> NodeNetworkConfig {
+async fn apply(
+    scene: &Scene,
+    node: &str,
+    count: i64,
+    not_in_use: Option<&[String]>,
+) -> NodeNetworkConfig {
     let mut spec = json!({"requestedIPCount": count});
     if let Some(names) = not_in_use {
         spec["ipsNotInUse"] = json!(names);

@@ -1,4 +1,5 @@
-//! What can't be is refused at the door or said in a condition, with the field and the fix. Nothing changes, and others do not notice.
+//! What can't be is refused at the door or said in a condition, with the field and the fix. Nothing
+//! changes, and others do not notice.
 
 use berth_api::{NodeNetworkConfig, Subnet, names};
 use k8s_openapi::api::events::v1::Event;
@@ -11,7 +12,8 @@ use crate::scene::{Scene, condition, settle};
 
 /// What the API server says to a Subnet with this spec.
 async fn refusal(scene: &Scene, spec: Value) -> String {
-    let subnet: Subnet = serde_json::from_value(json!({"metadata": {"name": "bad"}, "spec": spec})).unwrap();
+    let subnet: Subnet =
+        serde_json::from_value(json!({"metadata": {"name": "bad"}, "spec": spec})).unwrap();
     let error = scene
         .subnets()
         .create(&PostParams::default(), &subnet)
@@ -47,17 +49,25 @@ fn a_subnet_that_can_not_be_is_refused_with_the_field_and_the_fix() {
                 "swap its ends",
             ),
             (
-                json!({"cidrs": ["10.64.0.0/16"], "exhaustion": {"enterPercent": 50, "leavePercent": 90}}),
+                json!({
+                    "cidrs": ["10.64.0.0/16"],
+                    "exhaustion": {"enterPercent": 50, "leavePercent": 90},
+                }),
                 "spec.exhaustion.leavePercent",
                 "must be lower than enterPercent",
             ),
             (
-                json!({"cidrs": ["10.64.0.0/16"], "exhaustion": {"enterPercent": 101, "leavePercent": 90}}),
+                json!({
+                    "cidrs": ["10.64.0.0/16"],
+                    "exhaustion": {"enterPercent": 101, "leavePercent": 90},
+                }),
                 "spec.exhaustion.enterPercent",
                 "100",
             ),
             (
-                json!({"use": "node-cidrs", "cidrs": ["10.64.0.0/26"], "unitLengths": {"ipv4": 24}}),
+                json!({
+                    "use": "node-cidrs", "cidrs": ["10.64.0.0/26"], "unitLengths": {"ipv4": 24},
+                }),
                 "spec.cidrs",
                 "use a larger CIDR",
             ),
@@ -260,7 +270,7 @@ fn a_node_that_no_subnet_takes_is_told_why_once() {
         let labels = json!({"metadata": {"labels": {"zone": "west"}}});
         scene.patch(&scene.nodes(), "n2", labels).await;
         let note = scene.event("Node", "n2", "NoSubnet").await;
-        assert!(note.contains("Subnet west would take this node"), "{note}");
+        assert!(note.contains("Subnet west selects this node"), "{note}");
     });
 }
 

@@ -19,8 +19,9 @@ fn a_new_node_gets_an_empty_container_that_its_agent_can_start_with() {
         let spec = json!({"cidrs": ["10.64.0.0/24"], "gateways": ["10.64.0.1"]});
         scene.subnet("pods", spec).await;
         let node = scene.node("n1").await;
-        let addressed =
-            |config: &NodeNetworkConfig| containers(config).iter().any(|container| !container.node_ip.is_empty());
+        let addressed = |config: &NodeNetworkConfig| {
+            containers(config).iter().any(|container| !container.node_ip.is_empty())
+        };
         let config = scene.config("n1", "has a container with its address", addressed).await;
         assert_eq!(config.finalizers(), [names::FINALIZER]);
         let owner = &config.owner_references()[0];
@@ -87,7 +88,9 @@ fn a_node_costs_two_writes_before_its_agent_asks() {
             .boxed();
         let is_before_the_end = |event: &WatchEvent<NodeNetworkConfig>| {
             let ended = match event {
-                WatchEvent::Added(config) | WatchEvent::Modified(config) => config.labels().contains_key("end"),
+                WatchEvent::Added(config) | WatchEvent::Modified(config) => {
+                    config.labels().contains_key("end")
+                }
                 other => panic!("{other:?}"),
             };
             std::future::ready(!ended)
@@ -114,7 +117,8 @@ fn what_an_agent_asks_for_comes_and_what_it_gives_back_goes() {
         let first = scene.with_addresses("n1", 16).await;
         assert_eq!(first.version, 1);
 
-        // Fewer, with the names of those it has no use for; then more while the names are still there.
+        // Fewer, with the names of those it has no use for; then more while the names are still
+        // there.
         let back: Vec<String> = names_of(&first)[..4].to_vec();
         scene.ask("n1", 12, &back).await;
         let second = scene.with_addresses("n1", 12).await;
@@ -158,10 +162,13 @@ fn another_scaler_or_node_address_is_written_without_a_new_version() {
         scene.container("n1").await;
         let scaler = json!({"spec": {"scaler": {"batchSize": 4}}});
         scene.patch(&scene.subnets(), "pods", scaler).await;
-        let has_batch = |config: &NodeNetworkConfig| status(config).scaler.is_some_and(|scaler| scaler.batch_size == 4);
+        let has_batch = |config: &NodeNetworkConfig| {
+            status(config).scaler.is_some_and(|scaler| scaler.batch_size == 4)
+        };
         scene.config("n1", "has the new batch size", has_batch).await;
 
-        let addresses = json!({"status": {"addresses": [{"type": "InternalIP", "address": "198.51.100.7"}]}});
+        let addresses =
+            json!({"status": {"addresses": [{"type": "InternalIP", "address": "198.51.100.7"}]}});
         let patch = kube::api::Patch::Merge(addresses);
         scene
             .nodes()
@@ -178,7 +185,8 @@ fn another_scaler_or_node_address_is_written_without_a_new_version() {
 fn a_node_takes_the_first_subnet_by_name_that_selects_it_and_stays_there() {
     play(async |scene: Scene| {
         let _controller = scene.start();
-        let zoned = json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
+        let zoned =
+            json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
         scene.subnet("a", zoned).await;
         scene.subnet("b", json!({"cidrs": ["10.66.0.0/24"]})).await;
         scene.ready("a").await;
@@ -205,7 +213,8 @@ fn a_node_takes_the_first_subnet_by_name_that_selects_it_and_stays_there() {
 fn a_node_that_no_subnet_selects_gets_nothing_until_one_does() {
     play(async |scene: Scene| {
         let _controller = scene.start();
-        let zoned = json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
+        let zoned =
+            json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
         scene.subnet("a", zoned).await;
         scene.ready("a").await;
         scene.node("n1").await;

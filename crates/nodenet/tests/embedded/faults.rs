@@ -1,5 +1,6 @@
-//! Requests that never arrive, answers that are lost, controllers that are two and die at any moment: nothing is given twice, nothing is lost,
-//! and when it is quiet again everything is as it should be.
+//! Requests that never arrive, answers that are lost, controllers that are two and die at any
+//! moment: nothing is given twice, nothing is lost, and when it is quiet again everything is as it
+//! should be.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -50,9 +51,9 @@ impl Run<'_> {
     fn start(&mut self) {
         self.started += 1;
         let client = flaky(self.scene.client.clone(), self.random.random());
-        let controller = self
-            .scene
-            .start_on(client, Controller::on_by_default(), DEFAULT_NODE_GRACE);
+        let controller =
+            self.scene
+                .start_on(client, Controller::on_by_default(), DEFAULT_NODE_GRACE);
         self.controllers.push(controller);
     }
 
@@ -131,7 +132,8 @@ fn run(seed: u64) {
         }
         let _last = scene.start();
         settle().await;
-        // What was made for a config that was gone before it could be written is taken back in the end.
+        // What was made for a config that was gone before it could be written is taken back in the
+        // end.
         tokio::time::sleep(DEFAULT_NODE_GRACE + Duration::from_secs(120)).await;
         check_all_is_as_it_should_be(&scene).await;
     });
@@ -140,7 +142,8 @@ fn run(seed: u64) {
 async fn check_all_is_as_it_should_be(scene: &Scene) {
     scene.check_no_address_is_given_twice().await;
     let nodes = scene.nodes().list(&ListParams::default()).await.unwrap();
-    let configs: Vec<NodeNetworkConfig> = scene.configs().list(&ListParams::default()).await.unwrap().items;
+    let configs: Vec<NodeNetworkConfig> =
+        scene.configs().list(&ListParams::default()).await.unwrap().items;
     let with_config: Vec<String> = configs.iter().map(ResourceExt::name_any).collect();
     assert!(nodes.iter().map(ResourceExt::name_any).eq(with_config));
     let mut listed = 0;

@@ -1,6 +1,7 @@
 //! The controllers on the embedded API, in one process and on a stopped clock.
 //!
-//! What is shown is in the scenarios, each a function of a client to a cluster of its own: they say nothing about which API server that is.
+//! What is shown is in the scenarios, each a function of a client to a cluster of its own: they say
+//! nothing about which API server that is.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -111,7 +111,8 @@ fn cidrs_that_nodes_have_already_are_recorded_before_any_are_given() {
             .await;
         let _controller = start(&scene);
         let selector = json!({"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]});
-        let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": selector});
+        let spec =
+            json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": selector});
         scene.subnet("cidrs", spec).await;
         assert_eq!(cidrs_of(&scene, "a-new").await, ["10.128.2.0/24"]);
         settle().await;
@@ -152,7 +153,8 @@ fn cidrs_that_are_no_units_take_all_that_they_touch() {
             scene.node(name).await;
             assert_eq!(cidrs_of(&scene, name).await, [cidr]);
         }
-        // The other half is nobody else's, and the unit is the first one's; when that goes, it is not given away.
+        // The other half is nobody else's, and the unit is the first one's; when that goes, it is
+        // not given away.
         node_with(&scene, "half", "10.128.0.128/25").await;
         assert_eq!(scene.container("half").await.primary_ip, "10.128.0.128/25");
         let note = scene.event("Node", "half", "PodCIDRNotRecorded").await;
@@ -177,7 +179,8 @@ fn a_subnet_for_them_that_is_refused_keeps_nobody_from_what_it_gets_elsewhere() 
             .subnet("cidrs", json!({"use": "node-cidrs", "cidrs": ["10.129.0.0/16"]}))
             .await;
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
-        let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": nowhere});
+        let spec =
+            json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16"], "nodeSelector": nowhere});
         scene.subnet("a-refused", spec).await;
         for name in ["cidrs", "pods"] {
             scene.ready(name).await;

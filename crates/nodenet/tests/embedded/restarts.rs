@@ -69,7 +69,8 @@ fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the
                 scene.container(name).await;
                 let config = scene.configs().get(name).await.unwrap();
                 // Some of what it has goes back, and it wants others.
-                let back: Vec<String> = names_of(&containers(&config)[0]).into_iter().take(round).collect();
+                let back: Vec<String> =
+                    names_of(&containers(&config)[0]).into_iter().take(round).collect();
                 let wanted = i64::try_from(round + names.len() % 3).unwrap();
                 scene.ask(name, wanted, &back).await;
             }
@@ -134,7 +135,8 @@ fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
         let config = scene.configs().get("n1").await.unwrap();
         assert_eq!(config.metadata.deletion_timestamp, None);
         let owner = json!({"metadata": {"ownerReferences": [{
-            "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone", "controller": true,
+            "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone",
+            "controller": true,
         }]}});
         scene.patch(&scene.configs(), "n1", owner).await;
         let _second = scene.start();
@@ -179,7 +181,9 @@ fn a_config_deleted_by_hand_comes_back_with_all_that_the_node_has() {
         with_one_node(&scene).await;
         let before = scene.configs().get("n1").await.unwrap();
         scene.delete(&scene.configs(), "n1").await;
-        let is_another = |config: &NodeNetworkConfig| config.uid() != before.uid() && !containers(config).is_empty();
+        let is_another = |config: &NodeNetworkConfig| {
+            config.uid() != before.uid() && !containers(config).is_empty()
+        };
         let after = scene.config("n1", "is made again", is_another).await;
         assert_eq!(after.spec.requested_ip_count, 0);
         assert_eq!(
@@ -198,7 +202,8 @@ fn a_finalizer_taken_off_by_hand_is_put_back() {
         scene
             .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
             .await;
-        let has_it = |config: &NodeNetworkConfig| config.finalizers().contains(&names::FINALIZER.to_owned());
+        let has_it =
+            |config: &NodeNetworkConfig| config.finalizers().contains(&names::FINALIZER.to_owned());
         let config = scene.config("n1", "has its finalizer again", has_it).await;
         assert_eq!((config.spec.requested_ip_count, addresses(&config).len()), (8, 8));
     });
@@ -258,7 +263,8 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
 #[test]
 fn controllers_that_are_not_asked_for_do_nothing() {
     play(async |scene: Scene| {
-        let _controller = scene.start_with([Controller::Subnet, Controller::Node].into(), scene.node_grace());
+        let _controller =
+            scene.start_with([Controller::Subnet, Controller::Node].into(), scene.node_grace());
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.node("n1").await;
         scene.config("n1", "is there", |_| true).await;
@@ -271,14 +277,17 @@ fn controllers_that_are_not_asked_for_do_nothing() {
 #[test]
 fn controllers_can_run_in_processes_of_their_own() {
     play(async |scene: Scene| {
-        let _subnets = scene.start_with([Controller::Subnet, Controller::SubnetState].into(), scene.node_grace());
+        let _subnets = scene
+            .start_with([Controller::Subnet, Controller::SubnetState].into(), scene.node_grace());
         let _nodes = scene.start_with([Controller::Node].into(), scene.node_grace());
-        let containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
+        let containers =
+            scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
         with_one_node(&scene).await;
         containers.stop().await;
         scene.delete(&scene.nodes(), "n1").await;
         scene.node("n2").await;
-        let _containers = scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
+        let _containers =
+            scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
         scene.container("n2").await;
         until("what the other had is back", async || {
             (scene.owned("pods").await == 1).then_some(())

@@ -1,4 +1,5 @@
-//! A cluster with Berth's kinds, a store that several controllers can share, and the words that scenarios are told in.
+//! A cluster with Berth's kinds, a store that several controllers can share, and the words that
+//! scenarios are told in.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -57,13 +58,15 @@ pub struct Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "each server has one of them")]
 pub enum Pace {
-    /// Time passes only while nothing is under way: how long something takes says how often somebody waited.
+    /// Time passes only while nothing is under way: how long something takes says how often
+    /// somebody waited.
     Stopped,
     /// As on any machine: how long something takes says nothing.
     Running,
 }
 
-/// A controller, as if it were a process: with a ledger of its own over the scene's store, if there is no service.
+/// A controller, as if it were a process: with a ledger of its own over the scene's store, if there
+/// is no service.
 pub struct Running {
     pub allocator: Arc<dyn Allocator>,
     pub ledger: Option<Ledger>,
@@ -171,11 +174,17 @@ impl Scene {
     }
 
     /// With another way to the same API server.
-    pub fn start_on(&self, client: Client, controllers: BTreeSet<Controller>, grace: Duration) -> Running {
+    pub fn start_on(
+        &self,
+        client: Client,
+        controllers: BTreeSet<Controller>,
+        grace: Duration,
+    ) -> Running {
         let (allocator, ledger, cluster): (Arc<dyn Allocator>, _, _) = match &self.service {
             Some(service) => (Arc::clone(&service.allocator), None, service.cluster.clone()),
             None => {
-                let ledger = Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
+                let ledger =
+                    Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
                 let allocator = LocalAllocator::new(ledger.clone());
                 (Arc::new(allocator), Some(ledger), "scene".to_owned())
             }
@@ -187,7 +196,6 @@ impl Scene {
         let options = controllers::Options {
             client,
             allocator: Arc::clone(&allocator),
-            ledger: ledger.clone(),
             cluster,
             controllers,
             clock: self.clock,
@@ -222,7 +230,8 @@ impl Scene {
             .await
     }
 
-    /// A node as a kubelet registers it. Its address follows from its name, so that no two have the same.
+    /// A node as a kubelet registers it. Its address follows from its name, so that no two have the
+    /// same.
     pub async fn node(&self, name: &str) -> Node {
         let number: u32 = name.bytes().map(u32::from).sum();
         let address = format!("192.0.{}.{}", number / 256, number % 256);
@@ -230,7 +239,8 @@ impl Scene {
         self.create(&self.nodes(), json!({"metadata": {"name": name, "labels": labels}}))
             .await;
         // Not every server takes the status of a new Node.
-        let addresses = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
+        let addresses =
+            json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
         let params = PatchParams::default();
         self.nodes()
             .patch_status(name, &params, &Patch::Merge(addresses))
@@ -302,7 +312,12 @@ impl Scene {
         containers(&config).remove(0)
     }
 
-    pub async fn subnet_once(&self, name: &str, what: &str, is_so: impl Fn(&Subnet) -> bool) -> Subnet {
+    pub async fn subnet_once(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Subnet) -> bool,
+    ) -> Subnet {
         let what = format!("subnet {name} {what}");
         until(&what, async || {
             self.subnets().get_opt(name).await.unwrap().filter(&is_so)
@@ -315,7 +330,8 @@ impl Scene {
             .await
     }
 
-    /// The controllers' events about the object of that kind and name, by reason, with what they say. A cluster has others, too.
+    /// The controllers' events about the object of that kind and name, by reason, with what they
+    /// say. A cluster has others, too.
     pub async fn events(&self, kind: &str, name: &str) -> BTreeMap<String, String> {
         let events = Api::<Event>::all(self.client.clone())
             .list(&ListParams::default())
@@ -347,11 +363,13 @@ impl Scene {
                 continue;
             }
             for container in containers(&config) {
-                // What an agent has given back it does not use, whether the list says so already or not.
+                // What an agent has given back it does not use, whether the list says so already or
+                // not.
                 let given_back = |name: &String| config.spec.ips_not_in_use.contains(name);
                 let in_use = container.ip_assignments.iter().filter(|one| !given_back(&one.name));
                 let assigned = in_use.map(|assignment| assignment.ip.clone());
-                let primaries = [Some(container.primary_ip.clone()), container.primary_ip_v6.clone()];
+                let primaries =
+                    [Some(container.primary_ip.clone()), container.primary_ip_v6.clone()];
                 for address in primaries.into_iter().flatten().chain(assigned) {
                     let other = seen.insert(address.clone(), config.name_any());
                     assert_eq!(other, None, "{address} is also of {}", config.name_any());

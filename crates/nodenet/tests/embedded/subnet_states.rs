@@ -26,7 +26,10 @@ async fn with_one_node(scene: &Scene) {
     scene
         .subnet(
             "pods",
-            json!({"cidrs": ["10.64.0.0/28"], "exhaustion": exhaustion, "reuseDelay": "1s", "scaler": {"batchSize": 4}}),
+            json!({
+                "cidrs": ["10.64.0.0/28"], "exhaustion": exhaustion, "reuseDelay": "1s",
+                "scaler": {"batchSize": 4},
+            }),
         )
         .await;
     scene.node("n1").await;

@@ -15,15 +15,18 @@ use crate::scene::{Scene, condition, containers, names_of, settle, until};
 
 fn counts(subnet: &Subnet) -> [u128; 4] {
     let status = subnet.status.clone().unwrap_or_default();
-    [status.capacity, status.reserved, status.resting, status.free].map(|count| count.unwrap_or_default().0)
+    [status.capacity, status.reserved, status.resting, status.free]
+        .map(|count| count.unwrap_or_default().0)
 }
 
 #[test]
 fn a_subnet_says_how_full_it_is_also_when_rests_end() {
     play(async |scene: Scene| {
         let _controller = scene.start();
-        let spec =
-            json!({"cidrs": ["10.64.0.0/28"], "gateways": ["10.64.0.1"], "dns": ["10.64.0.2"], "reuseDelay": "30s"});
+        let spec = json!({
+            "cidrs": ["10.64.0.0/28"], "gateways": ["10.64.0.1"], "dns": ["10.64.0.2"],
+            "reuseDelay": "30s",
+        });
         scene.subnet("pods", spec).await;
         let subnet = scene.ready("pods").await;
         assert_eq!(counts(&subnet), [12, 0, 0, 12]);
@@ -89,7 +92,9 @@ fn a_full_subnet_is_exhausted_and_says_what_to_do() {
         scene.container("n1").await;
         scene.ask("n1", 5, &[]).await;
         let held = scene.with_addresses("n1", 5).await;
-        let is = |status: &'static str| move |subnet: &Subnet| condition(subnet, "Exhausted").0 == status;
+        let is = |status: &'static str| {
+            move |subnet: &Subnet| condition(subnet, "Exhausted").0 == status
+        };
         let subnet = scene.subnet_once("pods", "is exhausted", is("True")).await;
         let message = condition(&subnet, "Exhausted").2;
         assert!(
@@ -145,7 +150,8 @@ fn one_that_is_extended_into_another_goes_on_as_it_was_also_after_a_restart() {
         let first = scene.start();
         scene.subnet("a", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.ready("a").await;
-        let zoned = json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
+        let zoned =
+            json!({"cidrs": ["10.65.0.0/24"], "nodeSelector": {"matchLabels": {"zone": "east"}}});
         scene.subnet("b", zoned).await;
         scene.ready("b").await;
         scene.node("n1").await;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use berth_ledger::BlockKey;
-use berth_ledger::store::{Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
+use berth_ledger::store::{
+    Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written,
+};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 use tokio::sync::{Notify, watch};
@@ -66,7 +68,10 @@ impl Store for Gate {
         .boxed()
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         self.store.watch(subnet)
     }
 
@@ -74,7 +79,11 @@ impl Store for Gate {
         self.store.read_plan()
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.store.swap_plan(expected, text)
     }
 

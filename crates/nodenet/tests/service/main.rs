@@ -1,4 +1,5 @@
-//! The allocator on both of its sides: what holds for one in this process holds for one behind TLS, and what the service refuses.
+//! The allocator on both of its sides: what holds for one in this process holds for one behind TLS,
+//! and what the service refuses.
 
 #![allow(
     clippy::unwrap_used,

@@ -31,7 +31,11 @@ impl PlanStore for Silent {
         self.0.read()
     }
 
-    fn write<'a>(&'a self, text: &'a str, over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         self.0.write(text, over)
     }
 

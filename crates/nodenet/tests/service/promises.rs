@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_addr::Family;
-use berth_nodenet::allocator::{AllocatorError, Update, Utilization};
+use berth_nodenet::allocator::{AllocatorError, SubnetCounts, Update};
 use uuid::Uuid;
 
 use crate::world::{Side, node, request};
@@ -46,7 +46,7 @@ promises! {
     deleting_twice_is_deleting_once on super::LARGE;
     a_container_that_was_deleted_is_not_found on super::LARGE;
     who_waits_is_woken_by_a_release on super::SMALL;
-    utilization_is_the_sum_of_what_the_containers_have on super::BOTH;
+    counts_are_the_sum_of_what_the_containers_have on super::BOTH;
     a_subnet_that_is_not_known_is_named on super::LARGE;
     a_node_whose_name_is_two_is_refused on super::LARGE;
 }
@@ -191,7 +191,7 @@ async fn a_container_that_was_deleted_is_not_found(side: Side) {
 async fn who_waits_is_woken_by_a_release(side: Side) {
     side.allocator.create("pods", &node("a")).await.unwrap();
     let got = side.allocator.update("pods", &node("a"), request(1, 5)).await.unwrap();
-    let seen = side.allocator.utilization("pods").await.unwrap().freed;
+    let seen = side.allocator.counts("pods").await.unwrap().freed;
     let allocator = Arc::clone(&side.allocator);
     let waiting = tokio::spawn(async move { allocator.freed("pods", seen).await });
     let update = Update {
@@ -204,7 +204,7 @@ async fn who_waits_is_woken_by_a_release(side: Side) {
     side.allocator.create("pods", &node("b")).await.unwrap();
 }
 
-async fn utilization_is_the_sum_of_what_the_containers_have(side: Side) {
+async fn counts_are_the_sum_of_what_the_containers_have(side: Side) {
     let mut sum = 0;
     for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
         side.allocator.create("pods", &node(name)).await.unwrap();
@@ -212,9 +212,9 @@ async fn utilization_is_the_sum_of_what_the_containers_have(side: Side) {
         let has = side.allocator.update("pods", &node(name), update).await.unwrap();
         sum += has.secondaries.len() + 1;
     }
-    let utilization = until_reserved(&side, u128::try_from(sum).unwrap()).await;
+    let counted = until_reserved(&side, u128::try_from(sum).unwrap()).await;
     for (family, capacity) in [(Family::V4, 254), (Family::V6, 255)] {
-        let counts = utilization.families[&family];
+        let counts = counted.families[&family];
         assert_eq!(counts.capacity, capacity);
         assert_eq!(counts.reserved, u128::try_from(sum).unwrap());
         assert_eq!(counts.reserved + counts.resting + counts.free, counts.capacity);
@@ -234,7 +234,7 @@ async fn a_subnet_that_is_not_known_is_named(side: Side) {
     );
     assert_eq!(allocator.delete(subnet, &node("a")).await.unwrap_err(), expected);
     assert_eq!(allocator.get(subnet, &node("a")).await.unwrap_err(), expected);
-    assert_eq!(allocator.utilization(subnet).await.unwrap_err(), expected);
+    assert_eq!(allocator.counts(subnet).await.unwrap_err(), expected);
     assert_eq!(allocator.freed(subnet, 0).await.unwrap_err(), expected);
 }
 
@@ -245,12 +245,11 @@ async fn a_node_whose_name_is_two_is_refused(side: Side) {
     }
 }
 
-/// Counts are published now and then, not with every answer.
-async fn until_reserved(side: &Side, reserved: u128) -> Utilization {
+async fn until_reserved(side: &Side, reserved: u128) -> SubnetCounts {
     loop {
-        let utilization = side.allocator.utilization("pods").await.unwrap();
-        if utilization.families[&Family::V4].reserved == reserved {
-            return utilization;
+        let counted = side.allocator.counts("pods").await.unwrap();
+        if counted.families[&Family::V4].reserved == reserved {
+            return counted;
         }
         tokio::task::yield_now().await;
     }

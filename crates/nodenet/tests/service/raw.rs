@@ -55,7 +55,8 @@ pub async fn exchange(world: &World, pair: Option<&Pair>, bytes: &[u8]) -> io::R
 pub async fn ask(world: &World, pair: &Pair, method: &str, path: &str, body: &str) -> (u16, Value) {
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
     );
     let answer = exchange(world, Some(pair), request.as_bytes()).await.unwrap();
     parsed(&answer)

@@ -63,7 +63,7 @@ async fn a_certificate_of_another_authority_is_refused_and_named_with_the_fix() 
     let (world, _) = world().await;
     let stranger = Authority::make(world.directory.path(), "strangers").client(CLUSTER);
     let client = world.client_with(&world.authority.file(), &stranger);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(error.contains(&stranger.certificate.display().to_string()), "{error}");
     assert!(
         error.contains("of cluster blue") && error.contains("--client-ca"),
@@ -79,7 +79,7 @@ async fn a_certificate_that_has_expired_is_refused_and_named() {
     params.not_after = date_time_ymd(2020, 2, 1);
     let expired = world.authority.sign("expired", &params);
     let client = world.client_with(&world.authority.file(), &expired);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(error.contains("expired.crt") && error.contains("Expired"), "{error}");
 }
 
@@ -88,7 +88,15 @@ async fn a_certificate_for_servers_is_refused() {
     let (world, _) = world().await;
     let mut server = world.authority.server();
     // It has a name, so that our client takes it.
-    assert!(RemoteAllocator::connect(&world.url(), &world.authority.file(), &server.certificate, &server.key).is_ok());
+    assert!(
+        RemoteAllocator::connect(
+            &world.url(),
+            &world.authority.file(),
+            &server.certificate,
+            &server.key
+        )
+        .is_ok()
+    );
     server = world.authority.server();
     let refused = exchange(&world, Some(&server), b"GET / HTTP/1.0\r\n\r\n")
         .await
@@ -109,7 +117,7 @@ async fn a_service_that_the_client_does_not_trust_is_not_told_anything() {
     let (world, pair) = world().await;
     let strangers = Authority::make(world.directory.path(), "strangers").file();
     let client = world.client_with(&strangers, &pair);
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(
         error.contains("not to be trusted") && error.contains("strangers.ca.crt"),
         "{error}"
@@ -143,7 +151,9 @@ async fn a_container_of_another_cluster_is_refused_with_both_names_and_kept() {
     for error in errors {
         let error = service_error(error);
         assert!(
-            error.contains(r#"the certificate is for cluster "green", and the request is for cluster "blue""#),
+            error.contains(
+                r#"the certificate is for cluster "green", and the request is for cluster "blue""#
+            ),
             "{error}"
         );
     }
@@ -196,7 +206,8 @@ async fn a_subnet_that_is_full_or_not_there_has_a_code_of_its_own() {
         (code, &problem["reason"], &problem["field"]),
         (507, &json!("SubnetFull"), &json!("subnet"))
     );
-    let (code, problem) = ask(&world, &pair, "GET", "/networks/prod/subnets/nowhere/utilization", "").await;
+    let (code, problem) =
+        ask(&world, &pair, "GET", "/networks/prod/subnets/nowhere/utilization", "").await;
     assert_eq!(
         (code, &problem["reason"], &problem["field"]),
         (404, &json!("NoSubnet"), &json!("subnet"))
@@ -278,7 +289,9 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let body = json!({"request": "00000000-0000-0000-0000-000000000001", "count": 1, "padding": "x".repeat(2000)});
+    let body = json!({
+        "request": "00000000-0000-0000-0000-000000000001", "count": 1, "padding": "x".repeat(2000),
+    });
     let (code, problem) = ask(&world, &pair, "PATCH", CONTAINER, &body.to_string()).await;
     assert_eq!(
         (code, &problem["reason"], &problem["field"]),
@@ -286,7 +299,9 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     );
 
     // As long as it says, and endless.
-    let head = format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let head = format!(
+        "PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
     let mut stream = raw::connect(&world, Some(&pair)).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let chunk = format!("800\r\n{}\r\n", "x".repeat(0x800));
@@ -299,11 +314,12 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
     let limits = Limits {
-        body_patience: Duration::from_millis(50),
+        body_timeout: Duration::from_millis(50),
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let head = format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{");
+    let head =
+        format!("PATCH {CONTAINER} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{");
     let mut stream = raw::connect(&world, Some(&pair)).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = [0; 12];
@@ -333,7 +349,8 @@ async fn more_waiters_than_there_may_be_are_told_to_come_back() {
         ..Limits::default()
     };
     let (world, pair) = world_with(limits).await;
-    let (code, problem) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/freed?seen=1", "").await;
+    let (code, problem) =
+        ask(&world, &pair, "GET", "/networks/prod/subnets/pods/freed?seen=1", "").await;
     assert_eq!((code, &problem["reason"]), (503, &json!("Busy")));
 }
 
@@ -342,7 +359,7 @@ async fn an_address_where_nobody_listens_is_said_after_a_few_attempts() {
     let (mut world, _) = world().await;
     let client = world.client(CLUSTER);
     world.stop().await;
-    let error = service_error(client.utilization("pods").await.unwrap_err());
+    let error = service_error(client.counts("pods").await.unwrap_err());
     assert!(
         error.contains(&world.address.to_string()) && error.contains("refused"),
         "{error}"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_addr::{InUse, Plan};
 use berth_ledger::{LedgerError, PlanError};
-use berth_nodenet::allocator::{Allocator, AllocatorError, Registry, Removal};
+use berth_nodenet::allocator::{Allocator, AllocatorError, PodCidrs, Registry, Removal, Update};
 use serde_json::json;
 
 use crate::raw::ask;
@@ -26,7 +26,8 @@ async fn utilization_is_answered_in_the_words_of_the_field() {
     let pair = world.authority.client(CLUSTER);
     // Counts are published now and then, not with every answer.
     let answer = loop {
-        let (code, answer) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
+        let (code, answer) =
+            ask(&world, &pair, "GET", "/networks/prod/subnets/pods/utilization", "").await;
         assert_eq!(code, 200);
         if answer[0]["reserved"] == 7 {
             break answer;
@@ -39,6 +40,57 @@ async fn utilization_is_answered_in_the_words_of_the_field() {
         answer,
         json!([{"timestamp": timestamp, "capacity": 254, "reserved": 7}])
     );
+}
+
+#[tokio::test]
+async fn counts_have_a_request_of_their_own_and_are_those_of_this_moment() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    let dual = plan(&["10.64.0.0/24", "fd64::/120"]);
+    client.set_subnet("pods", &dual, REST).await.unwrap();
+    client.create("pods", &node("a")).await.unwrap();
+    let has = client.update("pods", &node("a"), request(1, 6)).await.unwrap();
+    let back = Update {
+        give_back: vec![has.secondaries[0].id],
+        ..request(2, 5)
+    };
+    client.update("pods", &node("a"), back).await.unwrap();
+    // Asked once: they follow the answers without delay.
+    let pair = world.authority.client(CLUSTER);
+    let (code, answer) = ask(&world, &pair, "GET", "/networks/prod/subnets/pods/counts", "").await;
+    assert_eq!(code, 200);
+    let freed = client.counts("pods").await.unwrap().freed;
+    let expected = json!({
+        "families": {
+            "IPv4": {"capacity": 254, "reserved": 6, "resting": 1, "free": 247},
+            "IPv6": {"capacity": 255, "reserved": 6, "resting": 1, "free": 248},
+        },
+        "freed": freed,
+    });
+    assert_eq!(answer, expected);
+    let nowhere = "/networks/prod/subnets/nowhere/counts";
+    let (code, refusal) = ask(&world, &pair, "GET", nowhere, "").await;
+    assert_eq!((code, &refusal["reason"]), (404, &json!("NoSubnet")));
+}
+
+#[tokio::test]
+async fn a_service_gives_no_pod_cidrs_and_says_so_in_one_line() {
+    let world = World::start().await;
+    let client = world.client(CLUSTER);
+    assert!(!client.serves_pod_cidrs());
+    let refused = client.lease_pod_cidrs("pods", &node("a")).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "allocator https://{}: the service gives no podCIDRs: leave the controller nodeipam \
+             out, or use a store instead of the service",
+            world.address
+        )
+    );
+    let unit = "10.64.0.0/24".parse().unwrap();
+    let claimed = client.claim_pod_cidr("pods", &node("a"), unit, vec![unit]).await;
+    assert_eq!(claimed.unwrap_err(), refused);
+    assert_eq!(client.owner_of("pods", unit).await.unwrap_err(), refused);
 }
 
 #[tokio::test]
@@ -109,7 +161,7 @@ async fn a_subnet_that_is_extended_serves_what_was_missing() {
     client.create("pods", &node("a")).await.unwrap();
     let short = client.update("pods", &node("a"), request(1, 16)).await.unwrap();
     assert_eq!((short.secondaries.len(), short.short), (1, 15));
-    let seen = client.utilization("pods").await.unwrap().freed;
+    let seen = client.counts("pods").await.unwrap().freed;
     client
         .set_subnet("pods", &plan(&["10.64.0.0/30", "10.65.0.0/24"]), REST)
         .await
@@ -140,15 +192,22 @@ async fn a_plan_that_is_wrong_by_itself_is_refused_on_both_ends() {
             "cidrs",
         ),
         (
-            json!({"cidrs": ["10.64.0.0/16"], "excludes": ["10.65.0.1"], "reuseDelayMilliseconds": 0}),
+            json!({
+                "cidrs": ["10.64.0.0/16"], "excludes": ["10.65.0.1"], "reuseDelayMilliseconds": 0,
+            }),
             "excludes",
         ),
         (
-            json!({"cidrs": ["10.64.0.0/16"], "ranges": ["10.64.0.9-10.64.0.1"], "reuseDelayMilliseconds": 0}),
+            json!({
+                "cidrs": ["10.64.0.0/16"], "ranges": ["10.64.0.9-10.64.0.1"],
+                "reuseDelayMilliseconds": 0,
+            }),
             "ranges[0]",
         ),
         (
-            json!({"cidrs": ["10.64.0.0/16"], "unitLengths": {"ipv4": 8}, "reuseDelayMilliseconds": 0}),
+            json!({
+                "cidrs": ["10.64.0.0/16"], "unitLengths": {"ipv4": 8}, "reuseDelayMilliseconds": 0,
+            }),
             "unitLengths",
         ),
         (
@@ -157,7 +216,8 @@ async fn a_plan_that_is_wrong_by_itself_is_refused_on_both_ends() {
         ),
         (json!({"cidrs": ["10.64.0.0/16"], "reuseDelay": "1s"}), "reuseDelay"),
     ] {
-        let (code, problem) = ask(&world, &pair, "PUT", "/networks/prod/subnets/pods", &body.to_string()).await;
+        let (code, problem) =
+            ask(&world, &pair, "PUT", "/networks/prod/subnets/pods", &body.to_string()).await;
         assert_eq!((code, &problem["field"]), (400, &json!(field)), "{body}: {problem}");
     }
     assert_eq!(
@@ -210,7 +270,7 @@ async fn a_subnet_goes_when_nobody_has_anything_in_it() {
     client.delete("pods", &node("a")).await.unwrap();
     assert_eq!(client.remove_subnet("pods").await, Ok(Removal::Removed));
     assert_eq!(client.remove_subnet("pods").await, Ok(Removal::Removed));
-    let gone = client.utilization("pods").await.unwrap_err();
+    let gone = client.counts("pods").await.unwrap_err();
     assert!(matches!(gone, AllocatorError::NoSubnet { .. }), "{gone}");
     client.set_subnet("more", &plan(&["10.64.0.0/16"]), REST).await.unwrap();
 }

@@ -53,6 +53,13 @@ pub fn request(number: u128, count: usize) -> Update {
     }
 }
 
+/// As a controller does after a start, with nothing to claim that the store does not have.
+pub async fn claim(client: &RemoteAllocator, subnet: &str) {
+    let generation = client.generation(subnet, client.cluster()).await.unwrap();
+    let opened = client.open_gate(subnet, client.cluster(), generation).await;
+    assert!(opened.unwrap());
+}
+
 /// One of the two sides, with a subnet `pods`. Whatever it needs lives as long as it does.
 pub struct Side {
     pub allocator: Arc<dyn Allocator>,
@@ -124,7 +131,12 @@ impl World {
         Self::of(store, plan, Limits::default(), directory).await
     }
 
-    async fn of(store: Arc<dyn Store>, plan: Arc<dyn PlanStore>, limits: Limits, directory: TempDir) -> Self {
+    async fn of(
+        store: Arc<dyn Store>,
+        plan: Arc<dyn PlanStore>,
+        limits: Limits,
+        directory: TempDir,
+    ) -> Self {
         let authority = Authority::make(directory.path(), "clusters");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut world = Self {

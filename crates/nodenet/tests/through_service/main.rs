@@ -1,5 +1,6 @@
-//! The scenarios of `embedded` with an allocator that is a service, behind TLS, instead of a ledger in the controllers' process; and what clusters
-//! do to each other that share one. Those that wait for many minutes are played there alone: here the clock runs.
+//! The scenarios of `embedded` with an allocator that is a service, behind TLS, instead of a ledger
+//! in the controllers' process; and what clusters do to each other that share one. Those that wait
+//! for many minutes are played there alone: here the clock runs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -51,7 +51,9 @@ fn two_clusters_share_a_subnet_and_no_address_is_given_twice() {
         assert_eq!(all.len(), 2 * names.len() * 9);
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
         // Each sees what all of them have.
-        let all = |subnet: &Subnet| subnet.status.as_ref().and_then(|status| status.reserved) == Some(54.into());
+        let all = |subnet: &Subnet| {
+            subnet.status.as_ref().and_then(|status| status.reserved) == Some(54.into())
+        };
         green.subnet_once("pods", "counts both clusters", all).await;
     });
 }
@@ -94,13 +96,13 @@ fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gon
         assert!(message.contains("prod.pods"), "{message}");
         assert_eq!(subnet.status.unwrap().capacity, None);
 
-        // The same name with another plan is a change, and that is for those who made it known.
+        // The same name with another plan is a change, and that is for those who registered it.
         green.subnet("pods", json!({"cidrs": ["10.65.0.0/24"]})).await;
         let refused = |subnet: &Subnet| condition(subnet, "Ready").1 == "WrongCluster";
         let subnet = green.subnet_once("pods", "is refused", refused).await;
         let message = condition(&subnet, "Ready").2;
         assert!(
-            message.contains("made known by cluster blue") && message.contains("cluster green"),
+            message.contains("registered by cluster blue") && message.contains("cluster green"),
             "{message}"
         );
         assert_eq!(subnet.status.unwrap().capacity, None, "nothing is handed out");
@@ -115,7 +117,7 @@ fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gon
 }
 
 #[test]
-fn a_change_by_the_cluster_that_made_it_known_is_told_to_those_that_share_it() {
+fn a_change_by_the_cluster_that_registered_it_is_told_to_those_that_share_it() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -159,7 +161,7 @@ fn a_subnet_that_goes_is_forgotten_by_the_service_once_nobody_has_anything_in_it
 }
 
 #[test]
-fn one_that_another_cluster_removed_is_made_known_again_by_those_that_still_have_it() {
+fn one_that_another_cluster_removed_is_registered_again_by_those_that_still_have_it() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -178,7 +180,9 @@ fn one_that_another_cluster_removed_is_made_known_again_by_those_that_still_have
         // Now it is green's to change.
         let more = json!({"spec": {"cidrs": ["10.64.0.0/24", "10.65.0.0/24"]}});
         green.patch(&green.subnets(), "pods", more).await;
-        let extended = |subnet: &Subnet| subnet.status.as_ref().and_then(|status| status.capacity) == Some(508.into());
+        let extended = |subnet: &Subnet| {
+            subnet.status.as_ref().and_then(|status| status.capacity) == Some(508.into())
+        };
         green.subnet_once("pods", "is extended", extended).await;
     });
 }

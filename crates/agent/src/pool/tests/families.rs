@@ -1,12 +1,15 @@
 //! Two families, and blocks.
 
-use berth_api::nnc::name_of_second;
+use berth_api::{LeaseOf, lease_name};
 
 use super::*;
 
 fn dual(id: &str, numbers: impl IntoIterator<Item = u32>) -> Value {
     let pair = |n: u32| {
-        let second = name_of_second(Uuid::from_u128(n.into())).to_string();
+        let second = lease_name(LeaseOf::Ipv6 {
+            lease: Uuid::from_u128(n.into()),
+        })
+        .to_string();
         [
             json!({"name": second, "ip": format!("fd64::{n:x}")}),
             json!({"name": name(n), "ip": format!("10.64.0.{n}")}),

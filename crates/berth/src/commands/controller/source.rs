@@ -125,6 +125,7 @@ impl Source {
     }
 
     /// With a ledger of its own each time: what an earlier term knew may be old.
+    /// The ledger is there for those that a service does not serve.
     pub fn allocator(self, clock: Clock, metrics: LedgerMetrics) -> (Arc<dyn Allocator>, Option<Ledger>) {
         match self {
             Self::Store(store, _) => {

@@ -205,8 +205,7 @@ pub async fn run(
     let routes = OptionFuture::from(routes);
     let options = Options {
         client,
-        allocator: Arc::new(LocalAllocator::new(ledger.clone())),
-        ledger: Some(ledger),
+        allocator: Arc::new(LocalAllocator::new(ledger)),
         cluster: CLUSTER.to_owned(),
         controllers: chosen,
         clock,

@@ -1,58 +1,66 @@
 //! Changes of the plan that are asked for here.
 //!
-//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before the document is written, and again after it.
-//! Before, so that a change that can't be is refused before others hear of it; after, as another process may have leased meanwhile. From the
-//! write on others lease nothing more by the old plan, see [`Plans::confirm`].
+//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before
+//! the document is written, and again after it. Before, so that a change that can't be is refused
+//! before others hear of it; after, as another process may have leased meanwhile. From the write on
+//! others lease nothing more by the old plan, see [`Plans::confirm`].
 
 use berth_addr::Prefix;
 use berth_api::allocator::SubnetPlan;
 use berth_ledger::LedgerError;
 use tracing::warn;
 
-use super::{AddressPlan, Known, PlanRefusal, Planned, Plans};
+use super::{AddressPlan, AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
-/// What is to become of the plan: `None` when it is as it is wished already.
+/// What is to become of the plan: `None` when it is as requested already.
 fn planned(
     plan: &AddressPlan,
     name: &SubnetName,
     caller: &str,
-    wish: &SubnetPlan,
-) -> Result<Option<AddressPlan>, PlanRefusal> {
+    requested: &SubnetPlan,
+) -> Result<Option<AddressPlan>, AddressPlanError> {
     match plan.subnets.get(name) {
-        // Clusters that share a subnet all make it known, and then agree.
-        Some(there) if there.plan == *wish => return Ok(None),
-        Some(there) if there.cluster != caller => return Err(made_by_another(name, there, caller)),
+        // Clusters that share a subnet all register it, and then agree.
+        Some(there) if there.plan == *requested => return Ok(None),
+        Some(there) if there.cluster != caller => {
+            return Err(registered_by_another(name, there, caller));
+        }
         _ => {}
     }
     let mut next = plan.clone();
     let entry = Planned {
         cluster: caller.to_owned(),
-        plan: wish.clone(),
+        plan: requested.clone(),
     };
     next.subnets.insert(name.clone(), entry);
     Ok(Some(next))
 }
 
 /// The plan without the subnet, and what it says of it now.
-fn without(plan: &AddressPlan, name: &SubnetName, caller: &str) -> Result<(AddressPlan, Planned), PlanRefusal> {
+fn without(
+    plan: &AddressPlan,
+    name: &SubnetName,
+    caller: &str,
+) -> Result<(AddressPlan, Planned), AddressPlanError> {
     let mut next = plan.clone();
     match next.subnets.remove(name) {
-        None => Err(PlanRefusal::NoSubnet { name: name.clone() }),
-        Some(there) if there.cluster != caller => Err(made_by_another(name, &there, caller)),
+        None => Err(AddressPlanError::NoSubnet { name: name.clone() }),
+        Some(there) if there.cluster != caller => Err(registered_by_another(name, &there, caller)),
         Some(there) => Ok((next, there)),
     }
 }
 
-fn made_by_another(name: &SubnetName, there: &Planned, caller: &str) -> PlanRefusal {
-    PlanRefusal::MadeByAnother {
+fn registered_by_another(name: &SubnetName, there: &Planned, caller: &str) -> AddressPlanError {
+    AddressPlanError::RegisteredByAnother {
         name: name.clone(),
         maker: there.cluster.clone(),
         caller: caller.to_owned(),
     }
 }
 
-/// Whether something of the subnet may fall out of it on the way from one plan to the other. More CIDRs alone take nothing away.
+/// Whether something of the subnet may fall out of it on the way from one plan to the other. More
+/// CIDRs alone take nothing away.
 fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     let with_all_cidrs = SubnetPlan {
         cidrs: to.cidrs.clone(),
@@ -62,12 +70,14 @@ fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     with_all_cidrs != *to || from.cidrs.iter().any(|cidr| !to.cidrs.contains(cidr))
 }
 
-/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the other.
+/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the
+/// other.
 fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
     let all = || one.cidrs.iter().chain(&other.cidrs);
     let mut cidrs: Vec<Prefix> = Vec::new();
     for cidr in all() {
-        let in_wider = all().any(|wider| wider != cidr && wider.overlaps(*cidr) && wider.length() < cidr.length());
+        let in_wider = all()
+            .any(|wider| wider != cidr && wider.overlaps(*cidr) && wider.length() < cidr.length());
         if !in_wider && !cidrs.contains(cidr) {
             cidrs.push(*cidr);
         }
@@ -82,16 +92,21 @@ fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
 }
 
 impl Plans {
-    /// Makes a subnet known or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
-    pub async fn set(&self, name: &SubnetName, caller: &str, wish: &SubnetPlan) -> Result<(), PlanRefusal> {
+    /// Registers a subnet or changes it, by the rules of [`berth_ledger::Ledger::set_subnet`].
+    pub async fn set(
+        &self,
+        name: &SubnetName,
+        caller: &str,
+        requested: &SubnetPlan,
+    ) -> Result<(), AddressPlanError> {
         // Controllers say it again at each start: that holds nobody up.
-        if self.settled().await.has(name, wish) {
+        if self.settled().await.has(name, requested) {
             return Ok(());
         }
         let mut known = self.known.write().await;
         loop {
             let version = self.catch_up(&mut known).await?;
-            let Some(next) = planned(&known.document, name, caller, wish)? else {
+            let Some(next) = planned(&known.document, name, caller, requested)? else {
                 return Ok(());
             };
             let before = known.followed.subnets.get(name).cloned();
@@ -101,7 +116,7 @@ impl Plans {
             }
             let planned = Planned {
                 cluster: caller.to_owned(),
-                plan: wish.clone(),
+                plan: requested.clone(),
             };
             self.apply(&mut known, name, planned).await?;
             match self.keep(&next, version).await {
@@ -123,7 +138,7 @@ impl Plans {
     }
 
     /// Forgets a subnet in which nobody has anything.
-    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), PlanRefusal> {
+    pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), AddressPlanError> {
         let mut known = self.known.write().await;
         loop {
             let version = self.catch_up(&mut known).await?;
@@ -140,8 +155,14 @@ impl Plans {
         }
     }
 
-    /// After the document has another plan for the subnet: whether somebody has got something, just before it had, that is not in that plan.
-    async fn look_again(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+    /// After the document has another plan for the subnet: whether somebody has got something, just
+    /// before it had, that is not in that plan.
+    async fn look_again(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+        before: Planned,
+    ) -> Result<(), AddressPlanError> {
         let Some(now) = known.followed.subnets.get(name).cloned() else {
             return Ok(());
         };
@@ -166,7 +187,12 @@ impl Plans {
     }
 
     /// Into the document, unless somebody has changed the subnet since.
-    async fn put_back(&self, known: &mut Known, name: &SubnetName, before: Planned) -> Result<(), PlanRefusal> {
+    async fn put_back(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+        before: Planned,
+    ) -> Result<(), AddressPlanError> {
         let ours = known.document.subnets.get(name).cloned();
         loop {
             let (mut document, version) = self.read().await?;
@@ -176,7 +202,8 @@ impl Plans {
             document.check_room(name, &before.plan)?;
             document.subnets.insert(name.clone(), before.clone());
             if self.keep(&document, version).await? {
-                warn!(subnet = %name, "somebody got an address while it was to be changed: it stays as it was");
+                warn!(subnet = %name, "somebody got an address while it was to be changed: it \
+                                       stays as it was");
                 known.document = document;
                 return Ok(());
             }
@@ -191,22 +218,23 @@ impl Plans {
             return;
         };
         if let Err(error) = self.apply(known, name, before).await {
-            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back either");
+            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back \
+                                           either");
         }
     }
 }
 
 impl Known {
-    /// Whether it is known as it is wished.
-    fn has(&self, name: &SubnetName, wish: &SubnetPlan) -> bool {
+    /// Whether it is registered as requested.
+    fn has(&self, name: &SubnetName, requested: &SubnetPlan) -> bool {
         let there = self.document.subnets.get(name);
-        there.is_some_and(|there| there.plan == *wish) && self.check(name).is_ok()
+        there.is_some_and(|there| there.plan == *requested) && self.check(name).is_ok()
     }
 }
 
 impl AddressPlan {
     /// Whether a subnet can have this plan beside all others.
-    fn check_room(&self, name: &SubnetName, plan: &SubnetPlan) -> Result<(), PlanRefusal> {
+    fn check_room(&self, name: &SubnetName, plan: &SubnetPlan) -> Result<(), AddressPlanError> {
         for (other, planned) in self.subnets.iter().filter(|(other, _)| *other != name) {
             let theirs = &planned.plan.cidrs;
             if let Some(cidr) = plan
@@ -214,7 +242,7 @@ impl AddressPlan {
                 .iter()
                 .find(|cidr| theirs.iter().any(|one| one.overlaps(**cidr)))
             {
-                return Err(PlanRefusal::Ledger(LedgerError::Overlap {
+                return Err(AddressPlanError::Ledger(LedgerError::Overlap {
                     subnet: name.to_string(),
                     other: other.to_string(),
                     range: cidr.to_string(),

@@ -51,7 +51,11 @@ impl PlanStore for PlanDocument {
         self.find().boxed()
     }
 
-    fn write<'a>(&'a self, text: &'a str, over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         let swap = self.document.swap(text.as_bytes().to_vec(), version(over));
         swap.map(|written| written.map_err(|error| self.failed(error))).boxed()
     }

@@ -23,7 +23,7 @@ impl PlanFile {
         let mut name = store.as_os_str().to_owned();
         name.push(".subnets.json");
         let path = PathBuf::from(name);
-        // The folder is synced, too, so it has to have a name.
+        // The directory is synced, too, so it has to have a name.
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path }
     }
@@ -67,7 +67,11 @@ impl PlanStore for PlanFile {
         self.blocking(read).boxed()
     }
 
-    fn write<'a>(&'a self, text: &'a str, _over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        _over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         let text = text.to_owned();
         // Renamed and synced: it is there as a whole or not at all, and there when this returns.
         self.blocking(move |path| private_file::write(path, &text).map(|()| true))
@@ -84,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn has_the_stores_name_in_the_stores_folder() {
+    fn has_the_stores_name_in_the_stores_directory() {
         let file = PlanFile::beside(Path::new("/var/lib/berth/ledger.redb"));
         assert_eq!(file.place(), "/var/lib/berth/ledger.redb.subnets.json");
-        let folder = std::env::current_dir().unwrap();
+        let directory = std::env::current_dir().unwrap();
         assert_eq!(
             PlanFile::beside(Path::new("a.redb")).path,
-            folder.join("a.redb.subnets.json")
+            directory.join("a.redb.subnets.json")
         );
     }
 

@@ -1,18 +1,20 @@
 //! From the document to the ledger.
 //!
-//! Several changes may come as one, so what is in the document now need not be one step from what the ledger has: subnets may have handed
-//! CIDRs on to each other, also in a circle. What makes room goes first, whatever its name.
+//! Several changes may come as one, so what is in the document now need not be one step from what
+//! the ledger has: subnets may have handed CIDRs on to each other, also in a circle. What makes
+//! room goes first, whatever its name.
 
 use std::collections::BTreeSet;
 
 use berth_api::allocator::SubnetPlan;
 use berth_ledger::{LedgerError, Owner};
 
-use super::{Known, PlanRefusal, Planned, Plans};
+use super::{AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
 impl Known {
-    /// Those that the ledger has otherwise than the document. Those that go come first: they make room.
+    /// Those that the ledger has otherwise than the document. Those that go come first: they make
+    /// room.
     fn behind(&self) -> Vec<SubnetName> {
         let (document, followed) = (&self.document.subnets, &self.followed.subnets);
         let names: BTreeSet<&SubnetName> = document.keys().chain(followed.keys()).collect();
@@ -25,7 +27,8 @@ impl Known {
     }
 }
 
-/// What a subnet keeps on its way from one plan to another; `None` when it keeps nothing. Not to be leased from: nothing is kept out of it.
+/// What a subnet keeps on its way from one plan to another; `None` when it keeps nothing. Not to be
+/// leased from: nothing is kept out of it.
 fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
     let mut cidrs = from.cidrs.clone();
     cidrs.retain(|cidr| to.cidrs.contains(cidr));
@@ -39,9 +42,10 @@ fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
 }
 
 impl Plans {
-    /// Brings what is known, and the ledger, to where the document is. Gives the document's version. On an error some subnets may have been
-    /// brought there and others not: [`Known::check`] tells.
-    pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, PlanRefusal> {
+    /// Brings what is known, and the ledger, to where the document is. Gives the document's
+    /// version. On an error some subnets may have been brought there and others not:
+    /// [`Known::check`] tells.
+    pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, AddressPlanError> {
         let (document, version) = self.read().await?;
         known.document = document;
         loop {
@@ -57,13 +61,13 @@ impl Plans {
             };
             if !moved && !self.make_room(known).await {
                 let why = error.to_string();
-                return Err(PlanRefusal::Behind { name, why });
+                return Err(AddressPlanError::Behind { name, why });
             }
         }
     }
 
     /// One subnet to where the document has it.
-    async fn bring(&self, known: &mut Known, name: &SubnetName) -> Result<(), PlanRefusal> {
+    async fn bring(&self, known: &mut Known, name: &SubnetName) -> Result<(), AddressPlanError> {
         let Some(planned) = known.document.subnets.get(name).cloned() else {
             return self.forget(known, name).await;
         };
@@ -74,7 +78,8 @@ impl Plans {
         Ok(self.apply(known, name, planned).await?)
     }
 
-    /// Subnets that wait for each other's CIDRs let go of those that they are to lose. Whether any did.
+    /// Subnets that wait for each other's CIDRs let go of those that they are to lose. Whether any
+    /// did.
     async fn make_room(&self, known: &mut Known) -> bool {
         let mut made = false;
         for name in known.behind() {
@@ -110,7 +115,11 @@ impl Plans {
     }
 
     /// In the ledger, unless somebody has something in the subnet by what the store has now.
-    pub(super) async fn forget(&self, known: &mut Known, name: &SubnetName) -> Result<(), PlanRefusal> {
+    pub(super) async fn forget(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+    ) -> Result<(), AddressPlanError> {
         match self.ledger.remove_subnet(name.key()).await? {
             0 => {
                 known.followed.subnets.remove(name);
@@ -121,7 +130,7 @@ impl Plans {
     }
 
     /// In the store, and not in memory alone.
-    pub(super) async fn check_empty(&self, name: &SubnetName) -> Result<(), PlanRefusal> {
+    pub(super) async fn check_empty(&self, name: &SubnetName) -> Result<(), AddressPlanError> {
         self.ledger.refresh(name.key()).await?;
         let owners = self.ledger.owners(name.key()).await?;
         match owners.len() {
@@ -131,8 +140,8 @@ impl Plans {
     }
 }
 
-fn not_empty(name: &SubnetName, owners: &[Owner], count: usize) -> PlanRefusal {
-    PlanRefusal::NotEmpty {
+fn not_empty(name: &SubnetName, owners: &[Owner], count: usize) -> AddressPlanError {
+    AddressPlanError::NotEmpty {
         name: name.clone(),
         owner: owners.first().map_or_else(|| "one".to_owned(), ToString::to_string),
         others: count.saturating_sub(1),

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A document that others write, too: what is in `faster` is written just before our next write, and from `lessor` something is leased. With
-/// `broken` no write comes through.
+/// A document that others write, too: what is in `faster` is written just before our next write,
+/// and from `lessor` something is leased. With `broken` no write comes through.
 #[derive(Debug, Default)]
 struct Document {
     kept: Mutex<(u64, String)>,
@@ -38,7 +38,11 @@ impl PlanStore for Document {
         async move { Ok(Kept { text, version }) }.boxed()
     }
 
-    fn write<'a>(&'a self, text: &'a str, over: u64) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
+    fn write<'a>(
+        &'a self,
+        text: &'a str,
+        over: u64,
+    ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         if *self.broken.lock().unwrap() {
             let (place, why) = (self.place(), "it is full".to_owned());
             return async { Err(PlanStoreError { place, why }) }.boxed();
@@ -98,7 +102,7 @@ async fn on(document: &Arc<Document>, blocks: &MemoryStore) -> Plans {
     Plans::open(ledger(blocks), store).await.unwrap()
 }
 
-async fn catch_up(plans: &Plans) -> Result<(), PlanRefusal> {
+async fn catch_up(plans: &Plans) -> Result<(), AddressPlanError> {
     plans.catch_up(&mut *plans.known.write().await).await.map(drop)
 }
 
@@ -126,9 +130,9 @@ async fn a_plan_that_cannot_be_kept_is_taken_back() {
         .set(&name("n.other"), "a", &plan("10.1.0.0/24"))
         .await
         .unwrap_err();
-    assert!(matches!(refused, PlanRefusal::Store(_)), "{refused}");
+    assert!(matches!(refused, AddressPlanError::Store(_)), "{refused}");
     let refused = plans.set(&name("n.pods"), "a", &plan("10.2.0.0/24")).await.unwrap_err();
-    assert!(matches!(refused, PlanRefusal::Store(_)), "{refused}");
+    assert!(matches!(refused, AddressPlanError::Store(_)), "{refused}");
 
     assert_eq!(plans.ledger.subnets().await, ["n.pods"]);
     *document.broken.lock().unwrap() = false;
@@ -138,7 +142,7 @@ async fn a_plan_that_cannot_be_kept_is_taken_back() {
         .await
         .unwrap_err();
     assert!(
-        matches!(overlap, PlanRefusal::Ledger(LedgerError::Overlap { .. })),
+        matches!(overlap, AddressPlanError::Ledger(LedgerError::Overlap { .. })),
         "{overlap}"
     );
 }
@@ -150,7 +154,7 @@ async fn one_who_was_slower_sees_the_overlap_with_what_the_faster_one_made() {
     *document.faster.lock().unwrap() = Some(text(&[("n.theirs", "b", "10.0.0.0/16")]));
     let overlap = plans.set(&name("n.ours"), "a", &plan("10.0.1.0/24")).await.unwrap_err();
     assert!(
-        matches!(overlap, PlanRefusal::Ledger(LedgerError::Overlap { .. })),
+        matches!(overlap, AddressPlanError::Ledger(LedgerError::Overlap { .. })),
         "{overlap}"
     );
     assert_eq!(plans.ledger.subnets().await, ["n.theirs"]);
@@ -187,11 +191,14 @@ async fn a_subnet_is_changed_by_the_cluster_that_made_it_and_agreed_to_by_others
     plans.set(&name("n.pods"), "b", &plan("10.0.0.0/24")).await.unwrap();
     let refused = plans.set(&name("n.pods"), "b", &plan("10.0.0.0/16")).await.unwrap_err();
     assert!(
-        matches!(&refused, PlanRefusal::MadeByAnother { maker, .. } if maker == "a"),
+        matches!(&refused, AddressPlanError::RegisteredByAnother { maker, .. } if maker == "a"),
         "{refused}"
     );
     let refused = plans.remove(&name("n.pods"), "b").await.unwrap_err();
-    assert!(matches!(refused, PlanRefusal::MadeByAnother { .. }), "{refused}");
+    assert!(
+        matches!(refused, AddressPlanError::RegisteredByAnother { .. }),
+        "{refused}"
+    );
     plans.set(&name("n.pods"), "a", &plan("10.0.0.0/16")).await.unwrap();
     plans.remove(&name("n.pods"), "a").await.unwrap();
     assert_eq!(plans.ledger.subnets().await, [""; 0]);
@@ -203,7 +210,7 @@ async fn a_document_that_cannot_be_read_is_no_empty_one() {
     document.set("{\"subnets\": {\"n.pods\": {");
     let store: Arc<dyn PlanStore> = document;
     let refused = Plans::open(ledger(&MemoryStore::default()), store).await.unwrap_err();
-    assert!(matches!(refused, PlanRefusal::Store(_)), "{refused}");
+    assert!(matches!(refused, AddressPlanError::Store(_)), "{refused}");
 }
 
 #[tokio::test]
@@ -253,7 +260,7 @@ async fn a_subnet_that_cannot_be_followed_gives_nothing_and_others_do() {
     ]));
     let behind = catch_up(&plans).await.unwrap_err();
     assert!(
-        matches!(&behind, PlanRefusal::Behind { name, .. } if name.key() == "n.pods"),
+        matches!(&behind, AddressPlanError::Behind { name, .. } if name.key() == "n.pods"),
         "{behind}"
     );
     {
@@ -274,7 +281,7 @@ async fn a_subnet_in_which_another_process_leased_meanwhile_is_not_removed() {
     let (plans, other) = (on(&document, &blocks).await, on(&document, &blocks).await);
     *document.lessor.lock().unwrap() = Some(other.ledger.clone());
     let refused = plans.remove(&name("n.pods"), "a").await.unwrap_err();
-    assert!(matches!(refused, PlanRefusal::NotEmpty { .. }), "{refused}");
+    assert!(matches!(refused, AddressPlanError::NotEmpty { .. }), "{refused}");
     for process in [&plans, &other] {
         catch_up(process).await.unwrap();
         assert_eq!(process.ledger.subnets().await, ["n.pods"]);
@@ -289,7 +296,10 @@ async fn a_cidr_in_which_another_process_leased_meanwhile_is_not_taken_out() {
     *document.lessor.lock().unwrap() = Some(other.ledger.clone());
     let refused = plans.set(&name("n.pods"), "a", &plan("10.1.0.0/24")).await.unwrap_err();
     assert!(
-        matches!(refused, PlanRefusal::Ledger(LedgerError::Plan(PlanError::InUse(_)))),
+        matches!(
+            refused,
+            AddressPlanError::Ledger(LedgerError::Plan(PlanError::InUse(_)))
+        ),
         "{refused}"
     );
     for process in [&plans, &other] {

@@ -1,0 +1,46 @@
+//! Why a reconcile is tried again.
+
+use berth_kit::work::Retry;
+use berth_ledger::NotAnOwner;
+
+use crate::allocator::AllocatorError;
+
+/// Nothing was half done that trying again would not find.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    #[error("API server: {0}")]
+    Api(#[source] Box<kube::Error>),
+    #[error(transparent)]
+    Allocator(#[from] AllocatorError),
+    #[error("{object}: others write it all the time")]
+    Contended { object: String },
+}
+
+impl From<kube::Error> for ReconcileError {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(Box::new(error))
+    }
+}
+
+impl From<NotAnOwner> for ReconcileError {
+    fn from(error: NotAnOwner) -> Self {
+        Self::Allocator(error.into())
+    }
+}
+
+impl ReconcileError {
+    /// For labels of metrics: few, and always the same.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Api(_) => "api",
+            Self::Allocator(error) => error.category(),
+            Self::Contended { .. } => "contended",
+        }
+    }
+}
+
+impl Retry for ReconcileError {
+    fn is_contention(&self) -> bool {
+        matches!(self, Self::Contended { .. })
+    }
+}

@@ -1,0 +1,225 @@
+//! Who has which address, by what is observed. Pure.
+//!
+//! Whatever is deleted, restored or edited by hand, three witnesses know which addresses are in
+//! use: what NodeNetworkConfigs list, what agents hold beyond that, and what living pods show. What
+//! each of them says is a [`Holding`].
+
+mod holders;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use berth_addr::Prefix;
+use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of};
+use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
+use berth_ledger::{Claim, LeaseId, NotAnOwner, Owner};
+
+use crate::allocator::ContainerRef;
+use crate::assignments::leases_by_name;
+use crate::pods::ObservedAddress;
+pub use holders::{Conflict, Holders, by_unit};
+
+/// A node has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub unit: Prefix,
+    pub nc: ContainerRef,
+    pub use_: Use,
+    pub lease: LeaseId,
+    /// A nnc or an agent says so, and not a pod alone.
+    pub is_listed: bool,
+    /// The living pod that shows it.
+    pub pod: Option<String>,
+}
+
+/// What the node has the address for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Its own.
+    Primary,
+    /// For pods.
+    Secondary,
+}
+
+/// What a nnc says that the node has in this subnet: what its status lists and the agent has not
+/// given back, and what the agent holds beyond that.
+pub fn of_nnc(nnc: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) -> Vec<Holding> {
+    let id = nc.id().to_string();
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
+    let ours = containers
+        .filter(|container| container.container_type != OVERLAY && container.subnet_name == subnet);
+    let mut holdings = Vec::new();
+    for container in ours {
+        if container.id == id {
+            holdings.extend(primaries(container, nc));
+        }
+        let leases = leases_by_name(&container.ip_assignments);
+        // Either name gives back the whole lease.
+        let not_in_use = nnc.spec.ips_not_in_use.iter();
+        let given_back: BTreeSet<&LeaseId> =
+            not_in_use.filter_map(|name| leases.get(name.as_str())).collect();
+        for assignment in &container.ip_assignments {
+            let lease = leases.get(assignment.name.as_str()).copied();
+            let (Some(lease), Ok(address)) = (lease, assignment.ip.parse()) else {
+                continue;
+            };
+            if !given_back.contains(&lease) {
+                holdings.push(secondary(address, nc, lease));
+            }
+        }
+    }
+    holdings.extend(held_beyond(nnc, nc));
+    holdings
+}
+
+/// What the agent says that it holds although the status does not list it.
+pub fn held_beyond(nnc: &NodeNetworkConfig, nc: &ContainerRef) -> Vec<Holding> {
+    let held = held_of(nnc);
+    let leases = leases_by_name(&held);
+    let holding = |assignment: &IpAssignment| {
+        let address = assignment.ip.parse().ok()?;
+        // One that the agent only knows by its address gets a name that follows from it.
+        let lease = leases.get(assignment.name.as_str()).copied();
+        Some(secondary(address, nc, lease.unwrap_or_else(|| unnamed(nc, address))))
+    };
+    held.iter().filter_map(holding).collect()
+}
+
+/// What a living pod shows.
+pub fn of_pod(observed: &ObservedAddress, nc: &ContainerRef) -> Holding {
+    Holding {
+        is_listed: false,
+        pod: Some(observed.pod.clone()),
+        ..secondary(observed.address, nc, unnamed(nc, observed.first))
+    }
+}
+
+impl Holding {
+    pub fn owner(&self) -> Result<Owner, NotAnOwner> {
+        match self.use_ {
+            Use::Primary => self.nc.primary(),
+            Use::Secondary => self.nc.secondary(),
+        }
+    }
+
+    pub fn claim(&self, from: Option<Owner>) -> Result<Claim, NotAnOwner> {
+        Ok(Claim {
+            unit: self.unit,
+            owner: self.owner()?,
+            lease: self.lease,
+            from,
+        })
+    }
+}
+
+fn secondary(address: IpAddr, nc: &ContainerRef, lease: LeaseId) -> Holding {
+    Holding {
+        unit: address.into(),
+        nc: nc.clone(),
+        use_: Use::Secondary,
+        lease,
+        is_listed: true,
+        pod: None,
+    }
+}
+
+/// Both addresses of a dual-stack pod go by one lease.
+fn unnamed(nc: &ContainerRef, first: IpAddr) -> LeaseId {
+    lease_name(LeaseOf::Observed { nc: nc.id(), first })
+}
+
+fn primaries(container: &NetworkContainer, nc: &ContainerRef) -> Vec<Holding> {
+    let texts = [Some(&container.primary_ip), container.primary_ip_v6.as_ref()];
+    let addresses = texts
+        .into_iter()
+        .flatten()
+        .filter_map(|text| text.parse::<IpAddr>().ok());
+    let holding = |address| Holding {
+        use_: Use::Primary,
+        ..secondary(address, nc, nc.id())
+    };
+    addresses.map(holding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::nnc::HELD_ANNOTATION;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn nc() -> ContainerRef {
+        ContainerRef {
+            cluster: "c".to_owned(),
+            node: "n1".to_owned(),
+            uid: "u1".to_owned(),
+        }
+    }
+
+    fn lease(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn nnc(assignments: Value, not_in_use: Value, held: &str) -> NodeNetworkConfig {
+        let container = json!({
+            "id": nc().id(), "type": "vnet", "subnetName": "pods", "primaryIP": "10.0.0.1",
+            "subnetAddressSpace": "10.0.0.0/24", "ipAssignments": assignments,
+        });
+        let overlay = json!({"id": "o", "type": "overlay", "subnetName": "pods",
+            "primaryIP": "10.9.0.0/24",
+            "subnetAddressSpace": "10.9.0.0/24"});
+        let object = json!({
+            "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
+            "metadata": {"name": "n1", "annotations": {HELD_ANNOTATION: held}},
+            "spec": {"requestedIPCount": 0, "ipsNotInUse": not_in_use},
+            "status": {"networkContainers": [container, overlay]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn units_and_leases(holdings: &[Holding]) -> Vec<(String, LeaseId)> {
+        holdings
+            .iter()
+            .map(|one| (one.unit.first().to_string(), one.lease))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_listed_is_held_but_for_what_was_given_back() {
+        let listed =
+            json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": lease(2), "ip": "10.0.0.6"}]);
+        let holdings = of_nnc(&nnc(listed, json!([lease(2)]), ""), &nc(), "pods");
+        assert_eq!(
+            units_and_leases(&holdings),
+            [("10.0.0.1".to_owned(), nc().id()), ("10.0.0.5".to_owned(), lease(1))]
+        );
+        assert_eq!((holdings[0].use_, holdings[1].use_), (Use::Primary, Use::Secondary));
+    }
+
+    #[test]
+    fn both_addresses_of_a_lease_have_its_name_and_go_back_together() {
+        let second = lease_name(LeaseOf::Ipv6 { lease: lease(1) });
+        let listed =
+            json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": second, "ip": "fd00::5"}]);
+        let holdings = of_nnc(&nnc(listed.clone(), json!([]), ""), &nc(), "pods");
+        assert!(holdings[1..].iter().all(|one| one.lease == lease(1)));
+        let holdings = of_nnc(&nnc(listed, json!([second]), ""), &nc(), "pods");
+        assert_eq!(holdings.len(), 1);
+    }
+
+    #[test]
+    fn what_an_agent_holds_beyond_the_list_counts_with_and_without_a_name() {
+        let held = json!([{"name": lease(7), "ip": "10.0.0.7"}, {"name": "", "ip": "10.0.0.8"}]);
+        let holdings = held_beyond(&nnc(json!([]), json!([]), &held.to_string()), &nc());
+        assert_eq!(holdings[0].lease, lease(7));
+        assert_eq!(holdings[1].lease, unnamed(&nc(), "10.0.0.8".parse().unwrap()));
+        assert!(held_beyond(&nnc(json!([]), json!([]), "not a list"), &nc()).is_empty());
+    }
+
+    #[test]
+    fn another_subnet_is_none_of_this_one() {
+        let listed = json!([{"name": lease(1), "ip": "10.0.0.5"}]);
+        assert!(of_nnc(&nnc(listed, json!([]), ""), &nc(), "other").is_empty());
+    }
+}

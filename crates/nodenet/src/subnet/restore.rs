@@ -1,0 +1,114 @@
+//! What was accepted before this process began is registered again as it was, and before anything
+//! else is.
+//!
+//! A ledger refuses a plan that overlaps another one. But when it starts it knows none, and the
+//! first would be taken: perhaps one that was refused, over addresses that are in use. So at first
+//! nothing new is considered. A Subnet's status names the cidrs that were registered last. It is
+//! written after the ledger was told of them; and if it was never written, or is lost, those who
+//! own something are in the store: a plan that leaves out any of that is refused, so the smallest
+//! that is not will do.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use berth_api::Subnet;
+use berth_kit::backoff::Exponential;
+use kube::{Resource, ResourceExt};
+use tracing::{error, warn};
+
+use super::decide::{accepted, stages};
+use super::index::Subnets;
+use super::register::restore;
+use crate::allocator::Removal;
+use crate::error::ReconcileError;
+
+/// After a store that does not answer.
+const BACKOFF: Exponential = Exponential {
+    base: Duration::from_millis(100),
+    max: Duration::from_secs(10),
+};
+
+/// All of them, however long the store takes to answer: a Subnet that is left out could lose its
+/// addresses to another one.
+pub async fn restore_all(subnets: &Subnets) {
+    // A service remembers by itself.
+    if subnets.context.allocator.is_shared() {
+        return;
+    }
+    begin_epoch(subnets).await;
+    let objects = subnets.index().by_precedence();
+    for subnet in objects {
+        let name = subnet.name_any();
+        let mut failures = 0;
+        while let Err(error) = restore_one(subnets, &name, &subnet).await {
+            let delay = BACKOFF.delay(failures);
+            warn!(subnet = name, %error, "can't restore the subnet; retrying in {delay:.1?}");
+            tokio::time::sleep(delay).await;
+            failures += 1;
+        }
+    }
+    unregister_gone(subnets).await;
+}
+
+/// Subnets that are gone leave the address plan once nobody has anything in them.
+async fn unregister_gone(subnets: &Subnets) {
+    let names: BTreeSet<String> = subnets.index().objects.keys().cloned().collect();
+    if let Err(error) = subnets.context.allocator.unregister_all_but(&names).await {
+        warn!(%error, "Subnets that are gone stay in the address plan");
+    }
+}
+
+/// The store says how often it was begun with. Less than what a Subnet saw: it was put back from a
+/// copy.
+async fn begin_epoch(subnets: &Subnets) {
+    let context = &subnets.context;
+    let mut failures = 0;
+    let epoch = loop {
+        match context.allocator.begin_epoch().await {
+            Ok(epoch) => break epoch,
+            Err(error) => warn!(%error, "can't begin with the ledger; retrying"),
+        }
+        tokio::time::sleep(BACKOFF.delay(failures)).await;
+        failures += 1;
+    };
+    let mut index = subnets.index();
+    index.epoch = epoch;
+    for subnet in index.objects.values() {
+        let seen = subnet.status.as_ref().and_then(|status| status.epoch).unwrap_or(0);
+        if seen >= i64::try_from(epoch).unwrap_or(i64::MAX) {
+            let name = subnet.name_any();
+            warn!(subnet = name, epoch, seen, "the ledger was put back from an older copy");
+            let note = format!(
+                "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): what \
+                 nodes have is claimed again before anything is leased"
+            );
+            context
+                .background
+                .warn(&subnet.object_ref(&()), "LedgerRestored", "Claim", note);
+        }
+    }
+}
+
+async fn restore_one(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), ReconcileError> {
+    let accepted = accepted(subnet);
+    // It is not registered yet, so there is nothing to be removed: this only tells whether the
+    // store has owners of it.
+    let removed = subnets.context.allocator.remove_subnet(name).await?;
+    if removed == Removal::Removed && accepted.is_none() {
+        return Ok(());
+    }
+    for earlier in accepted.into_iter().chain(stages(subnet)) {
+        if restore(subnets, name, subnet, earlier).await? {
+            return Ok(());
+        }
+    }
+    if let Removal::InUse { owners } = removed {
+        error!(
+            subnet = name,
+            owners,
+            "none of its cidrs can be registered, although addresses of it are owned: nothing \
+             keeps others from them"
+        );
+    }
+    Ok(())
+}
