@@ -101,7 +101,8 @@ fn addresses_are_right(scene: &Scene, pods: &[Pod]) {
 
 /// Each node's first pod asks the other nodes' first pods for their names.
 fn pods_talk(scene: &Scene, pods: &[Pod]) {
-    let first_of_each: BTreeMap<&str, &Pod> = pods.iter().rev().map(|pod| (node_of(pod), pod)).collect();
+    let first_of_each: BTreeMap<&str, &Pod> =
+        pods.iter().rev().map(|pod| (node_of(pod), pod)).collect();
     assert_eq!(first_of_each.len(), 3, "the scheduler left a node out");
     for from in first_of_each.values() {
         for to in first_of_each.values() {

@@ -52,7 +52,8 @@ async fn heartbeat(stage: &Stage) -> Option<String> {
 /// Those that run, by UID.
 async fn running(stage: &Stage) -> BTreeSet<String> {
     let pods = stage.listed().await.into_iter();
-    let pods = pods.filter(|pod| phase(pod) == "Running" && pod.metadata.deletion_timestamp.is_none());
+    let pods =
+        pods.filter(|pod| phase(pod) == "Running" && pod.metadata.deletion_timestamp.is_none());
     pods.filter_map(|pod| pod.uid()).collect()
 }
 
@@ -65,11 +66,12 @@ async fn a_full_node_stays_ready_and_keeps_its_pods_and_one_without_an_agent_doe
         let configuration = ptp.configuration.filter(|_| seat.number > 1);
         Network { configuration, ..ptp }
     };
-    let stage = Stage::open_with("agents-full", 2, json!({"cidrs": ["10.64.0.0/28"]}), move |cluster| {
-        let cluster = cluster.runtime(Runtime::Containerd2).network(network);
-        cluster.api_flag("--default-not-ready-toleration-seconds=10")
-    })
-    .await;
+    let stage =
+        Stage::open_with("agents-full", 2, json!({"cidrs": ["10.64.0.0/28"]}), move |cluster| {
+            let cluster = cluster.runtime(Runtime::Containerd2).network(network);
+            cluster.api_flag("--default-not-ready-toleration-seconds=10")
+        })
+        .await;
     let node = &stage.nodes()[0];
     stage.start_agent(node).await;
     until(&stage, "Ready", "True").await;

@@ -12,7 +12,8 @@ use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_api_server_addresses_are_given_and_taken_back() {
-    let stage = Stage::open("agents-outage", 1, json!({"cidrs": ["10.64.0.0/16", "fd64::/64"]})).await;
+    let stage =
+        Stage::open("agents-outage", 1, json!({"cidrs": ["10.64.0.0/16", "fd64::/64"]})).await;
     let node = &stage.nodes()[0];
     stage.start_agent(node).await;
     let look = async || {

@@ -81,7 +81,10 @@ fn check_nothing_is_shared(pods: &[Pod]) {
     assert_eq!(unique.len(), pods.len(), "every pod has an address of its own");
 }
 
-fn assigned(config: &NodeNetworkConfig, pick: impl Fn(&berth_api::nnc::IpAssignment) -> String) -> Vec<String> {
+fn assigned(
+    config: &NodeNetworkConfig,
+    pick: impl Fn(&berth_api::nnc::IpAssignment) -> String,
+) -> Vec<String> {
     let containers = config.status.iter().flat_map(|status| &status.network_containers);
     containers
         .flat_map(|container| container.ip_assignments.iter().map(&pick))
@@ -145,7 +148,8 @@ async fn is_calm(stage: &Stage) {
     let (mut before, mut same) = (Vec::new(), 0);
     let look = async || {
         let found = configs.list(&ListParams::default()).await?;
-        let now: Vec<Option<String>> = found.items.iter().map(ResourceExt::resource_version).collect();
+        let now: Vec<Option<String>> =
+            found.items.iter().map(ResourceExt::resource_version).collect();
         same = if now == before { same + 1 } else { 0 };
         before = now;
         Ok(if same >= 50 {

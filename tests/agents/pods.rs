@@ -86,8 +86,9 @@ async fn three_nodes_full_of_pods_run_and_talk_and_nothing_is_left_of_them() {
     for node in stage.nodes() {
         let look = async || {
             let status = stage.status(node)?;
-            let settled =
-                status.requested == 16 && status.pool.free + status.pool.resting == 16 && status.pool.leaving == 0;
+            let settled = status.requested == 16
+                && status.pool.free + status.pool.resting == 16
+                && status.pool.leaving == 0;
             Ok(if settled {
                 Seen::There
             } else {

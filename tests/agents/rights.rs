@@ -86,9 +86,10 @@ async fn an_agents_token_writes_what_is_of_its_own_node_and_nothing_else() {
     refusal(agents.patch_status("node-1", &dry(), &status).await);
 
     // A token that is bound to the Node itself does as well.
-    let bound = scene
-        .cluster
-        .kubeconfig_of_account(NAMESPACE, roles::AGENT, Some(("Node", "node-1")));
+    let bound =
+        scene
+            .cluster
+            .kubeconfig_of_account(NAMESPACE, roles::AGENT, Some(("Node", "node-1")));
     let bound = connect(&bound.unwrap()).await.unwrap();
     frees(&bound, "node-1").await.unwrap();
     assert!(refusal(frees(&bound, "node-2").await).contains(expected));

@@ -21,7 +21,8 @@ pub fn addresses(folder: &Path) -> Result<Vec<AddressLine>> {
 /// The folder may be deeper than a socket's path can be long: it is gone through by its handle.
 fn get<T: DeserializeOwned>(folder: &Path, path: &str) -> Result<T> {
     let folder = File::open(folder).context("opening the socket's folder")?;
-    let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/agent.sock", folder.as_raw_fd()))?;
+    let mut stream =
+        UnixStream::connect(format!("/proc/self/fd/{}/agent.sock", folder.as_raw_fd()))?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"

@@ -213,7 +213,10 @@ impl Stage {
                 .collect();
             let queued = self.queued(node)?;
             // The node's own link is one, too.
-            let clear = status.pool.assigned == 0 && links.lines().count() == 1 && routes.is_empty() && queued == 0;
+            let clear = status.pool.assigned == 0
+                && links.lines().count() == 1
+                && routes.is_empty()
+                && queued == 0;
             Ok(if clear {
                 Seen::There
             } else {

@@ -61,12 +61,14 @@ impl Cns {
     async fn settles(&mut self, count: usize) -> NodeNetworkConfig {
         let what = format!("CNS has asked for {count} and got them");
         let asked = i64::try_from(count).unwrap();
-        let as_asked =
-            |config: &NodeNetworkConfig| config.spec.requested_ip_count == asked && addresses(config).len() == count;
+        let as_asked = |config: &NodeNetworkConfig| {
+            config.spec.requested_ip_count == asked && addresses(config).len() == count
+        };
         let config = self.stage.until(&what, as_asked).await;
         let container = container(&config).unwrap();
         self.host.program(&container.id, container.version);
-        let (expected, program, node) = (sorted(addresses(&config)), &mut self.program, self.stage.node());
+        let (expected, program, node) =
+            (sorted(addresses(&config)), &mut self.program, self.stage.node());
         let seen = wait_for(&self.stage.scene, "CNS can use all of them", async || {
             program.check()?;
             let usable = sorted(usable(&post_on(

@@ -43,7 +43,11 @@ impl Stage {
     }
 
     /// Waits until the node's config is so.
-    pub async fn until(&mut self, what: &str, holds: impl Fn(&NodeNetworkConfig) -> bool) -> NodeNetworkConfig {
+    pub async fn until(
+        &mut self,
+        what: &str,
+        holds: impl Fn(&NodeNetworkConfig) -> bool,
+    ) -> NodeNetworkConfig {
         let configs = self.configs();
         let mut found = None;
         let controller = &mut self.controller;
@@ -53,7 +57,9 @@ impl Stage {
             found = config.clone().filter(&holds);
             Ok(match found {
                 Some(_) => Seen::There,
-                None => Seen::NotYet(format!("{:?}", config.map(|config| (config.spec, config.status)))),
+                None => {
+                    Seen::NotYet(format!("{:?}", config.map(|config| (config.spec, config.status))))
+                }
             })
         });
         seen.await.unwrap();

@@ -54,7 +54,9 @@ impl Stage {
         let scene = Scene::open(test, |builder| builder).await?;
         let berth = berth_e2e::berth()?;
         let logs = scene.cluster.logs().to_owned();
-        for (name, arguments) in [("crds.yaml", &["crds"][..]), ("machines.yaml", &["crds", "machines"])] {
+        for (name, arguments) in
+            [("crds.yaml", &["crds"][..]), ("machines.yaml", &["crds", "machines"])]
+        {
             let output = Command::new(&berth).args(arguments).output()?;
             ensure!(output.status.success(), "{output:?}");
             let path = logs.join(name);
@@ -80,9 +82,10 @@ impl Stage {
         stage.until_gated().await?;
         let queues = QueueMetrics::register(&mut Registry::default());
         tokio::spawn(provider::run(stage.scene.client.clone(), queues, stop.clone()));
-        tokio::spawn(
-            stop.run_until_cancelled_owned(watch(stage.machines(Shape::ProviderConfig), Arc::clone(&stage.watched))),
-        );
+        tokio::spawn(stop.run_until_cancelled_owned(watch(
+            stage.machines(Shape::ProviderConfig),
+            Arc::clone(&stage.watched),
+        )));
         Ok(stage)
     }
 
@@ -110,7 +113,9 @@ impl Stage {
         let resource = shape.resource();
         match shape {
             Shape::ProviderConfig => Api::all_with(self.scene.client.clone(), &resource),
-            Shape::ProviderSpec => Api::namespaced_with(self.scene.client.clone(), "kube-system", &resource),
+            Shape::ProviderSpec => {
+                Api::namespaced_with(self.scene.client.clone(), "kube-system", &resource)
+            }
         }
     }
 

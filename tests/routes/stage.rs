@@ -129,7 +129,8 @@ impl Stage {
     /// A Node without a machine, whose address is that of node 1's neighbour on the wire.
     pub async fn ghost(&self, name: &str, cidr: &str) {
         let nodes = Api::<KubernetesNode>::all(self.scene.client.clone());
-        let node = json!({"metadata": {"name": name}, "spec": {"podCIDR": cidr, "podCIDRs": [cidr]}});
+        let node =
+            json!({"metadata": {"name": name}, "spec": {"podCIDR": cidr, "podCIDRs": [cidr]}});
         let node = serde_json::from_value(node).unwrap();
         let first = self.nodes()[0].address().octets();
         let address = format!("{}.{}.{}.200", first[0], first[1], first[2]);
@@ -169,9 +170,9 @@ impl Stage {
         let look = async || {
             found = pods.list(&ListParams::default()).await?.items;
             found.retain(|pod| {
-                pod.status
-                    .as_ref()
-                    .is_some_and(|status| status.phase.as_deref() == Some("Running") && status.pod_ip.is_some())
+                pod.status.as_ref().is_some_and(|status| {
+                    status.phase.as_deref() == Some("Running") && status.pod_ip.is_some()
+                })
             });
             Ok(if found.len() == self.nodes().len() {
                 Seen::There

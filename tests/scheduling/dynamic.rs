@@ -10,7 +10,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::site::{Count, Extender, clear, create_many, delete_running, deploy, start_scheduler, until};
+use crate::site::{
+    Count, Extender, clear, create_many, delete_running, deploy, start_scheduler, until,
+};
 
 const NODES: u8 = 3;
 
@@ -70,8 +72,10 @@ impl Stage {
         let look = async || {
             let mut waiting = Vec::new();
             for node in nodes.list(&Default::default()).await?.items {
-                let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-                let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
+                let conditions =
+                    node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                let is_ready =
+                    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
                 let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).count();
                 if !is_ready || taints > 0 {
                     waiting.push(node.name_any());
@@ -156,7 +160,8 @@ async fn overlay(test: &str, spec: Value, each: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
-    let spec = json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"], "unitLengths": {"ipv4": 29}});
+    let spec =
+        json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"], "unitLengths": {"ipv4": 29}});
     overlay("scheduling-overlay", spec, 8).await;
 }
 

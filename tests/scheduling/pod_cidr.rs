@@ -56,7 +56,8 @@ async fn open(test: &str) -> Scene {
     let look = async || {
         let mut waiting = Vec::new();
         for node in nodes.list(&Default::default()).await?.items {
-            let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let conditions =
+                node.status.iter().flat_map(|status| status.conditions.iter().flatten());
             let is_ready = conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True");
             let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten()).count();
             if !is_ready || taints > 0 {
@@ -109,7 +110,9 @@ async fn no_pod_is_bound_to_a_node_whose_pod_cidr_is_full() {
 
     delete_running(&scene, 2).await;
     let gone = Instant::now();
-    let after = |count: &Count| count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2;
+    let after = |count: &Count| {
+        count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2
+    };
     until(&scene, "two more run", after).await;
     println!("two more run {:.2?} after two were gone", gone.elapsed());
 

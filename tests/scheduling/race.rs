@@ -164,7 +164,8 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     clear(&scene, Some(0)).await;
     third.stop();
     crate::site::create(&scene, pod("alone", "one")).await;
-    let events = kube::Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(scene.client.clone());
+    let events =
+        kube::Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(scene.client.clone());
     let look = async || {
         let all = events.list(&Default::default()).await?.items;
         let told = all.iter().any(|event| {

@@ -25,13 +25,17 @@ pub async fn phase(scene: &mut Scene) {
     policy_holds(scene).await;
 
     create_many(scene, PODS, DEFAULT).await;
-    let full = |count: &Count| count.running == ROOM && count.refused == PODS - ROOM && count.creating == 0;
+    let full = |count: &Count| {
+        count.running == ROOM && count.refused == PODS - ROOM && count.creating == 0
+    };
     let count = until(scene, "15 run, and 15 wait for the resource", full).await;
     let reason = format!("Insufficient {POD_IPS}");
     assert!(count.reasons.keys().all(|said| said.contains(&reason)), "{count:?}");
     delete_running(scene, 2).await;
     let gone = Instant::now();
-    let after = |count: &Count| count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2;
+    let after = |count: &Count| {
+        count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2
+    };
     until(scene, "two more run", after).await;
     println!("resource: two more run {:.2?} after two were gone", gone.elapsed());
 
@@ -108,7 +112,8 @@ async fn policy_holds(scene: &Scene) {
         .unwrap();
     assert_eq!(asks(&made), (0, 0));
     let mut asking = pod("probe", DEFAULT);
-    asking["spec"]["containers"][0]["resources"] = json!({"limits": {POD_IPS: "2"}, "requests": {"cpu": "1m"}});
+    asking["spec"]["containers"][0]["resources"] =
+        json!({"limits": {POD_IPS: "2"}, "requests": {"cpu": "1m"}});
     let made = pods(scene)
         .create(&dry, &serde_json::from_value(asking).unwrap())
         .await
@@ -164,7 +169,9 @@ async fn running(scene: &Scene) -> BTreeSet<String> {
         .unwrap()
         .items
         .into_iter();
-    let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    let runs = |pod: &Pod| {
+        pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+    };
     all.filter(|pod| runs(pod)).filter_map(|pod| pod.uid()).collect()
 }
 

@@ -205,7 +205,9 @@ pub async fn clear(scene: &Scene, grace: Option<u32>) {
 pub async fn delete_running(scene: &Scene, count: usize) {
     let api = pods(scene);
     let listed = api.list(&ListParams::default()).await.unwrap().items;
-    let is_running = |pod: &&Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    let is_running = |pod: &&Pod| {
+        pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+    };
     let victims: Vec<String> = listed
         .iter()
         .filter(is_running)

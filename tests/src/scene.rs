@@ -25,7 +25,10 @@ impl std::fmt::Debug for Scene {
 }
 
 impl Scene {
-    pub async fn open(test: &str, cluster: impl FnOnce(Builder<'static>) -> Builder<'static>) -> Result<Self> {
+    pub async fn open(
+        test: &str,
+        cluster: impl FnOnce(Builder<'static>) -> Builder<'static>,
+    ) -> Result<Self> {
         let logs = berth_testbed::logs_of(test)?;
         let cluster = cluster(Cluster::named(test).logs(logs)).start()?;
         let client = connect(&cluster.kubeconfig()).await?;
@@ -69,7 +72,8 @@ fn line(event: &Event) -> String {
 }
 
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
-    let mut file = std::fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
+    let mut file =
+        std::fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
     serde_json::to_writer_pretty(&mut file, value)?;
     Ok(file.flush()?)
 }

@@ -21,7 +21,11 @@ const STANDSTILL: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Looks until it is there. When what is seen stays the same for too long, the error says what was seen last, and what the cluster complains of.
-pub async fn wait_for(scene: &Scene, what: &str, mut look: impl AsyncFnMut() -> Result<Seen>) -> Result<()> {
+pub async fn wait_for(
+    scene: &Scene,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Seen>,
+) -> Result<()> {
     let mut last = String::new();
     let mut changed = Instant::now();
     loop {
@@ -33,7 +37,8 @@ pub async fn wait_for(scene: &Scene, what: &str, mut look: impl AsyncFnMut() -> 
             }
             Seen::NotYet(_) if changed.elapsed() > STANDSTILL => {
                 let report = scene.report().await;
-                let report = report.unwrap_or_else(|error| format!("the cluster does not answer: {error:#}"));
+                let report = report
+                    .unwrap_or_else(|error| format!("the cluster does not answer: {error:#}"));
                 bail!("waited in vain: {what}\nlast seen: {last}\n{report}");
             }
             Seen::NotYet(_) => {}

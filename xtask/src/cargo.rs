@@ -34,7 +34,9 @@ pub fn metadata() -> Result<Vec<u8>> {
 /// change: with them in place, `cargo xtask` and a plain `cargo test` would each compile half of the dependencies anew after the other.
 fn describes_xtask(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
-        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_PRIMARY_PACKAGE"
+        name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || name == "CARGO_PRIMARY_PACKAGE"
     })
 }
 
@@ -62,7 +64,8 @@ mod tests {
     fn what_cargo_says_about_this_package_is_not_handed_on() {
         // Set here too: cargo runs this test.
         let command = cargo();
-        let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+        let removed =
+            |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
         assert!(removed("CARGO_PKG_NAME") && removed("CARGO_MANIFEST_DIR"));
         assert!(!removed("PATH") && !removed("CARGO"));
     }

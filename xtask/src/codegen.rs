@@ -28,8 +28,12 @@ fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {
     for name in stale {
         let path = folder.join(&name);
         match files.iter().find(|(file, _)| *file == name) {
-            Some((_, yaml)) => fs::write(&path, yaml).with_context(|| format!("writing {}", path.display()))?,
-            None => fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?,
+            Some((_, yaml)) => {
+                fs::write(&path, yaml).with_context(|| format!("writing {}", path.display()))?
+            }
+            None => {
+                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?
+            }
         }
         println!("{shown}/{name}");
     }

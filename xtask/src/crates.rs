@@ -55,7 +55,8 @@ struct Dependency {
 }
 
 pub fn of_workspace() -> Result<Vec<Package>> {
-    let metadata: Metadata = serde_json::from_slice(&metadata()?).context("reading cargo metadata")?;
+    let metadata: Metadata =
+        serde_json::from_slice(&metadata()?).context("reading cargo metadata")?;
     let mut packages = Vec::new();
     for described in metadata.packages {
         let directory = described.manifest_path.parent().context("a manifest has a directory")?;

@@ -82,7 +82,8 @@ impl Up {
 
     fn network(&self) -> Result<impl Fn(&Seat) -> Network + Sync + use<>> {
         let template = self.cni_config.as_ref().map(|path| {
-            std::fs::read_to_string(path).with_context(|| format!("--cni-config: reading {}", path.display()))
+            std::fs::read_to_string(path)
+                .with_context(|| format!("--cni-config: reading {}", path.display()))
         });
         let template = template.transpose()?;
         if let Some(template) = &template {

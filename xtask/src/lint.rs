@@ -32,6 +32,8 @@ pub fn run() -> Result<ExitCode> {
 
 fn in_circles(package: &Package) -> Result<Vec<String>> {
     let modules = modules::Modules::read(&package.source)?;
-    let line = |circle: Vec<String>| format!("{}: these modules use each other: {}", package.name, circle.join(", "));
+    let line = |circle: Vec<String>| {
+        format!("{}: these modules use each other: {}", package.name, circle.join(", "))
+    };
     Ok(circles::find(&modules.siblings()).into_iter().map(line).collect())
 }

@@ -72,7 +72,8 @@ impl Place {
 }
 
 fn text(output: &Output) -> String {
-    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     format!("{}\n{out}{err}", output.status)
 }
 
@@ -130,7 +131,10 @@ fn up_env_and_down() {
     );
     let other = place.xtask("kubernetes up --nodes 1").output().unwrap();
     assert!(!other.status.success());
-    assert!(text(&other).contains("a cluster with 2 nodes is up: `cargo xtask kubernetes down` ends it"));
+    assert!(
+        text(&other)
+            .contains("a cluster with 2 nodes is up: `cargo xtask kubernetes down` ends it")
+    );
     place.run("kubernetes down");
     place.nothing_is_left();
     assert_eq!(place.run("kubernetes down"), "no cluster is up\n");
@@ -203,7 +207,8 @@ fn an_up_that_fails_leaves_nothing() {
         "kube-scheduler",
         "kubectl",
     ] {
-        std::os::unix::fs::symlink(real.path(name).canonicalize().unwrap(), programs.join(name)).unwrap();
+        std::os::unix::fs::symlink(real.path(name).canonicalize().unwrap(), programs.join(name))
+            .unwrap();
     }
     let fails = |expected: &str| {
         let output = place
@@ -216,7 +221,9 @@ fn an_up_that_fails_leaves_nothing() {
         place.nothing_is_left();
     };
     std::fs::create_dir_all(place.clusters()).unwrap();
-    fails("has no kubelet: add it to the folder that KUBEBUILDER_ASSETS names, or unset that variable");
+    fails(
+        "has no kubelet: add it to the folder that KUBEBUILDER_ASSETS names, or unset that variable",
+    );
     std::os::unix::fs::symlink("/bin/false", programs.join("kubelet")).unwrap();
     fails("kubelet ended with exit status: 1");
 }

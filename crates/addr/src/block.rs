@@ -57,12 +57,17 @@ impl Block {
     }
 
     /// A block as a store remembers it. An offset both owned and released counts as owned; of two times the later holds.
-    pub fn restore(set_aside: Bitmap, owned: Bitmap, released: impl IntoIterator<Item = (u8, u64)>) -> Self {
+    pub fn restore(
+        set_aside: Bitmap,
+        owned: Bitmap,
+        released: impl IntoIterator<Item = (u8, u64)>,
+    ) -> Self {
         let mut block = Self {
             owned,
             ..Self::new(set_aside)
         };
-        let mut queue: Vec<(u64, u8)> = released.into_iter().map(|(offset, at)| (at, offset)).collect();
+        let mut queue: Vec<(u64, u8)> =
+            released.into_iter().map(|(offset, at)| (at, offset)).collect();
         queue.sort_unstable();
         for (at, offset) in queue.into_iter().rev() {
             if block.state(offset) == State::Fresh {

@@ -66,7 +66,9 @@ pub enum LayoutError {
         shortest = cidr.length(), family = cidr.family(), longest = cidr.family().bits()
     )]
     UnitLength { cidr: Prefix, unit_length: u8 },
-    #[error("ranges: {range} is not inside the cidrs: keep both ends inside, or append a CIDR that holds them")]
+    #[error(
+        "ranges: {range} is not inside the cidrs: keep both ends inside, or append a CIDR that holds them"
+    )]
     RangeOutside { range: Range },
     #[error("excludes: {exclude} is not inside the cidrs: keep both ends inside, or remove it")]
     ExcludeOutside { exclude: Range },

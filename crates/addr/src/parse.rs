@@ -11,7 +11,9 @@ pub enum ParseError {
     NotAnAddress { value: String },
     #[error("{value:?} has no prefix length: write {fix}")]
     NoLength { value: String, fix: String },
-    #[error("{value:?} has a bad prefix length: write a number from 0 to {longest} after the slash")]
+    #[error(
+        "{value:?} has a bad prefix length: write a number from 0 to {longest} after the slash"
+    )]
     BadLength { value: String, longest: u8 },
     #[error("{value:?} has host bits set: write {fix}")]
     HostBits { value: String, fix: String },

@@ -156,7 +156,12 @@ impl Pool {
     }
 
     /// All of these units of a block, or none: then one of them has no owner.
-    pub fn release_all(&mut self, number: BlockNumber, offsets: &[u8], now: u64) -> Result<(), NotOwned> {
+    pub fn release_all(
+        &mut self,
+        number: BlockNumber,
+        offsets: &[u8],
+        now: u64,
+    ) -> Result<(), NotOwned> {
         let owned = self.blocks.get(&number).ok_or(NotOwned)?.owned();
         if !offsets.iter().all(|offset| owned.contains(*offset)) {
             return Err(NotOwned);
@@ -242,7 +247,9 @@ impl Pool {
     /// remember for ever what it once gave.
     pub fn idle(&self, now: u64) -> impl Iterator<Item = BlockNumber> {
         self.blocks()
-            .filter(move |(_, block)| block.owned().is_empty() && block.resting(now, self.reuse_delay) == 0)
+            .filter(move |(_, block)| {
+                block.owned().is_empty() && block.resting(now, self.reuse_delay) == 0
+            })
             .map(|(number, _)| number)
     }
 
@@ -294,8 +301,8 @@ impl Pool {
 
         self.owned = self.owned + u128::from(after.owned) - u128::from(before.owned);
         self.released = self.released + u128::from(after.released) - u128::from(before.released);
-        self.owned_set_aside =
-            self.owned_set_aside + u128::from(after.owned_set_aside) - u128::from(before.owned_set_aside);
+        self.owned_set_aside = self.owned_set_aside + u128::from(after.owned_set_aside)
+            - u128::from(before.owned_set_aside);
         if let Some(index) = self.index_mut(number) {
             if made {
                 index.make(number);

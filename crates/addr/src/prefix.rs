@@ -53,7 +53,11 @@ impl Prefix {
         }
     }
 
-    fn checked(address: IpAddr, length: u8, written: impl Fn() -> String) -> Result<Self, ParseError> {
+    fn checked(
+        address: IpAddr,
+        length: u8,
+        written: impl Fn() -> String,
+    ) -> Result<Self, ParseError> {
         let prefix = Self::around(address, length).ok_or_else(|| ParseError::BadLength {
             value: written(),
             longest: Family::of(address).bits(),

@@ -23,7 +23,11 @@ impl Range {
         Self::checked(first, last, || format!("{first}-{last}"))
     }
 
-    fn checked(first: IpAddr, last: IpAddr, written: impl Fn() -> String) -> Result<Self, ParseError> {
+    fn checked(
+        first: IpAddr,
+        last: IpAddr,
+        written: impl Fn() -> String,
+    ) -> Result<Self, ParseError> {
         let family = Family::of(first);
         if family != Family::of(last) {
             return Err(ParseError::MixedFamilies { value: written() });
@@ -98,9 +102,11 @@ impl FromStr for Range {
         }
         match text.split_once('-') {
             None => parse::address(text, text).map(Self::from),
-            Some((first, last)) => Self::checked(parse::address(first, text)?, parse::address(last, text)?, || {
-                text.to_owned()
-            }),
+            Some((first, last)) => {
+                Self::checked(parse::address(first, text)?, parse::address(last, text)?, || {
+                    text.to_owned()
+                })
+            }
         }
     }
 }

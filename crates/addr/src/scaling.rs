@@ -86,7 +86,8 @@ pub fn target(demand: u64, scaler: Scaler, supply: Supply) -> u64 {
     }
     let batch = u128::from(scaler.batch_size.get());
     // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here overflows.
-    let hundredths = u128::from(scaler.request_threshold_percent) * batch + u128::from(demand) * 100;
+    let hundredths =
+        u128::from(scaler.request_threshold_percent) * batch + u128::from(demand) * 100;
     let target = hundredths.div_ceil(batch * 100) * batch;
     scaler.cap(u64::try_from(target).unwrap_or(u64::MAX))
 }

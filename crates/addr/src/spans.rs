@@ -18,7 +18,9 @@ impl Spans {
             first = start;
             last = last.max(end);
         }
-        while let Some((&start, &end)) = self.last_by_first.range(first..=last.saturating_add(1)).next() {
+        while let Some((&start, &end)) =
+            self.last_by_first.range(first..=last.saturating_add(1)).next()
+        {
             self.last_by_first.remove(&start);
             last = last.max(end);
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::{
-    AddressSet, Bitmap, ClaimError, Counts, Family, Layout, NotOwned, Plan, Pool, Prefix, Range, State, Unit,
-    UnitLengths,
+    AddressSet, Bitmap, ClaimError, Counts, Family, Layout, NotOwned, Plan, Pool, Prefix, Range,
+    State, Unit, UnitLengths,
 };
 use proptest::prelude::*;
 
@@ -27,14 +27,17 @@ fn plans() -> impl Strategy<Value = (Family, Plan)> {
             let cidrs: Vec<Prefix> = slots
                 .iter()
                 .zip(sizes)
-                .map(|(slot, size)| Prefix::new(family.address(base + slot * 1024), family.bits() - size).unwrap())
+                .map(|(slot, size)| {
+                    Prefix::new(family.address(base + slot * 1024), family.bits() - size).unwrap()
+                })
                 .collect();
             let inside = AddressSet::from_iter(cidrs.iter().copied());
             let addresses: Vec<IpAddr> = inside.addresses().collect();
             let cut = |cuts: Vec<(prop::sample::Index, u128)>| -> Vec<Range> {
                 let whole = cuts.into_iter().filter_map(|(at, count)| {
                     let first = at.get(&addresses);
-                    let last = addresses[at.index(addresses.len())..].get(usize::try_from(count).unwrap())?;
+                    let last = addresses[at.index(addresses.len())..]
+                        .get(usize::try_from(count).unwrap())?;
                     Range::new(*first, *last).ok()
                 });
                 whole.filter(|range| inside.covers(*range)).collect()
@@ -66,7 +69,8 @@ impl Model {
         let length = plan.unit_lengths.of(family);
         let units = |cidr: &Prefix| {
             let listed = AddressSet::from_iter([*cidr]);
-            let units: BTreeSet<Prefix> = listed.addresses().map(|a| Prefix::around(a, length).unwrap()).collect();
+            let units: BTreeSet<Prefix> =
+                listed.addresses().map(|a| Prefix::around(a, length).unwrap()).collect();
             units
                 .into_iter()
                 .map(|unit| (unit, first_state(plan, *cidr, unit)))
@@ -95,7 +99,9 @@ impl Model {
                 .map(|(unit, _)| *unit)
                 .collect()
         };
-        let longest = |units: &[(Prefix, State)]| units.iter().filter_map(|(_, state)| released_at(*state)).min();
+        let longest = |units: &[(Prefix, State)]| {
+            units.iter().filter_map(|(_, state)| released_at(*state)).min()
+        };
         for units in &self.cidrs {
             let fresh = like(units, State::Fresh);
             if !fresh.is_empty() {
@@ -110,13 +116,17 @@ impl Model {
     }
 
     fn counts(&self, now: u64) -> Counts {
-        let count = |wanted: &dyn Fn(State) -> bool| self.states().filter(|state| wanted(*state)).count() as u128;
+        let count = |wanted: &dyn Fn(State) -> bool| {
+            self.states().filter(|state| wanted(*state)).count() as u128
+        };
         let resting = |state| released_at(state).is_some_and(|at| at + DELAY > now);
         Counts {
             capacity: count(&|state| state != State::SetAside),
             reserved: count(&|state| state == State::Owned),
             resting: count(&resting),
-            free: count(&|state| state == State::Fresh || released_at(state).is_some() && !resting(state)),
+            free: count(&|state| {
+                state == State::Fresh || released_at(state).is_some() && !resting(state)
+            }),
         }
     }
 }
@@ -130,7 +140,8 @@ fn released_at(state: State) -> Option<u64> {
 
 fn first_state(plan: &Plan, cidr: Prefix, unit: Prefix) -> State {
     let usable = |address: IpAddr| {
-        let in_ranges = plan.ranges.is_empty() || plan.ranges.iter().any(|range| range.contains(address));
+        let in_ranges =
+            plan.ranges.is_empty() || plan.ranges.iter().any(|range| range.contains(address));
         let excluded = plan.excludes.iter().any(|range| range.contains(address));
         let network = unit.is_single() && address == cidr.first();
         let broadcast = unit.is_single() && address == cidr.last() && address.is_ipv4();
@@ -213,7 +224,9 @@ impl Pair {
                 let mut at_once = self.pool.clone();
                 let many = at_once.lease_up_to(*count, self.now);
                 (0..*count).try_for_each(|_| self.lease())?;
-                prop_assert!(many.iter().all(|unit| self.pool.state(*unit) == at_once.state(*unit)));
+                prop_assert!(
+                    many.iter().all(|unit| self.pool.state(*unit) == at_once.state(*unit))
+                );
                 prop_assert_eq!(at_once.counts(self.now), self.pool.counts(self.now));
                 prop_assert_eq!(at_once.lease(self.now), self.pool.clone().lease(self.now));
             }

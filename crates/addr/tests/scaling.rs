@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth_addr::scaling::{Holding, Phase, PodOnNode, Scaler, Step, Supply, demand, reconcile, target};
+use berth_addr::scaling::{
+    Holding, Phase, PodOnNode, Scaler, Step, Supply, demand, reconcile, target,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -72,9 +74,11 @@ fn demand_vectors_pass() {
 
 #[test]
 fn pods_on_the_hosts_network_are_no_demand_and_unknown_phases_are() {
-    let pods = [("Running", true), ("Unknown", false), ("", false)].map(|(phase, host_network)| PodOnNode {
-        phase: Phase::from_name(phase),
-        host_network,
+    let pods = [("Running", true), ("Unknown", false), ("", false)].map(|(phase, host_network)| {
+        PodOnNode {
+            phase: Phase::from_name(phase),
+            host_network,
+        }
     });
     assert_eq!(demand(pods), 2);
 }

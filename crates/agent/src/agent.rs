@@ -183,7 +183,8 @@ impl Agent {
             }
             (Ok(()), _) => (true, String::new()),
             (Err(refusal), _) => {
-                let is_full = refusal.reason == Reason::PoolEmpty && inside.pool.subnets().next().is_some();
+                let is_full =
+                    refusal.reason == Reason::PoolEmpty && inside.pool.subnets().next().is_some();
                 (is_full && !inside.pool.is_in_doubt(), refusal.message.clone())
             }
         };
@@ -291,8 +292,9 @@ impl Inside {
 }
 
 fn storage(problem: &io::Error) -> Refusal {
-    let message =
-        format!("the agent's journal can't be written, so nothing was done: {problem}; make room on its disk");
+    let message = format!(
+        "the agent's journal can't be written, so nothing was done: {problem}; make room on its disk"
+    );
     Refusal::new(Reason::Storage, message)
 }
 

@@ -62,7 +62,8 @@ impl SeenPod {
     pub fn of(pod: &Pod) -> Self {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
-        let phase = Phase::from_name(status.and_then(|status| status.phase.as_deref()).unwrap_or_default());
+        let phase =
+            Phase::from_name(status.and_then(|status| status.phase.as_deref()).unwrap_or_default());
         let on_node = PodOnNode {
             phase,
             host_network: spec.and_then(|spec| spec.host_network).unwrap_or(false),

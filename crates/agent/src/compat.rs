@@ -17,8 +17,8 @@ use axum::routing::{get, post};
 use berth_api::agent::{Granted, GrantedAddress, MOST_BYTES, Reason, Refusal, Release, Request};
 use berth_api::cni::{Attachment, InvalidAttachment, PodRef};
 use berth_api::cns::{
-    self, CODE_HEADER, Code, IpConfigResponse, IpConfigsRequest, IpConfigsResponse, NotAContext, Outcome, PodIpInfo,
-    Released, Undecodable,
+    self, CODE_HEADER, Code, IpConfigResponse, IpConfigsRequest, IpConfigsResponse, NotAContext,
+    Outcome, PodIpInfo, Released, Undecodable,
 };
 use serde::Serialize;
 
@@ -141,8 +141,7 @@ fn of(request: &IpConfigsRequest) -> Result<(Attachment, PodRef), Outcome> {
         return Err(Outcome::failure(Code::UnsupportedContext, message));
     }
     if request.has_secondary_interfaces || request.has_backend_interface {
-        let message =
-            "secondaryInterfacesExist, BackendInterfaceExist: this agent has addresses for a pod's own interface only";
+        let message = "secondaryInterfacesExist, BackendInterfaceExist: this agent has addresses for a pod's own interface only";
         return Err(Outcome::failure(Code::UnsupportedApi, message));
     }
     let interface = if request.ifname.is_empty() {
@@ -179,7 +178,9 @@ fn outcome(refusal: Refusal) -> Outcome {
         Reason::Invalid => Code::InvalidRequest,
         // So that the plugin fails, and its runtime tries again.
         Reason::PoolEmpty | Reason::Taken | Reason::Detached => Code::FailedToAllocate,
-        Reason::Forbidden | Reason::NotFound | Reason::Mismatch | Reason::Storage => Code::Unexpected,
+        Reason::Forbidden | Reason::NotFound | Reason::Mismatch | Reason::Storage => {
+            Code::Unexpected
+        }
     };
     Outcome::failure(code, refusal.message)
 }

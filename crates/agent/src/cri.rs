@@ -22,8 +22,8 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use wire::{
-    ListPodSandboxRequest, ListPodSandboxResponse, NetworkStatus, PodSandbox, PodSandboxStatusRequest,
-    PodSandboxStatusResponse,
+    ListPodSandboxRequest, ListPodSandboxResponse, NetworkStatus, PodSandbox,
+    PodSandboxStatusRequest, PodSandboxStatusResponse,
 };
 
 /// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up nobody.
@@ -46,18 +46,24 @@ pub struct Sandbox {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
-    #[error("the container runtime at {socket} can't be asked: {why}; check --cri-socket, and that the runtime runs")]
+    #[error(
+        "the container runtime at {socket} can't be asked: {why}; check --cri-socket, and that the runtime runs"
+    )]
     Unreachable { socket: String, why: String },
     #[error("the container runtime at {socket} does not answer within {PATIENCE:?}")]
     Late { socket: String },
-    #[error("the container runtime at {socket} refuses {method}: {why}; it must speak runtime.v1 of the CRI")]
+    #[error(
+        "the container runtime at {socket} refuses {method}: {why}; it must speak runtime.v1 of the CRI"
+    )]
     Refused {
         socket: String,
         method: &'static str,
         why: String,
     },
     /// Left out, it could be given to another pod.
-    #[error("the container runtime at {socket} says that sandbox {sandbox} has the address {address:?}, which is none")]
+    #[error(
+        "the container runtime at {socket} says that sandbox {sandbox} has the address {address:?}, which is none"
+    )]
     Address {
         socket: String,
         sandbox: String,
@@ -100,14 +106,19 @@ impl Cri {
     /// which is [`INTERFACE`]; the others are there where the runtime tells more than it must. None
     /// for a sandbox of the host's network, one that is stopped, and one that is not there any
     /// more.
-    pub async fn addresses(&self, sandbox: &str) -> Result<BTreeMap<String, Vec<IpAddr>>, CriError> {
+    pub async fn addresses(
+        &self,
+        sandbox: &str,
+    ) -> Result<BTreeMap<String, Vec<IpAddr>>, CriError> {
         let request = PodSandboxStatusRequest {
             pod_sandbox_id: sandbox.to_owned(),
             verbose: true,
         };
         let method = "PodSandboxStatus";
         let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
-            Err(Failed::Status(status)) if status.code() == Code::NotFound => return Ok(BTreeMap::new()),
+            Err(Failed::Status(status)) if status.code() == Code::NotFound => {
+                return Ok(BTreeMap::new());
+            }
             answer => answer.map_err(|failed| self.error(method, failed))?,
         };
         let network = answer.status.and_then(|status| status.network).unwrap_or_default();
@@ -209,7 +220,8 @@ fn every_address(network: NetworkStatus) -> impl Iterator<Item = String> {
 impl From<PodSandbox> for Sandbox {
     fn from(sandbox: PodSandbox) -> Self {
         let metadata = sandbox.metadata.unwrap_or_default();
-        let since_epoch = Duration::from_nanos(u64::try_from(sandbox.created_at).unwrap_or_default());
+        let since_epoch =
+            Duration::from_nanos(u64::try_from(sandbox.created_at).unwrap_or_default());
         Self {
             id: sandbox.id,
             ready: sandbox.state == wire::READY,

@@ -173,7 +173,11 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
 }
 
 /// Count and names in one write. With the UID: an apply to an object that is gone would make one without owner.
-async fn apply(api: &Api<NodeNetworkConfig>, node: &str, wish: &Wish) -> kube::Result<NodeNetworkConfig> {
+async fn apply(
+    api: &Api<NodeNetworkConfig>,
+    node: &str,
+    wish: &Wish,
+) -> kube::Result<NodeNetworkConfig> {
     let names: &BTreeSet<String> = &wish.not_in_use;
     let mut object = json!({
         "apiVersion": NodeNetworkConfig::api_version(&()),

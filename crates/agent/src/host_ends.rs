@@ -16,7 +16,9 @@ pub fn observed() -> io::Result<BTreeMap<Attachment, Vec<IpAddr>>> {
         let found = found?;
         // One that went meanwhile has nothing.
         let alias = std::fs::read_to_string(found.path().join("ifalias")).unwrap_or_default();
-        if let (Some(alias), Ok(name)) = (Alias::read(alias.trim_end()), found.file_name().into_string()) {
+        if let (Some(alias), Ok(name)) =
+            (Alias::read(alias.trim_end()), found.file_name().into_string())
+        {
             owners.insert(name, alias.attachment);
         }
     }
@@ -67,7 +69,8 @@ mod tests {
     #[test]
     fn routes_to_one_address_are_read_and_others_are_not() {
         let bytes = u32::from_ne_bytes([10, 64, 0, 5]);
-        let line = format!("berth23rth8aqk1\t{bytes:08X}\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0");
+        let line =
+            format!("berth23rth8aqk1\t{bytes:08X}\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0");
         assert_eq!(of_route(&line), Some(("berth23rth8aqk1", "10.64.0.5".parse().unwrap())));
         assert_eq!(of_route(&line.replace("FFFFFFFF", "0000FFFF")), None);
         assert_eq!(

@@ -106,7 +106,9 @@ impl Overflow {
             let own = self.folder.clone();
             // One that a plugin has moved on meanwhile is followed up in the next pass.
             if self.blocking(move || own.unmark(mark)).await? {
-                info!("all that was left out of the release queue is accounted for; its mark is gone");
+                info!(
+                    "all that was left out of the release queue is accounted for; its mark is gone"
+                );
             }
         }
         Ok(decision.releases.len())

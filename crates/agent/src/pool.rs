@@ -82,13 +82,14 @@ impl Pool {
         for container in &delivered.containers {
             match &container.content {
                 Content::Leases(listed) => {
-                    let named = listed
-                        .iter()
-                        .map(|lease| (lease.name().to_owned(), (container.id.clone(), lease.clone())));
+                    let named = listed.iter().map(|lease| {
+                        (lease.name().to_owned(), (container.id.clone(), lease.clone()))
+                    });
                     leases.extend(named);
                 }
                 Content::Blocks(listed) => blocks.extend(listed.iter().map(|prefix| {
-                    let gateway = container.space_of(prefix.first()).and_then(|space| space.gateway);
+                    let gateway =
+                        container.space_of(prefix.first()).and_then(|space| space.gateway);
                     let known = self
                         .blocks
                         .iter()
@@ -98,7 +99,8 @@ impl Pool {
             }
         }
         self.blocks = blocks;
-        let gone: Vec<String> = self.units.iter().map(|unit| unit.lease.name().to_owned()).collect();
+        let gone: Vec<String> =
+            self.units.iter().map(|unit| unit.lease.name().to_owned()).collect();
         for name in gone.iter().filter(|name| !leases.contains_key(*name)) {
             self.units.remove(name);
         }
@@ -112,10 +114,9 @@ impl Pool {
         }
         for (_, (container, lease)) in leases {
             let state = self.state_of(&lease);
-            let same = self
-                .units
-                .get(lease.name())
-                .is_some_and(|unit| unit.lease == lease && unit.container == container && unit.state == state);
+            let same = self.units.get(lease.name()).is_some_and(|unit| {
+                unit.lease == lease && unit.container == container && unit.state == state
+            });
             if !same {
                 self.units.put(Unit {
                     lease,
@@ -129,7 +130,9 @@ impl Pool {
     /// What pods have although nothing that was delivered has it, in the order of addresses.
     pub fn held_beyond(&self) -> Vec<IpAssignment> {
         let held = self.holdings.values().flat_map(|holding| &holding.held);
-        let beyond = held.filter(|held| self.units.of(held.address).is_none() && self.block_of(held.address).is_none());
+        let beyond = held.filter(|held| {
+            self.units.of(held.address).is_none() && self.block_of(held.address).is_none()
+        });
         let mut beyond: Vec<&Held> = beyond.collect();
         beyond.sort_by_key(|held| held.address);
         let assignment = |held: &Held| IpAssignment {
@@ -183,7 +186,9 @@ impl Pool {
         if let Some(holding) = self.holdings.get(attachment) {
             let has = |address: &IpAddr| holding.held.iter().any(|held| held.address == *address);
             if !request.desired.iter().all(has) {
-                let message = format!("{attachment} has other addresses than the desired ones: detach it first");
+                let message = format!(
+                    "{attachment} has other addresses than the desired ones: detach it first"
+                );
                 return Err(Refusal::new(Reason::Taken, message));
             }
             let held = holding.held.clone();
@@ -218,7 +223,9 @@ impl Pool {
             .holdings
             .iter()
             .filter(|(_, holding)| holding.network == gc.network);
-        let gone = of_network.filter(|(attachment, holding)| holding.started <= started && !valid.contains(attachment));
+        let gone = of_network.filter(|(attachment, holding)| {
+            holding.started <= started && !valid.contains(attachment)
+        });
         let entry = |(attachment, _): (&Attachment, &Holding)| Entry::Released {
             at: now,
             started,
@@ -302,7 +309,9 @@ impl Pool {
                         self.strip(&other, one.address);
                     }
                     self.freed.remove(&one.address);
-                    if let Some(block) = self.blocks.iter_mut().find(|block| block.gives(one.address)) {
+                    if let Some(block) =
+                        self.blocks.iter_mut().find(|block| block.gives(one.address))
+                    {
                         block.take(one.address);
                     }
                 }
@@ -416,7 +425,8 @@ impl Pool {
             let around = space.filter(|space| space.prefix.contains(held.address));
             GrantedAddress {
                 address: held.address,
-                length: around.map_or(Family::of(held.address).bits(), |space| space.prefix.length()),
+                length: around
+                    .map_or(Family::of(held.address).bits(), |space| space.prefix.length()),
                 gateway: space.and_then(|space| space.gateway),
             }
         };
@@ -449,7 +459,10 @@ impl Pool {
     }
 
     /// Names in the spec that must not be there: their addresses are somebody's.
-    pub fn misnamed<'a>(&'a self, not_in_use: &'a BTreeSet<String>) -> impl Iterator<Item = &'a str> {
+    pub fn misnamed<'a>(
+        &'a self,
+        not_in_use: &'a BTreeSet<String>,
+    ) -> impl Iterator<Item = &'a str> {
         // Nearly always it is empty, and nothing is looked for.
         let named = usize::from(!not_in_use.is_empty());
         let units = std::iter::repeat_n((), named).flat_map(|()| self.units.iter());

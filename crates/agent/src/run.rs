@@ -147,7 +147,8 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let running = async {
         let cluster = identity::cluster(&around.client, StdRng::from_rng(&mut random)).await;
-        let _node = Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
+        let _node =
+            Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
         let _state = Lock::take(&options.state_dir)?;
         let (sender, listed) = watch::channel(Listed::default());
         let mut place = Place {
@@ -215,7 +216,8 @@ async fn serve(
     };
     let (agent, found) = Agent::open(&storage, around.metrics.of(&options.node))?;
     let folders = folders(options)?;
-    let overflows: Vec<Folder> = folders.iter().filter(|folder| folder.overflows()).cloned().collect();
+    let overflows: Vec<Folder> =
+        folders.iter().filter(|folder| folder.overflows()).cloned().collect();
     let drain = Drain::new(agent.clone(), folders);
     options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);

@@ -45,8 +45,10 @@ pub fn wish(
     is_misnamed: bool,
     held: Vec<IpAssignment>,
 ) -> Option<Wish> {
-    let is_said =
-        seen.requested == requested && leaving.is_subset(&seen.not_in_use) && !is_misnamed && seen.held == held;
+    let is_said = seen.requested == requested
+        && leaving.is_subset(&seen.not_in_use)
+        && !is_misnamed
+        && seen.held == held;
     (!is_said).then(|| Wish {
         uid: seen.delivered.uid.clone(),
         requested,

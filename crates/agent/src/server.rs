@@ -35,7 +35,9 @@ pub const MOST_PATH: usize = 107;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    #[error("the socket {path} can't be made: {error}; give --socket a path in a folder that the agent can write to")]
+    #[error(
+        "the socket {path} can't be made: {error}; give --socket a path in a folder that the agent can write to"
+    )]
     Io { path: String, error: io::Error },
     #[error("the socket {path} is longer than {MOST_PATH} bytes: give --socket a shorter path")]
     TooLong { path: String },
@@ -81,7 +83,10 @@ impl Listener {
 
     /// Serves until it is told to stop.
     pub async fn serve(self, router: Router, stopping: CancellationToken) {
-        let door = Guarded { listener: self, router };
+        let door = Guarded {
+            listener: self,
+            router,
+        };
         LIMITS.serve(door, stopping).await;
     }
 }

@@ -34,7 +34,8 @@ fn run_seeded(cases: u32, inputs: impl Strategy<Value = Vec<u8>>, body: fn(&[u8]
 fn calls() -> impl Strategy<Value = Vec<u8>> {
     let container = prop::sample::select(vec!["a", "b", "../c", "", "a b", "é", "a:b"]);
     let interface = prop::sample::select(vec!["eth0", "eth1", "", "sixteen-letters!", "a/b"]);
-    let number = prop::sample::select(vec!["0", "1", "5", "18446744073709551615", "-1", "1e9", "\"x\""]);
+    let number =
+        prop::sample::select(vec!["0", "1", "5", "18446744073709551615", "-1", "1e9", "\"x\""]);
     let list = prop::sample::select(vec![
         "[]",
         "[\"10.64.0.1\"]",

@@ -61,7 +61,9 @@ impl Served {
     }
 
     async fn get(&self, path: &str) -> Answer {
-        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost:10090\r\nUser-Agent: Go-http-client/1.1\r\n\r\n");
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost:10090\r\nUser-Agent: Go-http-client/1.1\r\n\r\n"
+        );
         self.send(head.as_bytes()).await
     }
 
@@ -175,8 +177,7 @@ async fn a_stock_request_gets_an_address_with_its_subnet_and_gateway() {
 #[tokio::test]
 async fn both_families_come_together_and_not_by_the_path_for_one() {
     let served = Served::with(&["10.64.0.5", "fd64::5"]).await;
-    let one =
-        json!({"PodInterfaceID": "c1", "OrchestratorContext": {"PodName": "a", "PodNamespace": "b"}, "Ifname": "eth0"});
+    let one = json!({"PodInterfaceID": "c1", "OrchestratorContext": {"PodName": "a", "PodNamespace": "b"}, "Ifname": "eth0"});
     let (code, text) = served
         .post("/network/requestipconfig", &one.to_string())
         .await
@@ -255,7 +256,8 @@ async fn a_release_frees_the_address_and_one_of_an_unknown_key_succeeds() {
 #[tokio::test]
 async fn a_desired_address_is_given_when_it_is_free_and_is_32_when_another_has_it() {
     let served = Served::with(&["10.64.0.5", "10.64.0.6"]).await;
-    let desired = |container: &str, address: &str| with(container, "desiredIPAddresses", json!([address]));
+    let desired =
+        |container: &str, address: &str| with(container, "desiredIPAddresses", json!([address]));
     let document = served
         .post("/network/requestipconfigs", &desired("c1", "10.64.0.6"))
         .await
@@ -373,7 +375,8 @@ async fn what_is_no_http_or_no_path_of_ours_changes_nothing() {
     }
     // Said to be longer than it is: the connection ends, and the agent serves on.
     let mut stream = TcpStream::connect(served.address).await.unwrap();
-    let head = b"POST /network/requestipconfigs HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{";
+    let head =
+        b"POST /network/requestipconfigs HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{";
     stream.write_all(head).await.unwrap();
     drop(stream);
     assert_eq!(served.request("c1").await.failure().0, 0);

@@ -193,9 +193,11 @@ async fn a_hundred_thousand_entries_drain_while_adds_are_served() {
     }
     let folder = path.clone();
     let now = node.agent.now();
-    tokio::task::spawn_blocking(move || (0..100_000).for_each(|n| put(&folder, &format!("c{n}"), now)))
-        .await
-        .unwrap();
+    tokio::task::spawn_blocking(move || {
+        (0..100_000).for_each(|n| put(&folder, &format!("c{n}"), now))
+    })
+    .await
+    .unwrap();
     let draining = tokio::spawn(async move { drain.once().await });
     let mut served = 0;
     while !draining.is_finished() {

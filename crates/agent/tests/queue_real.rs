@@ -18,7 +18,10 @@ const NOBODY: u32 = 65_534;
 
 fn put(queue: &Path, container: &str) {
     let attachment = Attachment::new(container, "eth0").unwrap();
-    let release = Release { attachment, started: 1 };
+    let release = Release {
+        attachment,
+        started: 1,
+    };
     let file = queue.join(entry_name(&release.attachment));
     std::fs::write(&file, serde_json::to_string(&release).unwrap()).unwrap();
 }

@@ -180,7 +180,8 @@ async fn what_is_wrong_is_named_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_say_nothing_or_no_http_hold_up_nobody() {
     let served = Served::new(&["10.64.0.10"]).await;
-    let mut silent: Vec<UnixStream> = (0..200).map(|_| UnixStream::connect(&served.path).unwrap()).collect();
+    let mut silent: Vec<UnixStream> =
+        (0..200).map(|_| UnixStream::connect(&served.path).unwrap()).collect();
     for stream in silent.iter_mut().take(50) {
         std::io::Write::write_all(stream, &[0xff; 4096]).unwrap();
     }

@@ -196,7 +196,8 @@ async fn a_pods_sandbox_is_listed_with_its_pod_and_its_address_until_it_is_gone(
     assert!(cri.addresses(&hosts.id).await.unwrap().is_empty());
 
     kubectl(&["delete", "pod", "own"]);
-    let is_listed = async |id: &str| cri.sandboxes().await.unwrap().iter().any(|sandbox| sandbox.id == id);
+    let is_listed =
+        async |id: &str| cri.sandboxes().await.unwrap().iter().any(|sandbox| sandbox.id == id);
     until("the sandbox is gone", async || !is_listed(&own.id).await).await;
     assert!(cri.addresses(&own.id).await.unwrap().is_empty());
 }
@@ -265,7 +266,8 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
 
     // A witness that can't be asked: however often, nothing happens.
     let folder = tempfile::tempdir().unwrap();
-    let mut no_runtime = Reclaim::new(agent.clone(), Cri::connect(folder.path().join("none")), Duration::ZERO);
+    let mut no_runtime =
+        Reclaim::new(agent.clone(), Cri::connect(folder.path().join("none")), Duration::ZERO);
     for _ in 0..5 {
         let error = no_runtime.pass(&client).await.unwrap_err();
         assert!(matches!(error, ReclaimError::Runtime(_)), "{error}");
@@ -291,10 +293,12 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
         instance: None,
     };
     let metrics = EventMetrics::register(&mut registry);
-    let (events, writer) = Recorder::new(client.clone(), reporter, &metrics, StdRng::seed_from_u64(1));
+    let (events, writer) =
+        Recorder::new(client.clone(), reporter, &metrics, StdRng::seed_from_u64(1));
     let stop = CancellationToken::new();
     let written = tokio::spawn(writer.run(stop.clone()));
-    let reclaim = Reclaim::new(agent.clone(), runtime(), Duration::ZERO).every(Duration::from_millis(500));
+    let reclaim =
+        Reclaim::new(agent.clone(), runtime(), Duration::ZERO).every(Duration::from_millis(500));
     let running = tokio::spawn(reclaim.run(client.clone(), events, stop.clone()));
     let mut expected = vec![kept.id.clone(), leaving.id.clone(), "person".to_owned()];
     expected.sort();

@@ -13,7 +13,9 @@ use crate::names::SUBNET_LABEL;
 
 /// What is taken and what rests. It is written whole, and only with the resourceVersion that was read, so that two
 /// writers can't both give a unit. There is no status: what stands here is not a wish.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 #[kube(
     group = "berth.dev",
     version = "v1alpha1",

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::cni::{Attachment, PodRef};
 
 pub use inspect::{AddressLine, AddressState, PoolCounts, Status};
-pub use queue::{MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, entry_name, entry_of, overflow_name, overflow_of};
+pub use queue::{
+    MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, entry_name, entry_of, overflow_name, overflow_of,
+};
 
 /// `POST`, with a [`Request`]; answers [`Granted`].
 pub const REQUEST: &str = "/v1/request";

@@ -261,7 +261,8 @@ mod tests {
             unit_lengths: berth_addr::UnitLengths { ipv4: 32, ipv6: 96 },
             shares_cidrs: false,
         };
-        let wire = serde_json::to_string(&SubnetPlan::new(&plan, Duration::from_millis(1500))).unwrap();
+        let wire =
+            serde_json::to_string(&SubnetPlan::new(&plan, Duration::from_millis(1500))).unwrap();
         let read: SubnetPlan = serde_json::from_str(&wire).unwrap();
         assert_eq!((read.plan(), read.reuse_delay()), (plan, Duration::from_millis(1500)));
     }
@@ -282,7 +283,8 @@ mod tests {
                 unit: "10.64.0.7/32".parse().unwrap(),
             },
         };
-        let wire = json!({"error": "…", "field": "cidrs", "reason": "InUse", "unit": "10.64.0.7/32"});
+        let wire =
+            json!({"error": "…", "field": "cidrs", "reason": "InUse", "unit": "10.64.0.7/32"});
         assert_eq!(serde_json::to_value(&refusal).unwrap(), wire);
         assert_eq!(serde_json::from_value::<Refusal>(wire).unwrap(), refusal);
     }

@@ -8,8 +8,13 @@ mod request;
 
 use serde::{Serialize, Serializer};
 
-pub use answer::{HostInfo, IpConfigResponse, IpConfigsResponse, IpConfiguration, IpSubnet, PodIpInfo, Released};
-pub use inspect::{AddressStatus, IpAddresses, PodContext, PodInfo, RestData, ServiceData, StateFilter, by_interface};
+pub use answer::{
+    HostInfo, IpConfigResponse, IpConfigsResponse, IpConfiguration, IpSubnet, PodIpInfo, Released,
+};
+pub use inspect::{
+    AddressStatus, IpAddresses, PodContext, PodInfo, RestData, ServiceData, StateFilter,
+    by_interface,
+};
 pub use request::{IpConfigsRequest, NotAContext, OrchestratorContext, Undecodable};
 
 /// `POST`, with an [`IpConfigsRequest`]; answers [`IpConfigsResponse`].

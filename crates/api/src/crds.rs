@@ -71,7 +71,8 @@ pub fn machine_files() -> Result<Vec<(String, String)>, Error> {
 
 fn document(crd: &CustomResourceDefinition) -> Result<String, Error> {
     let name = || crd.metadata.name.clone().unwrap_or_default();
-    let mut value = serde_json::to_value(crd).map_err(|source| Error::Json { name: name(), source })?;
+    let mut value =
+        serde_json::to_value(crd).map_err(|source| Error::Json { name: name(), source })?;
     whole_numbers(&mut value);
     serde_saphyr::to_string(&value).map_err(|source| Error::Yaml { name: name(), source })
 }

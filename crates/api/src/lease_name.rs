@@ -38,7 +38,9 @@ pub fn lease_name(of: LeaseOf<'_>) -> Uuid {
             Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())
         }
         LeaseOf::Request { request, number } => Uuid::new_v5(&request, &number.to_be_bytes()),
-        LeaseOf::Observed { nc, first } => Uuid::new_v5(&nc, format!("observed/{first}").as_bytes()),
+        LeaseOf::Observed { nc, first } => {
+            Uuid::new_v5(&nc, format!("observed/{first}").as_bytes())
+        }
         LeaseOf::Ipv6 { lease } => Uuid::new_v5(&lease, b"ipv6"),
         LeaseOf::PodCidrs { nc } => Uuid::new_v5(&nc, b"node-cidr"),
         LeaseOf::PodCidr { nc, cidr } => Uuid::new_v5(&nc, cidr.to_string().as_bytes()),
@@ -67,8 +69,14 @@ mod tests {
     fn what_is_for_something_else_has_another_name() {
         let nc = Uuid::nil();
         let names = [
-            LeaseOf::Request { request: nc, number: 0 },
-            LeaseOf::Request { request: nc, number: 1 },
+            LeaseOf::Request {
+                request: nc,
+                number: 0,
+            },
+            LeaseOf::Request {
+                request: nc,
+                number: 1,
+            },
             LeaseOf::Observed {
                 nc,
                 first: "10.0.0.5".parse().unwrap(),

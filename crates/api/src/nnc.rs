@@ -28,7 +28,9 @@ pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
 }
 
 /// What the agent wants. Only the agent writes it once the object exists.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
 #[kube(
     group = "acn.azure.com",
     version = "v1alpha",

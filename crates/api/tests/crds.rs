@@ -41,7 +41,8 @@ fn each_crd_has_a_file_named_after_its_group_and_plural() {
 
 #[test]
 fn the_stream_of_documents_reads_back_as_the_same_crds() {
-    let read: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&crds::yaml().unwrap()).unwrap();
+    let read: Vec<CustomResourceDefinition> =
+        serde_saphyr::from_multiple(&crds::yaml().unwrap()).unwrap();
     assert_eq!(read, crds::all());
 }
 
@@ -152,7 +153,8 @@ fn nothing_in_a_schema_is_nullable_or_of_a_format_that_kubernetes_does_not_know(
 fn only_what_must_be_there_is_required() {
     let required = |index: usize| {
         let crd = &crds::all()[index];
-        let schema = serde_json::to_value(&crd.spec.versions[0].schema).unwrap()["openAPIV3Schema"].clone();
+        let schema =
+            serde_json::to_value(&crd.spec.versions[0].schema).unwrap()["openAPIV3Schema"].clone();
         let of = |part: &str| schema["properties"][part]["required"].clone();
         (schema["required"].clone(), of("spec"), of("status"))
     };

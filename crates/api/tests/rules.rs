@@ -82,7 +82,9 @@ fn assert_refused(case: &Case, found: &[Refusal], by: &str) {
     );
     assert_eq!(found.len(), case.refused.len(), "{by}: {}: {found:#?}", case.promise);
     for want in &case.refused {
-        let said = |refusal: &&Refusal| refusal.field == want.field && refusal.message.contains(&want.message);
+        let said = |refusal: &&Refusal| {
+            refusal.field == want.field && refusal.message.contains(&want.message)
+        };
         assert!(
             found.iter().any(|refusal| said(&refusal)),
             "{by}: {}: no {want:?} in {found:#?}",

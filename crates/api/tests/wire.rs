@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use berth_api::nnc::{self, AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, Progress};
+use berth_api::nnc::{
+    self, AssignmentMode, ContainerStatus, IpAssignment, NetworkContainer, Progress,
+};
 use berth_api::subnet::{Exhaustion, Scaler, UnitLengths, Use};
 use berth_api::{
-    ClusterSubnetState, Count, NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus, Subnet, SubnetSpec,
-    SubnetStatus,
+    ClusterSubnetState, Count, NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus,
+    Subnet, SubnetSpec, SubnetStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;

@@ -50,7 +50,9 @@ impl Command {
     /// A person watches the terminal of `berth up`, where what its controllers and agents do all the time would bury the lines that are for them.
     fn log_level(&self) -> Filter {
         match self {
-            Self::Up(_) => Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"]),
+            Self::Up(_) => {
+                Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"])
+            }
             _ => Filter::default(),
         }
     }
@@ -95,7 +97,8 @@ mod tests {
     fn every_flag_can_be_given_in_the_environment() {
         let mut command = Cli::command();
         command.build();
-        let commands = std::iter::once(&command).chain(command.get_subcommands().filter(|c| c.get_name() != "help"));
+        let commands = std::iter::once(&command)
+            .chain(command.get_subcommands().filter(|c| c.get_name() != "help"));
         for arg in commands
             .flat_map(|c| c.get_arguments())
             .filter(|a| !matches!(a.get_id().as_str(), "help" | "version"))

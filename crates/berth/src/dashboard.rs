@@ -52,7 +52,11 @@ impl Dashboard {
         dashboard
     }
 
-    async fn follow(self, mut nodes: mpsc::Receiver<Change<Node>>, mut pods: mpsc::Receiver<Change<Pod>>) {
+    async fn follow(
+        self,
+        mut nodes: mpsc::Receiver<Change<Node>>,
+        mut pods: mpsc::Receiver<Change<Pod>>,
+    ) {
         loop {
             tokio::select! {
                 Some(change) = nodes.recv() => self.write(|state| state.apply_node(change)),

@@ -88,7 +88,8 @@ fn call(node: &Node, world: &World, caller: u64, seed: u64) {
             made += 1;
             match node.plugin("ADD", &container, &[]) {
                 Ok(answer) => {
-                    let unlisted = Duration::from_secs(if random.random_ratio(1, 32) { 2 } else { 0 });
+                    let unlisted =
+                        Duration::from_secs(if random.random_ratio(1, 32) { 2 } else { 0 });
                     world.attach(&container, &answer, unlisted);
                     mine.push(container);
                 }

@@ -18,7 +18,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use berth_addr::{Plan, Prefix};
-use berth_nodenet::allocator::{Allocator, AllocatorError, Container, ContainerRef, Registry, Update};
+use berth_nodenet::allocator::{
+    Allocator, AllocatorError, Container, ContainerRef, Registry, Update,
+};
 use berth_nodenet::client::RemoteAllocator;
 use certificates::{Authority, Pair};
 use futures::future::join_all;
@@ -94,7 +96,8 @@ impl World {
     fn client(&self) -> RemoteAllocator {
         let pair = self.authority.client(CLUSTER);
         let url = format!("https://{}", self.address);
-        RemoteAllocator::connect(&url, &self.authority.file(), &pair.certificate, &pair.key).unwrap()
+        RemoteAllocator::connect(&url, &self.authority.file(), &pair.certificate, &pair.key)
+            .unwrap()
     }
 }
 
@@ -178,7 +181,8 @@ async fn nothing_is_lost_and_nothing_leased_twice_when_it_is_killed_between_requ
         // The kill falls before, into or behind the write, as the rounds go on.
         tokio::time::sleep(Duration::from_micros(u64::from(round) * 700)).await;
         world.kill_and_start_again();
-        let answered: Vec<Container> = join_all(updates).await.into_iter().map(Result::unwrap).collect();
+        let answered: Vec<Container> =
+            join_all(updates).await.into_iter().map(Result::unwrap).collect();
         for (number, container) in (0..NODES).zip(&answered) {
             assert_eq!(container.secondaries.len(), 4 + usize::from(round), "round {round}");
             let kept = client.get("pods", &node(number)).await.unwrap().unwrap();

@@ -119,7 +119,8 @@ impl Cluster {
         let node: Node = serde_json::from_value(node).unwrap();
         let api = Api::<Node>::all(self.client.clone());
         api.create(&PostParams::default(), &node).await.unwrap();
-        let address = json!({"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
+        let address =
+            json!({"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
         let params = PatchParams::default();
         api.patch_status(name, &params, &Patch::Merge(address)).await.unwrap();
     }
@@ -129,7 +130,9 @@ impl Cluster {
         let configs = Api::<NodeNetworkConfig>::namespaced(self.client.clone(), NAMESPACE);
         loop {
             let status = configs.get_opt(node).await.unwrap().and_then(|config| config.status);
-            if let Some(container) = status.and_then(|status| status.network_containers.into_iter().next()) {
+            if let Some(container) =
+                status.and_then(|status| status.network_containers.into_iter().next())
+            {
                 return container;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

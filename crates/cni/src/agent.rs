@@ -27,7 +27,9 @@ pub enum Trouble {
     NoAnswer { socket: String, cause: NoAnswer },
     #[error("the agent refuses: {0}")]
     Refused(Refusal),
-    #[error("the agent at {socket} answers with status {status}, and says nothing that can be understood")]
+    #[error(
+        "the agent at {socket} answers with status {status}, and says nothing that can be understood"
+    )]
     Status { socket: String, status: u16 },
 }
 
@@ -83,13 +85,24 @@ impl<'a> Agent<'a> {
         }
     }
 
-    fn call<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize, limit: Duration) -> Result<A, Trouble> {
+    fn call<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        limit: Duration,
+    ) -> Result<A, Trouble> {
         // Of plain types: it can't fail, and what it would send is refused as what it is.
         let body = serde_json::to_vec(body).unwrap_or_default();
         self.understand(&self.exchange("POST", path, &body, limit)?)
     }
 
-    fn exchange(&self, method: &str, path: &str, body: &[u8], limit: Duration) -> Result<Answer, Trouble> {
+    fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        limit: Duration,
+    ) -> Result<Answer, Trouble> {
         let socket = &self.settings.socket;
         let no_answer = |cause| Trouble::NoAnswer {
             socket: socket.clone(),

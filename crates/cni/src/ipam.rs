@@ -36,7 +36,12 @@ pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Fai
 }
 
 /// Addresses for an attachment: one of each family that the node has.
-pub fn request(conf: &Conf, attachment: &Attachment, pod: &PodRef, started: u64) -> Result<Granted, Failure> {
+pub fn request(
+    conf: &Conf,
+    attachment: &Attachment,
+    pod: &PodRef,
+    started: u64,
+) -> Result<Granted, Failure> {
     let request = Request {
         attachment: attachment.clone(),
         network: conf.name.clone(),
@@ -90,7 +95,8 @@ pub fn status(conf: &Conf) -> Result<(), Failure> {
 
 /// The result of the ADD that a CHECK is about.
 pub fn previous(conf: &Conf) -> Result<Outcome, Failure> {
-    let missing = || Failure::new(Code::InvalidConf, "prevResult is missing: a CHECK compares with it");
+    let missing =
+        || Failure::new(Code::InvalidConf, "prevResult is missing: a CHECK compares with it");
     conf.previous.as_ref().map(Outcome::read).ok_or_else(missing)
 }
 

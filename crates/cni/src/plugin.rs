@@ -57,7 +57,8 @@ impl Plugin {
 
     fn answer(self, started: u64) -> Result<Option<Value>, (Version, Failure)> {
         // Before stdin is read, so that somebody who starts it by hand is told what is missing.
-        let call = Call::read(|name| std::env::var_os(name)).map_err(|failure| (Version::LATEST, failure))?;
+        let call = Call::read(|name| std::env::var_os(name))
+            .map_err(|failure| (Version::LATEST, failure))?;
         let stdin = read_stdin().map_err(|failure| (Version::LATEST, failure))?;
         let document = Document::read(&stdin);
         if call == Call::Version {
@@ -69,7 +70,12 @@ impl Plugin {
         answered.map_err(|failure| (version, failure))
     }
 
-    fn obey(self, call: &Call, document: &Document, started: u64) -> Result<Option<Value>, Failure> {
+    fn obey(
+        self,
+        call: &Call,
+        document: &Document,
+        started: u64,
+    ) -> Result<Option<Value>, Failure> {
         let need = Need::of(call);
         match self {
             Self::Ipam => ipam::obey(call, &Conf::read(document, Place::Ipam, need)?, started),
@@ -105,7 +111,9 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
     let most = u64::try_from(MOST_CONF_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     // One byte more than is allowed tells that there is more.
     let read = std::io::stdin().lock().take(most).read_to_end(&mut stdin);
-    let failed = |error| Failure::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"));
+    let failed = |error| {
+        Failure::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"))
+    };
     read.map(|_| stdin).map_err(failed)
 }
 

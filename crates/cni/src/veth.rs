@@ -29,12 +29,20 @@ pub use removal::for_another_process as removal_for_another_process;
 
 pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Failure> {
     match call {
-        Call::Add { attachment, netns, pod } => {
+        Call::Add {
+            attachment,
+            netns,
+            pod,
+        } => {
             let outcome = add::add(conf, attachment, netns, pod, started)?;
             Ok(Some(outcome.document(conf.version)))
         }
-        Call::Check { attachment, netns, .. } => check::check(conf, attachment, netns).map(|()| None),
-        Call::Del { attachment, netns } => del::del(conf, attachment, netns.as_deref(), started).map(|()| None),
+        Call::Check { attachment, netns, .. } => {
+            check::check(conf, attachment, netns).map(|()| None)
+        }
+        Call::Del { attachment, netns } => {
+            del::del(conf, attachment, netns.as_deref(), started).map(|()| None)
+        }
         Call::Gc => gc::gc(conf, started).map(|()| None),
         Call::Status => ipam::status(conf).map(|()| None),
         Call::Version => Ok(None),
@@ -93,7 +101,8 @@ mod tests {
             },
         );
         assert_eq!(failure.code.number(), 105);
-        let start = "configuring the pod's end: the kernel refuses: set link 7 up: Operation not permitted";
+        let start =
+            "configuring the pod's end: the kernel refuses: set link 7 up: Operation not permitted";
         assert!(failure.msg.starts_with(start), "{failure}");
     }
 }

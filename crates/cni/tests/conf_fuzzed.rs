@@ -80,9 +80,12 @@ fn value(depth: u32) -> BoxedStrategy<String> {
         "containerID",
         "ifname",
     ]);
-    let member = (field, value(depth - 1)).prop_map(|(field, value)| format!("\"{field}\":{value}"));
-    let object = prop::collection::vec(member, 0..6).prop_map(|members| format!("{{{}}}", members.join(",")));
-    let list = prop::collection::vec(value(depth - 1), 0..3).prop_map(|values| format!("[{}]", values.join(",")));
+    let member =
+        (field, value(depth - 1)).prop_map(|(field, value)| format!("\"{field}\":{value}"));
+    let object = prop::collection::vec(member, 0..6)
+        .prop_map(|members| format!("{{{}}}", members.join(",")));
+    let list = prop::collection::vec(value(depth - 1), 0..3)
+        .prop_map(|values| format!("[{}]", values.join(",")));
     prop_oneof![3 => leaf, 5 => object, 3 => list].boxed()
 }
 
@@ -102,8 +105,8 @@ fn conf_like() -> impl Strategy<Value = Vec<u8>> {
         "name",
         "cniVersion",
     ];
-    let member =
-        (prop::sample::select(fields.to_vec()), value(3)).prop_map(|(field, value)| format!("\"{field}\":{value}"));
+    let member = (prop::sample::select(fields.to_vec()), value(3))
+        .prop_map(|(field, value)| format!("\"{field}\":{value}"));
     let members = prop::collection::vec(member, 0..5);
     let document = members.prop_map(|members| {
         let start = "\"cniVersion\":\"1.1.0\",\"name\":\"pods\"".to_owned();

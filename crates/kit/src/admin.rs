@@ -52,7 +52,11 @@ pub struct Admin {
 }
 
 impl Admin {
-    pub async fn bind(address: SocketAddr, metrics: Metrics, readiness: Readiness) -> Result<Self, BindError> {
+    pub async fn bind(
+        address: SocketAddr,
+        metrics: Metrics,
+        readiness: Readiness,
+    ) -> Result<Self, BindError> {
         let (listener, address) = listen::bind("--metrics-listen", address).await?;
         Ok(Self {
             listener,
@@ -140,7 +144,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_in_use_names_the_flag() {
-        let (_listener, taken) = listen::bind("--listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (_listener, taken) =
+            listen::bind("--listen", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let error = Admin::bind(taken, Metrics::new("1.2.3"), Readiness::default())
             .await
             .unwrap_err();

@@ -35,7 +35,13 @@ impl Background {
     }
 
     /// Emits an event of type Warning.
-    pub fn warn(&self, regarding: &ObjectReference, reason: &'static str, action: &'static str, note: String) {
+    pub fn warn(
+        &self,
+        regarding: &ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+    ) {
         let event = Event {
             type_: EventType::Warning,
             reason,

@@ -23,8 +23,9 @@ pub struct Controller {
 /// What ends a group before it is told to stop.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
-type Start =
-    dyn Fn(BTreeSet<&'static str>, CancellationToken) -> BoxFuture<'static, Result<(), StartError>> + Send + Sync;
+type Start = dyn Fn(BTreeSet<&'static str>, CancellationToken) -> BoxFuture<'static, Result<(), StartError>>
+    + Send
+    + Sync;
 
 /// Controllers that run together.
 #[derive(Clone)]

@@ -89,7 +89,12 @@ pub struct Recorder {
 
 impl Recorder {
     /// The recorder, and the writer to be run. `rng` makes the names of the events.
-    pub fn new<R: Rng>(client: Client, reporter: Reporter, metrics: &EventMetrics, rng: R) -> (Self, Writer<R>) {
+    pub fn new<R: Rng>(
+        client: Client,
+        reporter: Reporter,
+        metrics: &EventMetrics,
+        rng: R,
+    ) -> (Self, Writer<R>) {
         let (queue, occurrences) = mpsc::channel(QUEUED);
         let recorder = Self {
             queue,

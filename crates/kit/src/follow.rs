@@ -193,8 +193,12 @@ where
         let delay = backoff.fail();
         let resource = self.api.resource_url();
         match broken {
-            Broken::Failed(error) => warn!(error, resource, "watch failed; retrying in {delay:.1?}"),
-            Broken::Relist => debug!(resource, "what was seen has expired; listing again in {delay:.1?}"),
+            Broken::Failed(error) => {
+                warn!(error, resource, "watch failed; retrying in {delay:.1?}")
+            }
+            Broken::Relist => {
+                debug!(resource, "what was seen has expired; listing again in {delay:.1?}")
+            }
         }
         tokio::time::sleep(delay).await;
     }

@@ -42,7 +42,9 @@ pub enum InvalidTiming {
     NotWholeSeconds(Duration),
     #[error("renew deadline {renew:?}: must be shorter than the lease duration, {lease:?}")]
     DeadlineAfterLease { renew: Duration, lease: Duration },
-    #[error("retry period {retry:?}: must be above 0 and shorter than the renew deadline, {renew:?}")]
+    #[error(
+        "retry period {retry:?}: must be above 0 and shorter than the renew deadline, {renew:?}"
+    )]
     RetryAfterDeadline { retry: Duration, renew: Duration },
 }
 

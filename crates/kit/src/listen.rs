@@ -20,7 +20,10 @@ pub enum BindError {
 }
 
 /// Binds what `flag` asks for, and returns the address that was bound, which differs from `address` when its port is 0.
-pub async fn bind(flag: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
+pub async fn bind(
+    flag: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), BindError> {
     let refused = |error: io::Error| match error.kind() {
         io::ErrorKind::AddrInUse => BindError::InUse { flag, address },
         _ => BindError::Refused { flag, address, error },

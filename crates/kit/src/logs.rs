@@ -3,7 +3,9 @@
 use std::{fmt, io::IsTerminal, str::FromStr};
 
 use tracing::Dispatch;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt, registry, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, fmt::MakeWriter, layer::SubscriberExt, registry, util::SubscriberInitExt,
+};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {

@@ -43,7 +43,10 @@ pub trait Door: Send + Sync + 'static {
 
     /// Lets a caller in, with what it may see; `None` for one that is turned away. It has
     /// [`Limits::handshake`] for it.
-    fn open(&self, accepted: Self::Accepted) -> impl Future<Output = Option<(Self::Stream, Router)>> + Send;
+    fn open(
+        &self,
+        accepted: Self::Accepted,
+    ) -> impl Future<Output = Option<(Self::Stream, Router)>> + Send;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +105,12 @@ impl Limits {
         drop(tokio::time::timeout(self.drain, connections.wait()).await);
     }
 
-    async fn connection<D: Door>(self, door: Arc<D>, accepted: D::Accepted, stop: CancellationToken) {
+    async fn connection<D: Door>(
+        self,
+        door: Arc<D>,
+        accepted: D::Accepted,
+        stop: CancellationToken,
+    ) {
         let opened = tokio::time::timeout(self.handshake, door.open(accepted)).await;
         // The listener is in it.
         drop(door);
@@ -142,7 +150,8 @@ impl Limits {
         if !self.http2 {
             builder = builder.http1_only();
         }
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

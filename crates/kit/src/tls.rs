@@ -74,9 +74,12 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
 }
 
 fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match found {
-        Ok(certificates) if certificates.is_empty() => Err("there is no certificate in it".to_owned()),
+        Ok(certificates) if certificates.is_empty() => {
+            Err("there is no certificate in it".to_owned())
+        }
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(said(&error)),
     }

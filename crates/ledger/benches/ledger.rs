@@ -29,7 +29,8 @@ const CALLERS: usize = 64;
 /// All parts, or those that are named: `size`, `memory`, `full`, `large`, `disk`.
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let parts: Vec<&String> =
+        arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| *named == part);
     let mut figures = Figures::default();
     // First: what an earlier part has freed is still in memory, and would be used again.

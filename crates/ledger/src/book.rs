@@ -12,7 +12,9 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use berth_addr::{BlockNumber, ClaimError, Counts, Family, Layout, LayoutError, Plan, Pool, Prefix, Unit};
+use berth_addr::{
+    BlockNumber, ClaimError, Counts, Family, Layout, LayoutError, Plan, Pool, Prefix, Unit,
+};
 
 use crate::owner::Owner;
 use crate::record::{BlockKey, LeaseId, Record, Tenure};
@@ -151,14 +153,21 @@ impl Book {
 
     /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a lease is whole or not given at all. What it
     /// has under one of these ids is kept, so that asking twice gives the same.
-    pub fn lease(&mut self, owner: &Owner, leases: &[LeaseId], families: &[Family], now: u64) -> Grant {
+    pub fn lease(
+        &mut self,
+        owner: &Owner,
+        leases: &[LeaseId],
+        families: &[Family],
+        now: u64,
+    ) -> Grant {
         let held = if self.holdings.may_have(owner, leases) {
             self.held_by_id(owner)
         } else {
             BTreeMap::new()
         };
         let had = |id: &LeaseId| held.get(id).map_or(&[][..], Vec::as_slice);
-        let lacks = |id: &LeaseId, family: &Family| had(id).iter().all(|unit| unit.family() != *family);
+        let lacks =
+            |id: &LeaseId, family: &Family| had(id).iter().all(|unit| unit.family() != *family);
         // What there is goes to the first ones; of a lease that can't be whole nothing is taken.
         let mut grant = Grant::default();
         let mut left: BTreeMap<Family, u128> = self.available().collect();
@@ -204,7 +213,13 @@ impl Book {
     }
 
     /// Takes these very units under one lease: all, or none and why. What the owner has of them already is kept.
-    pub fn claim(&mut self, owner: &Owner, id: LeaseId, units: &[Prefix], now: u64) -> Result<(), Refusal> {
+    pub fn claim(
+        &mut self,
+        owner: &Owner,
+        id: LeaseId,
+        units: &[Prefix],
+        now: u64,
+    ) -> Result<(), Refusal> {
         let mut places = Vec::new();
         for prefix in units {
             let refused = |error| Refusal { unit: *prefix, error };
@@ -221,7 +236,8 @@ impl Book {
         }
         for (at, (prefix, unit)) in places.iter().enumerate() {
             let shelf = self.families.get_mut(&prefix.family());
-            let claimed = shelf.map_or(Err(ClaimError::OutsidePool), |shelf| shelf.pool.claim(*unit));
+            let claimed =
+                shelf.map_or(Err(ClaimError::OutsidePool), |shelf| shelf.pool.claim(*unit));
             if let Err(error) = claimed {
                 for (prefix, unit) in &places[..at] {
                     self.put_back(prefix.family(), *unit);
@@ -254,7 +270,8 @@ impl Book {
             };
             let of_owner = known.record.owned().filter(|(_, tenure)| tenure.owner == *owner);
             let leaving = of_owner.filter(|(_, tenure)| wanted(&tenure.lease));
-            let leaving: Vec<(u8, LeaseId)> = leaving.map(|(offset, tenure)| (offset, tenure.lease)).collect();
+            let leaving: Vec<(u8, LeaseId)> =
+                leaving.map(|(offset, tenure)| (offset, tenure.lease)).collect();
             if leaving.is_empty() {
                 continue;
             }
@@ -486,7 +503,9 @@ impl Book {
             let Some(known) = self.known(place) else {
                 continue;
             };
-            for (offset, tenure) in known.record.owned().filter(|(_, tenure)| tenure.owner == *owner) {
+            for (offset, tenure) in
+                known.record.owned().filter(|(_, tenure)| tenure.owner == *owner)
+            {
                 let unit = self.prefix(place.0, place.1.unit(offset));
                 held.entry(tenure.lease).or_default().extend(unit);
             }

@@ -379,7 +379,9 @@ impl Committer {
                 });
             }
             Request::Held { owner, answer } => drop(answer.send(Ok(self.book.held(&owner)))),
-            Request::Owners { answer } => drop(answer.send(Ok(self.book.owners().cloned().collect()))),
+            Request::Owners { answer } => {
+                drop(answer.send(Ok(self.book.owners().cloned().collect())))
+            }
             Request::OwnersOf { units, answer } => {
                 let owners = units.into_iter().map(|unit| self.book.owner_of(unit).cloned());
                 drop(answer.send(Ok(owners.collect())));
@@ -445,7 +447,8 @@ impl Committer {
     /// the store yet.
     fn note_losses(&mut self, deciding: &[Writing]) {
         let mut vanished = self.book.take_vanished();
-        vanished.retain(|(owner, id)| !deciding.iter().any(|request| request.decides_on(owner, *id)));
+        vanished
+            .retain(|(owner, id)| !deciding.iter().any(|request| request.decides_on(owner, *id)));
         if vanished.is_empty() || !self.gate.lose(&vanished) {
             return;
         }

@@ -11,13 +11,19 @@ pub enum LedgerError {
     NoSubnet { subnet: String },
     #[error("subnet {subnet}: others write the same blocks all the time: try again")]
     Contended { subnet: String },
-    #[error("subnet {subnet}: the store does not say whether it writes: see the log for why, and try again")]
+    #[error(
+        "subnet {subnet}: the store does not say whether it writes: see the log for why, and try again"
+    )]
     Unsure { subnet: String },
-    #[error("subnet {subnet}: what its owners had may be lost: it leases again when that is claimed")]
+    #[error(
+        "subnet {subnet}: what its owners had may be lost: it leases again when that is claimed"
+    )]
     Unclaimed { subnet: String },
     #[error("subnet {subnet}: the store refuses the write: {why}")]
     Refused { subnet: String, why: String },
-    #[error("subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them")]
+    #[error(
+        "subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them"
+    )]
     Overlap {
         subnet: String,
         other: String,

@@ -87,7 +87,9 @@ impl Ledger {
             let tenures = blocks.iter().flat_map(|block| block.record.owned());
             clusters.extend(tenures.map(|(_, tenure)| tenure.owner.gate()));
         }
-        for (name, cluster) in known.iter().flat_map(|name| clusters.iter().map(move |of| (name, of))) {
+        for (name, cluster) in
+            known.iter().flat_map(|name| clusters.iter().map(move |of| (name, of)))
+        {
             self.gate(name, cluster).await?;
         }
         self.gated().owners = Some(clusters);
@@ -109,7 +111,12 @@ impl Ledger {
 
     /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one, or when an owned unit would fall out; then
     /// nothing has changed.
-    pub async fn set_subnet(&self, name: &str, plan: &Plan, reuse_delay: Duration) -> Result<(), LedgerError> {
+    pub async fn set_subnet(
+        &self,
+        name: &str,
+        plan: &Plan,
+        reuse_delay: Duration,
+    ) -> Result<(), LedgerError> {
         let space = Arc::new(plan.space().map_err(PlanError::from)?);
         let _planning = self.planning.lock().await;
         for (other, subnet) in self.known().iter().filter(|(other, _)| *other != name) {
@@ -160,7 +167,8 @@ impl Ledger {
             return Ok(());
         }
         let store = Arc::clone(&self.store);
-        let opened = Committer::open(name, plan, reuse_delay, store, self.clock, self.metrics.clone());
+        let opened =
+            Committer::open(name, plan, reuse_delay, store, self.clock, self.metrics.clone());
         let (mut committer, counts, outlook) = opened.await?;
         let Gated { holder, owners } = self.gated().clone();
         let in_service = owners.is_some();
@@ -272,7 +280,11 @@ impl Ledger {
     }
 
     /// What somebody is known to have, whatever the store says: each by itself, in this order.
-    pub async fn restore(&self, subnet: &str, claims: Vec<Claim>) -> Result<Vec<Claimed>, LedgerError> {
+    pub async fn restore(
+        &self,
+        subnet: &str,
+        claims: Vec<Claim>,
+    ) -> Result<Vec<Claimed>, LedgerError> {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
@@ -291,7 +303,12 @@ impl Ledger {
 
     /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number.
     /// `false`: more was lost meanwhile.
-    pub async fn open_gate(&self, subnet: &str, cluster: &str, generation: u64) -> Result<bool, LedgerError> {
+    pub async fn open_gate(
+        &self,
+        subnet: &str,
+        cluster: &str,
+        generation: u64,
+    ) -> Result<bool, LedgerError> {
         let cluster = cluster.to_owned();
         let request = |answer| Request::Open {
             cluster,
@@ -325,13 +342,21 @@ impl Ledger {
             .await
     }
 
-    pub async fn owner_of(&self, subnet: &str, unit: Prefix) -> Result<Option<Tenure>, LedgerError> {
+    pub async fn owner_of(
+        &self,
+        subnet: &str,
+        unit: Prefix,
+    ) -> Result<Option<Tenure>, LedgerError> {
         let owners = self.owners_of(subnet, vec![unit]).await?;
         Ok(owners.into_iter().next().flatten())
     }
 
     /// In the order of the units.
-    pub async fn owners_of(&self, subnet: &str, units: Vec<Prefix>) -> Result<Vec<Option<Tenure>>, LedgerError> {
+    pub async fn owners_of(
+        &self,
+        subnet: &str,
+        units: Vec<Prefix>,
+    ) -> Result<Vec<Option<Tenure>>, LedgerError> {
         self.ask(Operation::Read, subnet, |answer| Request::OwnersOf { units, answer })
             .await
     }

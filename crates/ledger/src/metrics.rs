@@ -98,7 +98,9 @@ impl LedgerMetrics {
             resting: Labelled::default(),
             free: Labelled::default(),
             conflicts: Labelled::default(),
-            latency: Labelled::new_with_constructor(|| Histogram::new(exponential_buckets(1e-5, 4.0, 10))),
+            latency: Labelled::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(1e-5, 4.0, 10))
+            }),
         };
         let units = [
             ("capacity", "Units that may be handed out", &metrics.capacity),

@@ -81,7 +81,13 @@ impl Owner {
     }
 
     /// Of a kind that has namespaces; for another kind it is refused.
-    pub fn namespaced(kind: Kind, cluster: &str, namespace: &str, name: &str, uid: &str) -> Result<Self, NotAnOwner> {
+    pub fn namespaced(
+        kind: Kind,
+        cluster: &str,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Self, NotAnOwner> {
         format!("{}/{cluster}/{namespace}/{name}/{uid}", kind.word()).parse()
     }
 

@@ -101,7 +101,11 @@ pub async fn begin(store: &dyn Store) -> Result<u64, LedgerError> {
 }
 
 /// Those of this holder that are none of `names`.
-pub async fn strangers(store: &dyn Store, holder: &str, names: &BTreeSet<String>) -> Result<Vec<String>, StoreError> {
+pub async fn strangers(
+    store: &dyn Store,
+    holder: &str,
+    names: &BTreeSet<String>,
+) -> Result<Vec<String>, StoreError> {
     let (_, document) = read(store).await?;
     let of_holder = document.subnets.get(holder).into_iter().flat_map(BTreeMap::keys);
     Ok(of_holder.filter(|name| !names.contains(*name)).cloned().collect())
@@ -119,7 +123,8 @@ async fn change(
         if document == before {
             return Ok(());
         }
-        let text = serde_json::to_vec(&document).map_err(|error| StoreError::new("ledger", error))?;
+        let text =
+            serde_json::to_vec(&document).map_err(|error| StoreError::new("ledger", error))?;
         if store.swap_plan(version, text).await? {
             return Ok(());
         }
@@ -132,6 +137,7 @@ async fn read(store: &dyn Store) -> Result<(Option<crate::store::Version>, Docum
     let Some((version, text)) = store.read_plan().await? else {
         return Ok((None, Document::default()));
     };
-    let unreadable = |error| StoreError::new("ledger", format_args!("the address plan can't be read: {error}"));
+    let unreadable =
+        |error| StoreError::new("ledger", format_args!("the address plan can't be read: {error}"));
     Ok((Some(version), serde_json::from_slice(&text).map_err(unreadable)?))
 }

@@ -102,7 +102,10 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// All changes of a subnet's blocks, our own too, from before this call returned: who watches first and loads then misses nothing.
     /// Ends never; after a break it says [`Change::Lost`].
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>>;
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>>;
 
     /// The document that says which subnets there are, see [`crate::Ledger::set_subnet`]. `None`
     /// when it was never written.
@@ -110,7 +113,11 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Whether it was written: not when it is at another version than `expected`. After an error it
     /// may have been.
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// The subnets that have blocks, living or not.
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;

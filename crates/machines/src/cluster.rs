@@ -29,7 +29,10 @@ pub const KUBECONFIG_KEY: &str = "kubeconfig";
 
 /// The kind, as Kubermatic had it.
 pub fn resource() -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("kubermatic.k8s.io", "v1", "Cluster"), "clusters")
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("kubermatic.k8s.io", "v1", "Cluster"),
+        "clusters",
+    )
 }
 
 #[derive(Clone)]

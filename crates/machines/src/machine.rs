@@ -34,10 +34,11 @@ impl Machine {
 
     /// From a document, as a person writes it.
     pub fn parse(yaml: &str) -> Result<Self, MachineError> {
-        let value: Value = serde_saphyr::from_str(yaml).map_err(|error| MachineError::Yaml(error.to_string()))?;
+        let value: Value =
+            serde_saphyr::from_str(yaml).map_err(|error| MachineError::Yaml(error.to_string()))?;
         let shape = Shape::of(&value)?;
-        let object: DynamicObject =
-            serde_json::from_value(value).map_err(|error| MachineError::Object(error.to_string()))?;
+        let object: DynamicObject = serde_json::from_value(value)
+            .map_err(|error| MachineError::Object(error.to_string()))?;
         Ok(Self::of(shape, &object))
     }
 
@@ -69,6 +70,8 @@ pub enum MachineError {
     Kind(#[from] NotAMachine),
     #[error(transparent)]
     Network(#[from] NetworkError),
-    #[error("metadata.name: {name:?} can't be a host name: use at most 63 letters, digits and dashes")]
+    #[error(
+        "metadata.name: {name:?} can't be a host name: use at most 63 letters, digits and dashes"
+    )]
     Hostname { name: String },
 }

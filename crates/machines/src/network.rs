@@ -59,7 +59,8 @@ impl Address {
     pub fn on_link_gateway(self) -> Option<IpAddr> {
         let inside = |gateway| self.network().is_some_and(|network| network.contains(gateway));
         // A router's link-local address is on the link by what it is.
-        let local = |gateway: &IpAddr| matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let local =
+            |gateway: &IpAddr| matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
         self.gateway.filter(|gateway| !inside(*gateway) && !local(gateway))
     }
 

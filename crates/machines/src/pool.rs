@@ -30,7 +30,8 @@ pub struct Pool {
 
 impl Pool {
     pub fn of(subnet: &Subnet) -> Self {
-        let addresses = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect();
+        let addresses =
+            |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect();
         let status = subnet.status.as_ref();
         let followed = status.map(|status| status.cidrs.as_slice()).unwrap_or_default();
         let ranges = subnet.spec.ranges.iter().filter_map(|range| range.parse().ok());
@@ -54,7 +55,8 @@ impl Pool {
             is_serving,
             // Other Subnets are refused by the ledger. Services are not its to know: machines that
             // have their addresses could not be reached.
-            is_overlapping: conditions().any(|found| found.type_ == "Overlapping" && found.status == "True"),
+            is_overlapping: conditions()
+                .any(|found| found.type_ == "Overlapping" && found.status == "True"),
             is_deleting: subnet.metadata.deletion_timestamp.is_some(),
         }
     }
@@ -116,7 +118,11 @@ pub fn in_ledger<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Vec<String> {
 /// Gives back all that `owner` has, in whichever subnet. Fails while the ledger does not know one
 /// of `pools` yet, as in the first moments of a process: whoever took that for "has nothing" would
 /// leave its address behind, with nobody who gives it back.
-pub async fn release_all(ledger: &Ledger, owner: &Owner, pools: Vec<String>) -> Result<(), LedgerError> {
+pub async fn release_all(
+    ledger: &Ledger,
+    owner: &Owner,
+    pools: Vec<String>,
+) -> Result<(), LedgerError> {
     let known = ledger.subnets().await;
     if let Some(subnet) = pools.into_iter().find(|pool| !known.contains(pool)) {
         return Err(LedgerError::NoSubnet { subnet });
@@ -153,7 +159,8 @@ pub mod tests {
             "gateways": ["10.0.1.1", "10.0.0.1", "fe80::1"],
         });
         let pool = Pool::of(&subnet("a", spec, &["10.0.0.0/24", "10.0.1.0/24", "fd00::/64"]));
-        let gateway = |address: &str| pool.gateway_for(address.parse().unwrap()).unwrap().to_string();
+        let gateway =
+            |address: &str| pool.gateway_for(address.parse().unwrap()).unwrap().to_string();
         assert_eq!(gateway("10.0.0.9"), "10.0.0.1");
         assert_eq!(gateway("10.0.1.9"), "10.0.1.1");
         assert_eq!(gateway("fd00::9"), "fe80::1");
@@ -168,7 +175,8 @@ pub mod tests {
             "type": "Overlapping", "status": "True", "reason": "Services", "message": "",
             "lastTransitionTime": "2026-11-16T00:00:00Z",
         });
-        object.status.as_mut().unwrap().conditions = vec![serde_json::from_value(condition).unwrap()];
+        object.status.as_mut().unwrap().conditions =
+            vec![serde_json::from_value(condition).unwrap()];
         assert!(!Pool::of(&object).is_usable());
     }
 }

@@ -135,7 +135,12 @@ impl Provider {
         self.provision(namespace, name, &machine).await
     }
 
-    async fn provision(&self, namespace: &str, name: &str, machine: &Machine) -> Result<(), ReconcileError> {
+    async fn provision(
+        &self,
+        namespace: &str,
+        name: &str,
+        machine: &Machine,
+    ) -> Result<(), ReconcileError> {
         let os = self
             .shape
             .provider(&machine.value)
@@ -143,7 +148,8 @@ impl Provider {
             .and_then(Value::as_str);
         let os: Result<Os, _> = os.unwrap_or("ubuntu").parse();
         let rendered = os.map_err(|error| error.to_string());
-        let rendered = rendered.and_then(|os| document(machine, os).map_err(|error| error.to_string()));
+        let rendered =
+            rendered.and_then(|os| document(machine, os).map_err(|error| error.to_string()));
         let (phase, message) = match &rendered {
             Ok(_) => ("Provisioned", "the document is in its Secret".to_owned()),
             Err(why) => ("Failed", why.clone()),
@@ -177,7 +183,12 @@ impl Provider {
         outcome(name, patched)
     }
 
-    async fn remove(&self, namespace: &str, name: &str, machine: &Machine) -> Result<(), ReconcileError> {
+    async fn remove(
+        &self,
+        namespace: &str,
+        name: &str,
+        machine: &Machine,
+    ) -> Result<(), ReconcileError> {
         match self
             .secrets(namespace)
             .delete(&secret_name(name), &DeleteParams::default())
@@ -195,7 +206,13 @@ impl Provider {
             .await
     }
 
-    async fn patch(&self, namespace: &str, name: &str, machine: &Machine, patch: Value) -> Result<(), ReconcileError> {
+    async fn patch(
+        &self,
+        namespace: &str,
+        name: &str,
+        machine: &Machine,
+        patch: Value,
+    ) -> Result<(), ReconcileError> {
         let mut patch = patch;
         patch["metadata"]["resourceVersion"] = json!(machine.metadata.resource_version);
         let params = PatchParams {

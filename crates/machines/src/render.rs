@@ -37,7 +37,8 @@ pub enum Os {
 }
 
 impl Os {
-    pub const ALL: [Self; 5] = [Self::Ubuntu, Self::CentOs, Self::CentOs7, Self::CoreOs, Self::Flatcar];
+    pub const ALL: [Self; 5] =
+        [Self::Ubuntu, Self::CentOs, Self::CentOs7, Self::CoreOs, Self::Flatcar];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -108,7 +109,10 @@ pub fn document(machine: &Machine, os: Os) -> Result<String, MachineError> {
 fn is_hostname(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let ends = |c: char| c.is_ascii_alphanumeric();
-    (1..=63).contains(&name.len()) && name.chars().all(plain) && name.starts_with(ends) && name.ends_with(ends)
+    (1..=63).contains(&name.len())
+        && name.chars().all(plain)
+        && name.starts_with(ends)
+        && name.ends_with(ends)
 }
 
 #[cfg(test)]

@@ -36,11 +36,15 @@ impl Shape {
     }
 
     pub fn resource(self) -> ApiResource {
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group(), "v1alpha1", "Machine"), "machines")
+        ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(self.group(), "v1alpha1", "Machine"),
+            "machines",
+        )
     }
 
     pub fn of(value: &Value) -> Result<Self, NotAMachine> {
-        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let found = Self::ALL
             .into_iter()

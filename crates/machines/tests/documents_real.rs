@@ -112,7 +112,9 @@ fn cloud_init_converts_the_network_for_every_system() {
         let network = machine(&network).network.unwrap().unwrap();
         let document = netplan(&network);
         let address = network.addresses[0].ip.to_string();
-        for (distribution, format) in [("ubuntu", "netplan"), ("centos", "sysconfig"), ("debian", "networkd")] {
+        for (distribution, format) in
+            [("ubuntu", "netplan"), ("centos", "sysconfig"), ("debian", "networkd")]
+        {
             let text = convert(&document, distribution, format);
             assert!(text.contains(&address), "{format}: {text}");
             assert!(

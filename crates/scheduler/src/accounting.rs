@@ -202,12 +202,19 @@ impl Accounting {
 
     /// Whether the node would have an IP for the pod if these others were not there. Addresses that
     /// come free stay with the node.
-    pub fn fits_without<'a>(&self, node: &str, uid: &str, victims: impl Iterator<Item = &'a str>) -> bool {
+    pub fn fits_without<'a>(
+        &self,
+        node: &str,
+        uid: &str,
+        victims: impl Iterator<Item = &'a str>,
+    ) -> bool {
         match self.free(node, uid) {
             Ok(_) => true,
             Err(Refusal::SubnetFull { .. } | Refusal::PodCidrFull | Refusal::MaxIpCount) => {
                 let mut here = victims.filter_map(|victim| self.pods.get(victim));
-                here.any(|pod| pod.needs_ip && pod.place.node().is_some_and(|there| **there == *node))
+                here.any(|pod| {
+                    pod.needs_ip && pod.place.node().is_some_and(|there| **there == *node)
+                })
             }
             Err(_) => false,
         }
@@ -241,9 +248,13 @@ impl Accounting {
     pub fn reserve(&mut self, uid: &str, needs_ip: bool, node: &str) -> Result<Reserved, Refusal> {
         match self.pods.get(uid).map(|pod| &pod.place) {
             Some(Place::Bound(there)) if **there == *node => return Ok(Reserved::Bound),
-            Some(Place::Bound(there)) => return Err(Refusal::BoundElsewhere { node: there.clone() }),
+            Some(Place::Bound(there)) => {
+                return Err(Refusal::BoundElsewhere { node: there.clone() });
+            }
             Some(Place::Reserved(there)) if **there == *node => return Ok(Reserved::Before),
-            Some(Place::Reserved(there)) => return Err(Refusal::ReservedElsewhere { node: there.clone() }),
+            Some(Place::Reserved(there)) => {
+                return Err(Refusal::ReservedElsewhere { node: there.clone() });
+            }
             Some(Place::Nowhere | Place::Nominated(_)) | None => {}
         }
         if needs_ip {

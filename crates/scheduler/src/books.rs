@@ -141,7 +141,13 @@ impl Books {
         may_be_undefined: bool,
         mut tell: impl FnMut(&Self, Event<K>) + Send + 'static,
     ) where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
     {
         self.shared.unsynced.send_modify(|unsynced| *unsynced += 1);
         let (books, stop) = (self.clone(), stop.clone());
@@ -177,7 +183,9 @@ impl Books {
         let uid = |pod: &ObservedPod| pod.uid().unwrap_or_default().to_owned();
         self.change(|accounting| match event {
             Event::Init => accounting.begin_pods(),
-            Event::InitApply(pod) | Event::Apply(pod) => accounting.apply_pod(&uid(&pod), &pod.facts()),
+            Event::InitApply(pod) | Event::Apply(pod) => {
+                accounting.apply_pod(&uid(&pod), &pod.facts())
+            }
             Event::InitDone => accounting.end_pods(),
             Event::Delete(pod) => accounting.delete_pod(&uid(&pod)),
         });

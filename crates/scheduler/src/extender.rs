@@ -32,7 +32,8 @@ pub use session::Session;
 
 /// Whole nodes are some 10 kB each, and a cluster has 5,000 of them.
 const MAX_BODY: usize = 256 << 20;
-const NOT_LEADING: &str = "this replica of berth scheduler does not lead, or has not seen all pods yet";
+const NOT_LEADING: &str =
+    "this replica of berth scheduler does not lead, or has not seen all pods yet";
 
 /// Clones share it.
 #[derive(Clone, Debug)]
@@ -68,7 +69,12 @@ impl Extender {
         self.session.read().clone().filter(|session| session.leads())
     }
 
-    fn count(&self, verb: &'static str, begin: Instant, answer: Result<Vec<u8>, BadRequest>) -> Response {
+    fn count(
+        &self,
+        verb: &'static str,
+        begin: Instant,
+        answer: Result<Vec<u8>, BadRequest>,
+    ) -> Response {
         let result = if answer.is_ok() { "ok" } else { "bad_request" };
         self.metrics.called(verb, result, begin.elapsed());
         match answer {

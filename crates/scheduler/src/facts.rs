@@ -40,7 +40,9 @@ impl NodeFacts {
         let status = node.status.as_ref();
         let capacity = status.and_then(|status| status.capacity.as_ref());
         let allocatable = status.and_then(|status| status.allocatable.as_ref());
-        let number = |resources: Option<&BTreeMap<String, Quantity>>, name| resources?.get(name)?.0.parse().ok();
+        let number = |resources: Option<&BTreeMap<String, Quantity>>, name| {
+            resources?.get(name)?.0.parse().ok()
+        };
         Self {
             cidrs: capacity::of_pod_cidrs(cidrs, reserved_per_cidr),
             capacity: number(capacity, POD_IPS),
@@ -84,11 +86,13 @@ impl NncFacts {
         let Some(status) = &nnc.status else {
             return Self::Empty;
         };
-        let (blocks, leases): (Vec<_>, Vec<_>) = status.network_containers.iter().partition(|nc| has_blocks(nc));
+        let (blocks, leases): (Vec<_>, Vec<_>) =
+            status.network_containers.iter().partition(|nc| has_blocks(nc));
         // Where a node has leases, the agent gives pods nothing of its blocks.
         if let Some(nc) = leases.first() {
             let scaler = status.scaler.unwrap_or_default();
-            let given_back: BTreeSet<&str> = nnc.spec.ips_not_in_use.iter().map(String::as_str).collect();
+            let given_back: BTreeSet<&str> =
+                nnc.spec.ips_not_in_use.iter().map(String::as_str).collect();
             let (has, listed) = count(nc, &given_back);
             return Self::Leases(Leases {
                 subnet: nc.subnet_name.clone(),
@@ -114,7 +118,8 @@ impl NncFacts {
 }
 
 fn has_blocks(nc: &NetworkContainer) -> bool {
-    nc.assignment_mode == AssignmentMode::Static || matches!(nc.container_type.as_str(), VNET_BLOCK | OVERLAY)
+    nc.assignment_mode == AssignmentMode::Static
+        || matches!(nc.container_type.as_str(), VNET_BLOCK | OVERLAY)
 }
 
 fn block_texts(nc: &NetworkContainer) -> impl Iterator<Item = &str> {
@@ -137,7 +142,8 @@ fn count(nc: &NetworkContainer, given_back: &BTreeSet<&str>) -> (u64, u64) {
     ];
     let spaces = spaces.into_iter().flatten().filter_map(|space| space.split('/').next());
     let spaces = spaces.filter_map(|address| address.parse::<IpAddr>().ok());
-    let mut usable: BTreeMap<Family, u64> = spaces.map(|address| (Family::of(address), 0)).collect();
+    let mut usable: BTreeMap<Family, u64> =
+        spaces.map(|address| (Family::of(address), 0)).collect();
     let mut listed: BTreeMap<Family, u64> = BTreeMap::new();
     for assignment in &nc.ip_assignments {
         let Ok(address) = assignment.ip.parse::<IpAddr>() else {
@@ -145,7 +151,8 @@ fn count(nc: &NetworkContainer, given_back: &BTreeSet<&str>) -> (u64, u64) {
         };
         let family = Family::of(address);
         *listed.entry(family).or_default() += 1;
-        *usable.entry(family).or_default() += u64::from(!given_back.contains(assignment.name.as_str()));
+        *usable.entry(family).or_default() +=
+            u64::from(!given_back.contains(assignment.name.as_str()));
     }
     let has = usable.into_values().min().unwrap_or(0);
     let listed = listed.into_values().max().unwrap_or(0);
@@ -169,7 +176,8 @@ impl SubnetFacts {
         let Some(status) = &subnet.status else {
             return Some(Self::default());
         };
-        let number = |count: Option<Count>| u64::try_from(count.unwrap_or_default().0).unwrap_or(u64::MAX);
+        let number =
+            |count: Option<Count>| u64::try_from(count.unwrap_or_default().0).unwrap_or(u64::MAX);
         Some(Self {
             capacity: number(status.capacity),
             available: number(status.free).saturating_add(number(status.resting)),
@@ -184,7 +192,8 @@ mod tests {
     use super::*;
 
     fn node(spec: Value) -> NodeFacts {
-        let node = serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap();
+        let node =
+            serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap();
         NodeFacts::of(&node, 2)
     }
 

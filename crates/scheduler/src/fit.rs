@@ -34,7 +34,9 @@ pub async fn publish_fit(books: Books, client: Client, metrics: SchedulerMetrics
             }
             match write(&subnets, &name, pods).await {
                 Ok(()) => drop(written.insert(name, pods)),
-                Err(error) => warn!(%error, subnet = name, "cannot write podsThatFit; it is tried again"),
+                Err(error) => {
+                    warn!(%error, subnet = name, "cannot write podsThatFit; it is tried again")
+                }
             }
         }
         tokio::time::sleep(BETWEEN_WRITES).await;

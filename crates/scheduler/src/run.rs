@@ -113,7 +113,8 @@ impl Scheduler {
             self.extender.serve(Some(session.clone()));
             self.options.ready.ready();
             let metrics = &self.options.metrics;
-            let touching = touch_woken(books.clone(), client.clone(), &self.options.queues, metrics.clone());
+            let touching =
+                touch_woken(books.clone(), client.clone(), &self.options.queues, metrics.clone());
             let publishing = publish_fit(books.clone(), client.clone(), metrics.clone());
             tokio::join!(touching, publishing);
         };

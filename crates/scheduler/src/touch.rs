@@ -33,7 +33,12 @@ const BETWEEN_TOUCHES: Duration = Duration::from_millis(20);
 const ADDRESS_WAIT: Duration = Duration::from_secs(2);
 
 /// For as long as it is not dropped.
-pub async fn touch_woken(books: Books, client: Client, queues: &QueueMetrics, metrics: SchedulerMetrics) {
+pub async fn touch_woken(
+    books: Books,
+    client: Client,
+    queues: &QueueMetrics,
+    metrics: SchedulerMetrics,
+) {
     let queue: Queue<String> = Queue::new("touch", BACKOFF, queues);
     let feed = async {
         let mut changes = books.changes();
@@ -116,7 +121,8 @@ impl Waiting {
 
 /// The value is for people; that it is another one each time is what counts.
 async fn touch(nodes: &Api<Node>, node: &str) -> kube::Result<()> {
-    let patch = json!({"metadata": {"annotations": {ROOM_ANNOTATION: Timestamp::now().to_string()}}});
+    let patch =
+        json!({"metadata": {"annotations": {ROOM_ANNOTATION: Timestamp::now().to_string()}}});
     let params = PatchParams {
         field_manager: Some(field_manager::SCHEDULER.to_owned()),
         ..PatchParams::default()

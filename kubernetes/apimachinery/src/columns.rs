@@ -44,7 +44,12 @@ pub const PLAIN: &[Column] = &[
 impl Column {
     const fn new(name: &'static str, kind: &'static str, cell: Cell) -> Self {
         let wide = false;
-        Self { name, kind, wide, cell }
+        Self {
+            name,
+            kind,
+            wide,
+            cell,
+        }
     }
 
     pub const fn text(name: &'static str, pointer: &'static str) -> Self {
@@ -116,7 +121,8 @@ pub fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
 /// A map of labels as text: `a=b,c=d`.
 pub fn labels(object: &Value, pointer: &str) -> Value {
     let map = object.pointer(pointer).and_then(Value::as_object);
-    let label = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+    let label =
+        |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
     let mut shown: Vec<String> = map.into_iter().flatten().map(label).collect();
     shown.sort();
     json!(or(&shown.join(","), "<none>"))

@@ -33,7 +33,9 @@ pub fn set_defaults(definition: &mut Value) {
         definition["spec"]["conversion"] = json!({"strategy": "None"});
     }
     let service = definition.pointer_mut("/spec/conversion/webhook/clientConfig/service");
-    if let Some(service) = service.filter(|service| service.is_object() && service["port"].is_null()) {
+    if let Some(service) =
+        service.filter(|service| service.is_object() && service["port"].is_null())
+    {
         service["port"] = 443.into();
     }
     if let Some(storage) = storage_version(definition) {
@@ -138,7 +140,8 @@ fn check_conversion(spec: &Value, path: &Path) -> Vec<FieldError> {
         Some("Webhook") => {
             let config = &webhook["clientConfig"];
             if config.is_null() {
-                errors.push(FieldError::required(client, "required when strategy is set to Webhook"));
+                errors
+                    .push(FieldError::required(client, "required when strategy is set to Webhook"));
             } else if config["url"].is_null() == config["service"].is_null() {
                 errors.push(FieldError::required(
                     client,

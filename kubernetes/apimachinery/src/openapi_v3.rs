@@ -65,7 +65,9 @@ pub fn adapt(schema: &mut Value) {
 
 /// Some fields are not optional in Rust's types but are in Kubernetes.
 pub fn do_not_require(schema: &mut Value, name: &str) {
-    let Some(fields) = schema.as_object_mut() else { return };
+    let Some(fields) = schema.as_object_mut() else {
+        return;
+    };
     if let Some(Value::Array(required)) = fields.get_mut("required") {
         required.retain(|field| field != name);
         if required.is_empty() {

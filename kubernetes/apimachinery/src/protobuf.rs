@@ -25,7 +25,10 @@ const PREFIX: &[u8] = b"k8s\0";
 
 /// The JSON of a body. `shape_of` is asked with the body's own apiVersion and kind, which are empty
 /// where a client leaves them out.
-pub fn decode(body: &[u8], shape_of: impl Fn(&str, &str) -> Option<Arc<Shape>>) -> Result<Value, DecodeError> {
+pub fn decode(
+    body: &[u8],
+    shape_of: impl Fn(&str, &str) -> Option<Arc<Shape>>,
+) -> Result<Value, DecodeError> {
     let envelope = Envelope::read(body.strip_prefix(PREFIX).ok_or(Problem::Prefix)?)?;
     if !envelope.content_encoding.is_empty() {
         return Err(Problem::Encoding(envelope.content_encoding.to_owned()).into());
@@ -118,7 +121,12 @@ fn read_message(
     Ok(())
 }
 
-fn read_field(wire: Wire<'_>, name: &str, field: &Field, json: &mut JsonMap<String, Value>) -> Result<(), DecodeError> {
+fn read_field(
+    wire: Wire<'_>,
+    name: &str,
+    field: &Field,
+    json: &mut JsonMap<String, Value>,
+) -> Result<(), DecodeError> {
     // A message or list may come in pieces, each adding to what is there.
     let earlier = json.remove(name);
     let value = match &*field.shape {
@@ -159,7 +167,11 @@ fn read_field(wire: Wire<'_>, name: &str, field: &Field, json: &mut JsonMap<Stri
     Ok(())
 }
 
-fn read_entry(message: &[u8], map: &Map, entries: &mut JsonMap<String, Value>) -> Result<(), DecodeError> {
+fn read_entry(
+    message: &[u8],
+    map: &Map,
+    entries: &mut JsonMap<String, Value>,
+) -> Result<(), DecodeError> {
     let (mut key, mut value) = ("", None);
     let mut reader = Reader::new(message);
     while let Some((number, wire)) = reader.field()? {

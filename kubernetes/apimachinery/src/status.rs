@@ -96,7 +96,8 @@ impl Status {
 
     /// A path that names no resource at all.
     pub fn no_such_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource").about(json!({}))
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .about(json!({}))
     }
 
     pub fn method_not_allowed() -> Self {
@@ -155,7 +156,8 @@ impl Status {
 
     pub fn unsupported_media_type(given: &str, accepted: &[&str]) -> Self {
         let message = if given.is_empty() || accepted.is_empty() {
-            "the body of the request was in an unknown format - accepted media types include: ".to_owned()
+            "the body of the request was in an unknown format - accepted media types include: "
+                .to_owned()
                 + &accepted.join(", ")
         } else {
             format!(
@@ -178,7 +180,8 @@ impl Status {
         } else {
             format!("[{}]", shown.join(", "))
         };
-        let message = format!("{} {name:?} is invalid: {list}", qualify(subject.kind, subject.group));
+        let message =
+            format!("{} {name:?} is invalid: {list}", qualify(subject.kind, subject.group));
         let causes: Vec<Value> = errors.iter().map(FieldError::cause).collect();
         let mut details = json!({"kind": subject.kind, "causes": causes});
         if !name.is_empty() {

@@ -218,10 +218,12 @@ mod tests {
                         let name = resource["resource"].as_str().unwrap();
                         found.insert(name.to_owned());
                         for sub in resource["subresources"].as_array().into_iter().flatten() {
-                            found.insert(format!("{name}/{}", sub["subresource"].as_str().unwrap()));
+                            found
+                                .insert(format!("{name}/{}", sub["subresource"].as_str().unwrap()));
                         }
                     }
-                    let list = resources(&kinds, group, version["version"].as_str().unwrap()).unwrap();
+                    let list =
+                        resources(&kinds, group, version["version"].as_str().unwrap()).unwrap();
                     assert_eq!(found, names(&list["resources"], "name").into_iter().collect());
                 }
             }

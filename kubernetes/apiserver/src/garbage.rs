@@ -124,7 +124,8 @@ impl Collector {
     }
 
     async fn attend_some(&mut self) {
-        let some: Vec<Key> = std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
+        let some: Vec<Key> =
+            std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
         join_all(some.iter().map(|key| self.attend(key))).await;
     }
 
@@ -167,8 +168,8 @@ impl Collector {
                 continue;
             };
             let metadata = metadata_of(&record.body);
-            blocked |=
-                references(&metadata).any(|owner| text(owner, "uid") == uid && owner["blockOwnerDeletion"] == true);
+            blocked |= references(&metadata)
+                .any(|owner| text(owner, "uid") == uid && owner["blockOwnerDeletion"] == true);
             if !is_deleting(&metadata) {
                 going.push(dependent);
             }
@@ -245,7 +246,9 @@ impl Collector {
         let metadata = metadata_of(&record.body);
         if text(&metadata, "uid") != text(owner, "uid") {
             OwnerState::Gone
-        } else if is_deleting(&metadata) && has_finalizer(&metadata, FOREGROUND) && owner["blockOwnerDeletion"] == true
+        } else if is_deleting(&metadata)
+            && has_finalizer(&metadata, FOREGROUND)
+            && owner["blockOwnerDeletion"] == true
         {
             OwnerState::Waiting
         } else {

@@ -14,7 +14,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{CONTENT_FINALIZER, DEFINITIONS};
-use crate::resources::{DeleteOptions, Propagation, Resources, Writer, mentions, without_finalizer};
+use crate::resources::{
+    DeleteOptions, Propagation, Resources, Writer, mentions, without_finalizer,
+};
 use crate::store::{Event, EventKind, Key, Place, Range, Record, Store};
 
 use remains::Remains;
@@ -177,7 +179,9 @@ impl Keeper {
         let Some(record) = self.resources.store.get(&Key::new(DEFINITIONS, "", table)) else {
             return;
         };
-        if !mentions(&record.body, CONTENT_FINALIZER) || !mentions(&record.body, "deletionTimestamp") {
+        if !mentions(&record.body, CONTENT_FINALIZER)
+            || !mentions(&record.body, "deletionTimestamp")
+        {
             return;
         }
         if self.empty(table, None).await.is_empty()
@@ -197,7 +201,8 @@ impl Keeper {
         let Some(kind) = self.resources.registry.of_table(table) else {
             return Vec::new();
         };
-        let records = |store: &Store| store.list(table, &range).map(|page| page.records).unwrap_or_default();
+        let records =
+            |store: &Store| store.list(table, &range).map(|page| page.records).unwrap_or_default();
         let options = DeleteOptions {
             propagation: Some(Propagation::Background),
             ..DeleteOptions::default()
@@ -207,7 +212,9 @@ impl Keeper {
             let going = some
                 .iter()
                 .filter(|(_, record)| !mentions(&record.body, "\"deletionTimestamp\""))
-                .map(|((namespace, name), _)| self.resources.collect(&kind, namespace, name, options.clone()));
+                .map(|((namespace, name), _)| {
+                    self.resources.collect(&kind, namespace, name, options.clone())
+                });
             join_all(going).await;
         }
         let left = records(&self.resources.store).into_iter();
@@ -229,9 +236,9 @@ impl Keeper {
             (last_seen(&event), place)
         });
         for some in expired(seen.collect(), oldest).chunks(64) {
-            let going = some
-                .iter()
-                .map(|(namespace, name)| self.resources.collect(&kind, namespace, name, DeleteOptions::default()));
+            let going = some.iter().map(|(namespace, name)| {
+                self.resources.collect(&kind, namespace, name, DeleteOptions::default())
+            });
             join_all(going).await;
         }
     }
@@ -270,7 +277,8 @@ mod tests {
     #[test]
     fn events_go_when_they_are_old_or_too_many_the_oldest_first() {
         let place = |n: usize| -> Place { ("default".into(), format!("e{n:05}").into()) };
-        let events = |count: usize| -> Vec<_> { (0..count).map(|n| (Some(second(n)), place(n))).collect() };
+        let events =
+            |count: usize| -> Vec<_> { (0..count).map(|n| (Some(second(n)), place(n))).collect() };
         assert_eq!(expired(events(100), second(0)), []);
         assert_eq!(expired(events(100), second(2)), [place(0), place(1)]);
         let going = expired(events(MAX_EVENTS + 3), second(0));

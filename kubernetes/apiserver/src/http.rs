@@ -67,7 +67,9 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
         [] => Ok(json(200, &discovery::paths(&front.resources.registry.kinds()))),
         ["openapi", "v2"] => whole_document(front, &request),
         ["openapi", "v3", rest @ ..] => document(front, rest),
-        ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => discover(front, &segments, &request),
+        ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => {
+            discover(front, &segments, &request)
+        }
         _ => resource(front, &segments, request).await,
     }
 }

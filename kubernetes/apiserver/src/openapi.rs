@@ -202,7 +202,9 @@ mod tests {
     #[test]
     fn lists_say_how_they_merge() {
         let document = document("", "v1", &samples::kinds()).unwrap();
-        let property = |schema_name: &str, name: &str| schema(&document, schema_name)["properties"][name].clone();
+        let property = |schema_name: &str, name: &str| {
+            schema(&document, schema_name)["properties"][name].clone()
+        };
         let ports = property("io.k8s.api.core.v1.Container", "ports");
         assert_eq!(ports["x-kubernetes-list-type"], "map");
         assert_eq!(
@@ -252,7 +254,8 @@ mod tests {
     fn the_index_names_every_document_and_changes_only_where_kinds_change() {
         let kinds = samples::kinds();
         let before = index(&kinds);
-        let without_widgets: Vec<_> = kinds.iter().filter(|kind| !kind.is_custom()).cloned().collect();
+        let without_widgets: Vec<_> =
+            kinds.iter().filter(|kind| !kind.is_custom()).cloned().collect();
         assert_eq!(
             index(&without_widgets)["paths"]["apis/apps/v1"],
             before["paths"]["apis/apps/v1"]
@@ -260,7 +263,8 @@ mod tests {
         assert!(index(&without_widgets)["paths"]["apis/example.berth.dev/v1"].is_null());
 
         let mut definition = samples::widgets();
-        definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "Another.".into();
+        definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] =
+            "Another.".into();
         let changed = samples::of(&definition);
         let changed: Vec<_> = without_widgets.into_iter().chain(changed).collect();
         let after = index(&changed);

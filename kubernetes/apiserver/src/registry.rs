@@ -30,7 +30,8 @@ impl Registry {
         let registry = Self {
             store,
             built_in: kinds::built_in(),
-            metadata: shape::builtin("meta.k8s.io", "v1", "ObjectMeta").unwrap_or_else(|| Arc::new(Shape::Any)),
+            metadata: shape::builtin("meta.k8s.io", "v1", "ObjectMeta")
+                .unwrap_or_else(|| Arc::new(Shape::Any)),
             current: RwLock::new((0, Arc::default())),
             compiled: Mutex::default(),
         };
@@ -60,7 +61,9 @@ impl Registry {
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
-        let is = |kind: &&Arc<Kind>| kind.plural == plural && kind.group == group && kind.version == version;
+        let is = |kind: &&Arc<Kind>| {
+            kind.plural == plural && kind.group == group && kind.version == version
+        };
         let built_in = self.built_in.iter().find(is);
         built_in.or(self.kinds().iter().find(is)).cloned()
     }

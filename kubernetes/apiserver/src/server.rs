@@ -52,7 +52,9 @@ impl Default for Options {
 pub enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
-    #[error("credentials in {path}: {why}; remove that directory to make new ones, and take the new kubeconfig")]
+    #[error(
+        "credentials in {path}: {why}; remove that directory to make new ones, and take the new kubeconfig"
+    )]
     Credentials { path: PathBuf, why: String },
     #[error("the first objects could not be written: {0}")]
     First(Status),
@@ -111,14 +113,14 @@ impl Server {
     }
 
     pub fn client(&self) -> kube::Client {
-        let router = self
-            .router()
-            .map_request(|mut request: ::http::Request<kube::client::Body>| {
-                // Whoever writes without a name owns fields by that of the program.
-                let name = ::http::HeaderValue::from_static("berth");
-                request.headers_mut().entry(::http::header::USER_AGENT).or_insert(name);
-                request.map(axum::body::Body::new)
-            });
+        let router =
+            self.router()
+                .map_request(|mut request: ::http::Request<kube::client::Body>| {
+                    // Whoever writes without a name owns fields by that of the program.
+                    let name = ::http::HeaderValue::from_static("berth");
+                    request.headers_mut().entry(::http::header::USER_AGENT).or_insert(name);
+                    request.map(axum::body::Body::new)
+                });
         kube::Client::new(router, "default")
     }
 
@@ -165,7 +167,8 @@ async fn first_objects(resources: &Resources) -> Result<(), StartError> {
         .iter()
         .filter(|name| !resources.store.exists(Store::NAMESPACES, "", name))
         .map(|name| {
-            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let object =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             resources.create(&kind, "", object, &writer)
         });
     for made in futures::future::join_all(missing).await {

@@ -66,7 +66,8 @@ impl Table {
                 cells: Cells::Builtin(columns),
             };
         };
-        let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
+        let age =
+            [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
         let columns: &[Value] = if custom.columns.is_empty() {
             &age
         } else {
@@ -109,7 +110,8 @@ mod tests {
     const NOW: &str = "2026-01-02T00:00:00Z";
 
     fn row(kind: &str, object: &Value) -> Value {
-        Table::new(&samples::kind(kind)).row(object, Include::None, NOW.parse().unwrap())["cells"].clone()
+        Table::new(&samples::kind(kind)).row(object, Include::None, NOW.parse().unwrap())["cells"]
+            .clone()
     }
 
     #[test]
@@ -140,7 +142,8 @@ mod tests {
         let mut definition = samples::widgets();
         definition["spec"]["versions"][1]["additionalPrinterColumns"] = json!([]);
         let kind = samples::of(&definition).pop().unwrap();
-        let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        let object =
+            json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}});
         let cells = &Table::new(&kind).row(&object, Include::None, NOW.parse().unwrap())["cells"];
         assert_eq!(cells, &json!(["a", "24h"]));
     }

@@ -56,7 +56,11 @@ pub struct Cluster {
 
 impl Cluster {
     /// Registers the nodes and starts the loops. They end when `token` is cancelled.
-    pub async fn start(client: Client, options: Options, token: CancellationToken) -> kube::Result<Self> {
+    pub async fn start(
+        client: Client,
+        options: Options,
+        token: CancellationToken,
+    ) -> kube::Result<Self> {
         let Options {
             fleet,
             clock,

@@ -239,7 +239,9 @@ async fn scaling_down_deletes_the_pods_that_are_not_ready_first() {
     let ready = cluster.pods_once(|pods| pods.iter().all(is_ready)).await;
     cluster.deploy(6, "one").await;
     cluster
-        .pods_once(|pods| pods.len() == 6 && pods.iter().all(|p| is_ready(p) || waits_for_address(p)))
+        .pods_once(|pods| {
+            pods.len() == 6 && pods.iter().all(|p| is_ready(p) || waits_for_address(p))
+        })
         .await;
     cluster.deploy(2, "one").await;
     let left = cluster.pods_once(|pods| pods.len() == 2).await;
@@ -302,7 +304,8 @@ async fn recreation_lets_every_old_pod_go_before_a_new_one_comes() {
     let held = json!({"metadata": {"finalizers": ["test/held"]}});
     let name = cluster.pods().list(&ListParams::default()).await.unwrap().items[0].name_any();
     cluster.pods().patch(&name, &params, &Patch::Merge(held)).await.unwrap();
-    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    let image =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
     cluster
         .deployments()
         .patch("web", &params, &Patch::Strategic(image))
@@ -313,7 +316,9 @@ async fn recreation_lets_every_old_pod_go_before_a_new_one_comes() {
     let free = json!({"metadata": {"finalizers": null}});
     cluster.pods().patch(&name, &params, &Patch::Merge(free)).await.unwrap();
     let image = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.clone();
-    let all_new = |pods: &[Pod]| pods.len() == 3 && pods.iter().all(|pod| image(pod).as_deref() == Some("two"));
+    let all_new = |pods: &[Pod]| {
+        pods.len() == 3 && pods.iter().all(|pod| image(pod).as_deref() == Some("two"))
+    };
     cluster.pods_once(all_new).await;
 }
 
@@ -336,14 +341,17 @@ async fn an_evicted_pod_is_replaced_away_from_a_cordoned_node() {
                 .unwrap();
         }
     }
-    let moved = |pods: &[Pod]| pods.len() == 6 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-2"));
+    let moved = |pods: &[Pod]| {
+        pods.len() == 6 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-2"))
+    };
     cluster.pods_once(moved).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_fits_nowhere_says_why_and_is_placed_once_it_fits() {
     let cluster = start(3).await;
-    let spec = json!({"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "c", "image": "x"}]});
+    let spec =
+        json!({"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "c", "image": "x"}]});
     cluster.create_pod("picky", spec).await;
     let refused = |pods: &[Pod]| {
         pods.iter()
@@ -359,10 +367,9 @@ async fn a_pod_that_fits_nowhere_says_why_and_is_placed_once_it_fits() {
     let events = Api::<Event>::namespaced(cluster.client.clone(), "default");
     loop {
         let all = events.list(&ListParams::default()).await.unwrap();
-        if all
-            .iter()
-            .any(|e| e.reason.as_deref() == Some("FailedScheduling") && e.note.as_deref() == Some(message))
-        {
+        if all.iter().any(|e| {
+            e.reason.as_deref() == Some("FailedScheduling") && e.note.as_deref() == Some(message)
+        }) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -386,8 +393,9 @@ async fn requests_fill_a_node_to_the_brim_and_not_beyond() {
         cluster.create_pod(&format!("p{number}"), spec).await;
     }
     let settled = |pods: &[Pod]| {
-        pods.iter()
-            .all(|p| waits_for_address(p) || condition(p, "PodScheduled").is_some_and(|(s, _)| s == "False"))
+        pods.iter().all(|p| {
+            waits_for_address(p) || condition(p, "PodScheduled").is_some_and(|(s, _)| s == "False")
+        })
     };
     let pods = cluster.pods_once(settled).await;
     assert_eq!(pods.iter().filter(|pod| node_of(pod).is_some()).count(), 4);
@@ -418,7 +426,9 @@ async fn a_deleted_node_takes_its_pods_along_and_comes_back_with_the_next_start(
         .delete("berth-node-1", &DeleteParams::default())
         .await
         .unwrap();
-    let moved = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-2"));
+    let moved = |pods: &[Pod]| {
+        pods.len() == 4 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-2"))
+    };
     cluster.pods_once(moved).await;
     let cluster = cluster_on(cluster.stop().await, 2).await;
     assert!(cluster.nodes().get_opt("berth-node-1").await.unwrap().is_some());
@@ -442,7 +452,9 @@ async fn a_start_with_fewer_nodes_keeps_the_others_as_objects_that_take_no_pods(
     assert_eq!(ready("berth-node-1").await, "True");
     assert_eq!(ready("berth-node-3").await, "Unknown");
     cluster.deploy(6, "one").await;
-    let all_on_one = |pods: &[Pod]| pods.len() == 6 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-1"));
+    let all_on_one = |pods: &[Pod]| {
+        pods.len() == 6 && pods.iter().all(|pod| node_of(pod) == Some("berth-node-1"))
+    };
     cluster.pods_once(all_on_one).await;
     let cluster = cluster_on(cluster.stop().await, 3).await;
     let node = cluster.nodes().get("berth-node-3").await.unwrap();

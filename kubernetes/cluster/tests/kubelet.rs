@@ -104,7 +104,8 @@ impl Running {
 
 fn runs(pod: &Pod) -> bool {
     let status = pod.status.clone().unwrap_or_default();
-    let ready = |c: &k8s_openapi::api::core::v1::PodCondition| c.type_ == "Ready" && c.status == "True";
+    let ready =
+        |c: &k8s_openapi::api::core::v1::PodCondition| c.type_ == "Ready" && c.status == "True";
     status.phase.as_deref() == Some("Running") && status.conditions.iter().flatten().any(ready)
 }
 
@@ -269,7 +270,8 @@ async fn a_second_start_keeps_every_address_and_frees_those_of_pods_that_went_me
         .once(|_| network.addresses_on("berth-node-1") == left("berth-node-1"))
         .await;
     let after = cluster.pods.list(&ListParams::default()).await.unwrap().items;
-    let named = |pods: &[Pod]| pods.iter().map(|p| (p.name_any(), address(p))).collect::<BTreeSet<_>>();
+    let named =
+        |pods: &[Pod]| pods.iter().map(|p| (p.name_any(), address(p))).collect::<BTreeSet<_>>();
     assert_eq!(named(&after), named(&before[5..]));
     assert!(network.addresses_on("berth-node-2").is_superset(&left("berth-node-2")));
     network.calls_were_in_order();

@@ -8,7 +8,9 @@ pub fn folder() -> Result<PathBuf> {
     let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(cache) => PathBuf::from(cache),
         None => std::env::home_dir()
-            .context("neither HOME nor XDG_CACHE_HOME is set: there is no place for built programs")?
+            .context(
+                "neither HOME nor XDG_CACHE_HOME is set: there is no place for built programs",
+            )?
             .join(".cache"),
     };
     Ok(cache.join("berth"))

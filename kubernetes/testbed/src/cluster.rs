@@ -105,12 +105,18 @@ impl Cluster {
             command.args(["--bound-object-kind", kind, "--bound-object-name", name]);
             parts.extend([kind, name]);
         }
-        let token = shell::run(&mut command).with_context(|| format!("a token for {namespace}/{account}"))?;
+        let token = shell::run(&mut command)
+            .with_context(|| format!("a token for {namespace}/{account}"))?;
         self.control_plane.write_kubeconfig(&parts.join("-"), token.trim())
     }
 
     /// One more process beside the control plane, on the host's network. It ends with the cluster.
-    pub fn start_component(&self, name: &str, program: &Path, flags: &[String]) -> Result<Component> {
+    pub fn start_component(
+        &self,
+        name: &str,
+        program: &Path,
+        flags: &[String],
+    ) -> Result<Component> {
         self.control_plane
             .start_component(self.process_1()?, name, program, flags)
     }
@@ -289,7 +295,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn furnish(&self, programs: &Programs, init: &Process, entry: &Entry) -> Result<(ControlPlane, Vec<Node>)> {
+    fn furnish(
+        &self,
+        programs: &Programs,
+        init: &Process,
+        entry: &Entry,
+    ) -> Result<(ControlPlane, Vec<Node>)> {
         let start = Instant::now();
         let seconds = || format!("{:.1} s", start.elapsed().as_secs_f64());
         let wire = entry.record.wire.map(Wire::new);
@@ -332,7 +343,9 @@ impl<'a> Builder<'a> {
         // Most of a node's start is waiting, so they start together.
         let network = &self.network;
         let started: Vec<Result<Node>> = std::thread::scope(|scope| {
-            let start = |seat: Seat| scope.spawn(move || Node::start(seat.clone(), &network(&seat), around));
+            let start = |seat: Seat| {
+                scope.spawn(move || Node::start(seat.clone(), &network(&seat), around))
+            };
             let starting: Vec<_> = seats.into_iter().map(start).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Node>>| {
                 thread
@@ -366,7 +379,12 @@ impl<'a> Builder<'a> {
 }
 
 /// Has kubectl wait for a condition of the named nodes, for as long as all nodes run.
-fn wait(control_plane: &ControlPlane, nodes: &mut [Node], condition: &str, names: &[&String]) -> Result<()> {
+fn wait(
+    control_plane: &ControlPlane,
+    nodes: &mut [Node],
+    condition: &str,
+    names: &[&String],
+) -> Result<()> {
     let mut command = control_plane.kubectl();
     command.args(["wait", condition, "--timeout=180s", "node"]).args(names);
     let mut kubectl = command.stdout(Stdio::null()).spawn().context("starting kubectl")?;

@@ -64,7 +64,12 @@ const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
 impl ControlPlane {
     /// Returns when the API answers, and pods can be made.
-    pub fn start(programs: &Programs, init: &Process, nodes: &[String], plan: Plan) -> Result<Self> {
+    pub fn start(
+        programs: &Programs,
+        init: &Process,
+        nodes: &[String],
+        plan: Plan,
+    ) -> Result<Self> {
         let mut needed = vec!["etcd", "kube-apiserver", "kubectl"];
         if plan.controllers {
             needed.extend(["kube-controller-manager", "kube-scheduler"]);
@@ -93,9 +98,12 @@ impl ControlPlane {
             plane.run(init, "kube-controller-manager", &plane.manager_flags(manager))?;
             plane.run(init, "kube-scheduler", &plane.scheduler_flags(scheduler))?;
             // A namespace is ready for pods when it has its ServiceAccount.
-            let wait = "wait --for=create serviceaccount/default --namespace=default --timeout=120s";
+            let wait =
+                "wait --for=create serviceaccount/default --namespace=default --timeout=120s";
             let made = shell::run(plane.kubectl().args(wait.split_whitespace()));
-            made.with_context(|| format!("kube-controller-manager: see {}", plane.plan.logs.display()))?;
+            made.with_context(|| {
+                format!("kube-controller-manager: see {}", plane.plan.logs.display())
+            })?;
         }
         Ok(plane)
     }
@@ -142,10 +150,16 @@ impl ControlPlane {
     }
 
     /// One more kube-scheduler. All that is special about it is in its configuration.
-    pub(crate) fn start_scheduler(&self, init: &Process, name: &str, configuration: &str) -> Result<Component> {
+    pub(crate) fn start_scheduler(
+        &self,
+        init: &Process,
+        name: &str,
+        configuration: &str,
+    ) -> Result<Component> {
         self.programs.need(&["kube-scheduler"])?;
         let file = self.file(&format!("{name}.yaml"));
-        std::fs::write(&file, configuration).with_context(|| format!("writing {}", file.display()))?;
+        std::fs::write(&file, configuration)
+            .with_context(|| format!("writing {}", file.display()))?;
         let [port] = free_ports()?;
         let flags = [
             format!("--config={}", file.display()),
@@ -217,7 +231,9 @@ impl ControlPlane {
         let server = authority.server(&addresses)?;
         // What the API server shows to kubelets, for logs and exec.
         let kubelet_client = authority.client("kube-apiserver-kubelet-client", "system:masters")?;
-        for (name, Pair { certificate, key }) in [("server", server), ("kubelet-client", kubelet_client)] {
+        for (name, Pair { certificate, key }) in
+            [("server", server), ("kubelet-client", kubelet_client)]
+        {
             self.write(&format!("{name}.crt"), &certificate)?;
             self.write(&format!("{name}.key"), &key)?;
         }
@@ -347,7 +363,8 @@ fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     let mut held = Vec::with_capacity(COUNT);
     let mut ports = [0; COUNT];
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
         *port = listener.local_addr()?.port();
         held.push(listener);
     }

@@ -100,7 +100,10 @@ impl Figures {
     fn of(&self, label: &str) -> Vec<Figure> {
         let of_label = |figure: &Figure| {
             let name = figure.name.strip_prefix(label)?.strip_prefix(": ")?.to_owned();
-            Some(Figure { name, ..figure.clone() })
+            Some(Figure {
+                name,
+                ..figure.clone()
+            })
         };
         self.rows.iter().filter_map(of_label).collect()
     }

@@ -19,7 +19,8 @@ pub struct Asker {
 impl Asker {
     pub fn new(address: SocketAddr, ca: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        let ca = CertificateDer::from_pem_slice(ca.as_bytes()).context("reading the authority's certificate")?;
+        let ca = CertificateDer::from_pem_slice(ca.as_bytes())
+            .context("reading the authority's certificate")?;
         roots.add(ca).context("trusting the authority")?;
         // Named, because which provider is the default depends on what else is in the program.
         let provider = Arc::new(rustls::crypto::ring::default_provider());

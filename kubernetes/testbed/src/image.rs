@@ -26,8 +26,8 @@ wait
 ";
 
 const APPLETS: &[&str] = &[
-    "cat", "echo", "env", "grep", "hostname", "httpd", "ip", "ls", "nc", "nslookup", "ping", "ps", "sh", "sleep",
-    "wget",
+    "cat", "echo", "env", "grep", "hostname", "httpd", "ip", "ls", "nc", "nslookup", "ping", "ps",
+    "sh", "sleep", "wget",
 ];
 
 /// Writes both images as one archive that containerd can import.
@@ -37,7 +37,8 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
         for folder in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
             std::fs::create_dir_all(root.join(folder))?;
         }
-        let busybox = shell::find("busybox").context("busybox is not on the PATH: install busybox-static")?;
+        let busybox =
+            shell::find("busybox").context("busybox is not on the PATH: install busybox-static")?;
         std::fs::copy(busybox, root.join("bin/busybox"))?;
         for applet in APPLETS {
             symlink("busybox", root.join("bin").join(applet))?;
@@ -60,7 +61,8 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
             let config = config(&layer_sum, entrypoint).to_string();
             let config_name = format!("{}.json", sha256([config.as_bytes()]));
             std::fs::write(archive.join(&config_name), config)?;
-            manifest.push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
+            manifest
+                .push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
         }
         std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
         let image = folder.join("image.tar");

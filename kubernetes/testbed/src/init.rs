@@ -41,7 +41,8 @@ impl Init {
         // Not in our process group: what the terminal sends there is meant for us, and we are what this one is tied to.
         command.process_group(0);
         let log = folder.join("init.log");
-        let complaints = File::create(&log).with_context(|| format!("opening {}", log.display()))?;
+        let complaints =
+            File::create(&log).with_context(|| format!("opening {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
         let mut child = command.spawn().context("starting unshare, of util-linux")?;
         let tie = child.stdin.take();

@@ -5,7 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 pub fn text(server: &str, ca: &str, user: &str, token: &str) -> String {
-    let cluster = json!({"server": server, "certificate-authority-data": BASE64_STANDARD.encode(ca)});
+    let cluster =
+        json!({"server": server, "certificate-authority-data": BASE64_STANDARD.encode(ca)});
     json!({
         "apiVersion": "v1",
         "kind": "Config",

@@ -203,7 +203,9 @@ fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
         std::fs::write(folder.join("sysctl").join(name), format!("{value}\n"))?;
     }
     let read = std::fs::read_dir(plugins);
-    for plugin in read.with_context(|| format!("reading the plugin folder {}", plugins.display()))? {
+    for plugin in
+        read.with_context(|| format!("reading the plugin folder {}", plugins.display()))?
+    {
         let plugin = plugin?;
         let path = plugin.path().canonicalize()?;
         symlink(path, folder.join("opt/cni/bin").join(plugin.file_name()))?;
@@ -240,11 +242,19 @@ fn configure_network(folder: &Path, configuration: &str) -> Result<()> {
         .with_context(|| format!("writing a CNI configuration to {}", folder.display()))
 }
 
-fn process_1(folder: &Path, seat: &Seat, groups: &Groups, around: Surroundings) -> Result<(Child, Process)> {
+fn process_1(
+    folder: &Path,
+    seat: &Seat,
+    groups: &Groups,
+    around: Surroundings,
+) -> Result<(Child, Process)> {
     let mut command = groups.command();
     let enter = init::enter(around.init);
     command.arg(enter.get_program()).args(enter.get_args());
-    command.args("unshare --net --mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc".split(' '));
+    command.args(
+        "unshare --net --mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc"
+            .split(' '),
+    );
     command.args(["sh", "-c", SCRIPT, "init"]);
     command.arg(folder).arg(&seat.node).arg(around.programs.folder());
     command.arg(cgroups::remounts()?).process_group(0);
@@ -278,7 +288,8 @@ fn command(groups: &Groups, init: &Process, program: impl AsRef<Path>) -> Comman
 
 /// Through standard input: the node may not see the file.
 fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Result<()> {
-    let archive = || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
+    let archive =
+        || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
     // The socket is there a moment before the service behind it.
     let mut last = String::new();
     for _ in 0..100 {

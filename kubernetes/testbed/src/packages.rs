@@ -61,7 +61,8 @@ pub fn install(say: &dyn Fn(&str)) -> Result<()> {
             .context("installing packages")?;
     }
     if missing.contains(&"cloud-init") {
-        std::fs::write(CLOUD_INIT_DISABLED, "").with_context(|| format!("writing {CLOUD_INIT_DISABLED}"))?;
+        std::fs::write(CLOUD_INIT_DISABLED, "")
+            .with_context(|| format!("writing {CLOUD_INIT_DISABLED}"))?;
     }
     Ok(())
 }

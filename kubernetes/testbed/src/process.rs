@@ -43,7 +43,8 @@ impl Process {
 
     pub fn children(&self) -> Vec<Self> {
         let pid = self.pid;
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         let pids = children.split_whitespace().filter_map(|child| child.parse().ok());
         pids.filter_map(Self::find).collect()
     }
@@ -84,7 +85,9 @@ impl Process {
             match poll(&mut [PollFd::new(&handle, PollFlags::IN)], None) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error).with_context(|| format!("waiting for process {}", self.pid)),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("waiting for process {}", self.pid));
+                }
             }
         }
     }

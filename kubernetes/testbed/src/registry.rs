@@ -73,7 +73,9 @@ impl Registry {
     pub fn add(&self, name: &str, nodes: bool) -> Result<Entry> {
         let _lock = self.lock()?;
         let living = self.living()?;
-        let taken = |wire: u8| living.iter().any(|entry| entry.record.wire == Some(wire)) || Wire::new(wire).is_laid();
+        let taken = |wire: u8| {
+            living.iter().any(|entry| entry.record.wire == Some(wire)) || Wire::new(wire).is_laid()
+        };
         let owner = Process::current()?;
         let folder = (0..)
             .map(|attempt| self.folder.join(format!("{name}.{}.{attempt}", owner.pid())))

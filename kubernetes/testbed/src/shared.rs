@@ -71,7 +71,8 @@ pub fn logs_of(test: &str) -> Result<PathBuf> {
         .context("this program is not in a target directory")?;
     let folder = target.join("e2e").join(test);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        std::fs::remove_dir_all(&folder)
+            .with_context(|| format!("removing {}", folder.display()))?;
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     Ok(folder)

@@ -45,7 +45,9 @@ pub fn measure(figures: &mut Figures, site: &Site, folder: &Path) {
             host.enter();
             for _ in 0..ROUNDS {
                 for (program, (add, del)) in programs.iter().zip(&mut measured) {
-                    let at = |n: usize, pod: &Namespace| (program.in_namespace(&pod.path()), format!("pod-{n}"));
+                    let at = |n: usize, pod: &Namespace| {
+                        (program.in_namespace(&pod.path()), format!("pod-{n}"))
+                    };
                     for (n, pod) in pods.iter().enumerate() {
                         let (program, container) = at(n, pod);
                         add.add(program.call("ADD", &container));

@@ -80,7 +80,13 @@ impl Caller {
             };
             self.call(REQUEST, &request);
         } else {
-            self.call(RELEASE, &Release { attachment, started: 0 });
+            self.call(
+                RELEASE,
+                &Release {
+                    attachment,
+                    started: 0,
+                },
+            );
         }
     }
 
@@ -98,7 +104,8 @@ impl Caller {
 
     fn exchange(&mut self, method: &str, path: &str, body: &str) -> (u16, String) {
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: berth\r\ncontent-length: {length}\r\n\r\n");
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nhost: berth\r\ncontent-length: {length}\r\n\r\n");
         self.stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         self.received.clear();
         loop {

@@ -30,7 +30,9 @@ const DEBIAN: &str = "/usr/lib/cni";
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if !is_root() {
-        eprintln!("there is nothing to measure: only root may call the agent and make network namespaces");
+        eprintln!(
+            "there is nothing to measure: only root may call the agent and make network namespaces"
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +72,10 @@ fn main() {
 /// Where `cargo xtask` has built ours.
 fn plugins() -> PathBuf {
     let named = std::env::var_os("BERTH_PLUGINS");
-    PathBuf::from(named.expect("BERTH_PLUGINS names the folder with the plugins: use `cargo xtask bench cni`"))
+    PathBuf::from(
+        named
+            .expect("BERTH_PLUGINS names the folder with the plugins: use `cargo xtask bench cni`"),
+    )
 }
 
 fn host_local(label: &str, path: &Path, folder: &Path) -> Option<Program> {

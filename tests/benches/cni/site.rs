@@ -51,8 +51,12 @@ impl Site {
             "10.64.0.0/16",
             "--data-dir",
         ]);
-        up.arg(folder.join("up"))
-            .args(["--api-listen", "127.0.0.1:0", "--dashboard-listen", "127.0.0.1:0"]);
+        up.arg(folder.join("up")).args([
+            "--api-listen",
+            "127.0.0.1:0",
+            "--dashboard-listen",
+            "127.0.0.1:0",
+        ]);
         let mut up = Ended(up.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
         let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
         let mut lines = lines.map_while(Result::ok);
@@ -143,7 +147,13 @@ impl Site {
         let mut caller = Caller::connect(&self.socket());
         for n in 0..count {
             let attachment = attachment(&format!("held-{n}"));
-            caller.call(RELEASE, &Release { attachment, started: 0 });
+            caller.call(
+                RELEASE,
+                &Release {
+                    attachment,
+                    started: 0,
+                },
+            );
         }
     }
 

@@ -16,7 +16,13 @@ const CALLERS_ROUNDS: usize = 3;
 const CALLERS_PAIRS: usize = 25;
 
 /// With 0 addresses held, then with 1,000.
-pub fn measure(figures: &mut Figures, site: &Site, floor: &Program, ours: &Program, peers: &[Program]) {
+pub fn measure(
+    figures: &mut Figures,
+    site: &Site,
+    floor: &Program,
+    ours: &Program,
+    peers: &[Program],
+) {
     for held in [0, HELD] {
         if held > 0 {
             eprintln!("giving {held} addresses to each");
@@ -35,7 +41,8 @@ pub fn measure(figures: &mut Figures, site: &Site, floor: &Program, ours: &Progr
         let [floor, ours, theirs @ ..] = measured.as_slice() else {
             continue;
         };
-        let of = |ours: &Samples, other: &Samples, at: usize| ours.percentile(at) / other.percentile(at);
+        let of =
+            |ours: &Samples, other: &Samples, at: usize| ours.percentile(at) / other.percentile(at);
         figures.times(
             &format!("{held} held: ADD p50 of the floor's"),
             of(&ours.add, &floor.add, 50),
@@ -45,7 +52,9 @@ pub fn measure(figures: &mut Figures, site: &Site, floor: &Program, ours: &Progr
             of(&ours.del, &floor.del, 50),
         );
         for (peer, theirs) in peers.iter().zip(theirs) {
-            for (command, ours, theirs) in [("ADD", &ours.add, &theirs.add), ("DEL", &ours.del, &theirs.del)] {
+            for (command, ours, theirs) in
+                [("ADD", &ours.add, &theirs.add), ("DEL", &ours.del, &theirs.del)]
+            {
                 for at in [50, 99] {
                     let name = format!("{held} held: {command} p{at} of {}'s", peer.label);
                     figures.times(&name, of(ours, theirs, at));

@@ -19,7 +19,11 @@ pub struct Script {
 }
 
 impl Script {
-    pub async fn of(server: &Server, configs: &[NodeNetworkConfig], controllers_own: usize) -> Self {
+    pub async fn of(
+        server: &Server,
+        configs: &[NodeNetworkConfig],
+        controllers_own: usize,
+    ) -> Self {
         let blocks = Api::<AddressBlock>::all(server.client().clone());
         let blocks = blocks.list(&ListParams::default()).await.unwrap().items;
         let bodies = crate::nodes();

@@ -43,8 +43,8 @@ pub struct Controller {
 impl Controller {
     /// Returns when it has made the Subnet known.
     pub async fn start(server: &Server, store: Store) -> Self {
-        let program =
-            std::env::var_os("BERTH_PROGRAM").expect("BERTH_PROGRAM names the program: use `cargo xtask bench join`");
+        let program = std::env::var_os("BERTH_PROGRAM")
+            .expect("BERTH_PROGRAM names the program: use `cargo xtask bench join`");
         // Free a moment ago.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let metrics = listener.local_addr().unwrap();

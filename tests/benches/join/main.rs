@@ -33,7 +33,9 @@ const NODES: usize = 5_000;
 async fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if let Err(error) = Programs::find() {
-        eprintln!("kube-apiserver can't be had here, and there is nothing to measure without it: {error:#}");
+        eprintln!(
+            "kube-apiserver can't be had here, and there is nothing to measure without it: {error:#}"
+        );
         return;
     }
     let mut figures = Figures::default();

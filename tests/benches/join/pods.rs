@@ -43,7 +43,9 @@ async fn settle() {
 /// Every node asks as its agent would, and gets what it asks for.
 async fn supply(server: &Server) -> Vec<NodeNetworkConfig> {
     let body = json!({"spec": {"requestedIPCount": REQUESTED}}).to_string();
-    let path = |n: usize| format!("/apis/acn.azure.com/v1alpha/namespaces/kube-system/nodenetworkconfigs/node-{n:04}");
+    let path = |n: usize| {
+        format!("/apis/acn.azure.com/v1alpha/namespaces/kube-system/nodenetworkconfigs/node-{n:04}")
+    };
     let ask = |n| vec![Send::patch(path(n), body.clone())];
     server.send_all((0..NODES).map(ask).collect()).await;
     loop {

@@ -25,8 +25,11 @@ impl Writes {
             };
             let labels = parse(labels);
             let verb = labels["verb"];
-            if ["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb) && !renews_a_lease(&labels) {
-                let (resource, subresource, code) = (labels["resource"], labels["subresource"], labels["code"]);
+            if ["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb)
+                && !renews_a_lease(&labels)
+            {
+                let (resource, subresource, code) =
+                    (labels["resource"], labels["subresource"], labels["code"]);
                 let slash = if subresource.is_empty() { "" } else { "/" };
                 let name = format!("{verb} {resource}{slash}{subresource} {code}");
                 *counts.entry(name).or_default() += count.parse::<usize>().unwrap();

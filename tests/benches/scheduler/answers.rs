@@ -26,7 +26,8 @@ pub async fn measure(server: &Server, size: &Size, figures: &mut Figures) {
 
 async fn calls(extender: &Extender, names: usize) -> Vec<f64> {
     let names: Vec<String> = (0..names).map(node_name).collect();
-    let container = json!({"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "1m"}}});
+    let container =
+        json!({"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "1m"}}});
     let pod = json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "u", "labels": {"app": "web"}},
         "spec": {"containers": [container], "schedulerName": "default-scheduler"},
@@ -36,7 +37,8 @@ async fn calls(extender: &Extender, names: usize) -> Vec<f64> {
         "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", extender.port)).await.unwrap());
+    let mut stream =
+        BufReader::new(TcpStream::connect(("127.0.0.1", extender.port)).await.unwrap());
     stream.get_ref().set_nodelay(true).unwrap();
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {

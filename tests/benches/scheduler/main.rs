@@ -39,7 +39,9 @@ fn number(name: &str, default: usize) -> usize {
 async fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if let Err(error) = Programs::find() {
-        eprintln!("kube-scheduler can't be had here, and there is nothing to measure without it: {error:#}");
+        eprintln!(
+            "kube-scheduler can't be had here, and there is nothing to measure without it: {error:#}"
+        );
         return;
     }
     let size = Size {

@@ -141,7 +141,9 @@ impl Server {
             // Its default of 50 requests a second would be all that is measured.
             .replace("clientConnection:", "clientConnection:\n  qps: 5000\n  burst: 5000");
         let text = match extender {
-            Some(extender) => text.replace("127.0.0.1:10361", &format!("127.0.0.1:{}", extender.port)),
+            Some(extender) => {
+                text.replace("127.0.0.1:10361", &format!("127.0.0.1:{}", extender.port))
+            }
             None => text.split("extenders:").next().unwrap().to_owned(),
         };
         self.scene.cluster.start_scheduler("bench", &text).unwrap()
@@ -219,9 +221,10 @@ impl Extender {
     pub async fn start(server: &Server) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let scene = &server.scene;
-        let kubeconfig = scene
-            .cluster
-            .kubeconfig_of_account("kube-system", "berth-scheduler", None);
+        let kubeconfig =
+            scene
+                .cluster
+                .kubeconfig_of_account("kube-system", "berth-scheduler", None);
         let flags = [
             "scheduler".to_owned(),
             format!("--kubeconfig={}", kubeconfig.unwrap().display()),
@@ -269,7 +272,8 @@ pub fn node_name(n: usize) -> String {
 
 fn node(n: usize) -> Value {
     let cidr = format!("10.{}.{}.0/24", n / 250, n % 250);
-    let resources = json!({"cpu": "64", "memory": "256Gi", "pods": "250", "berth.dev/pod-ips": "254"});
+    let resources =
+        json!({"cpu": "64", "memory": "256Gi", "pods": "250", "berth.dev/pod-ips": "254"});
     json!({
         "apiVersion": "v1",
         "kind": "Node",

@@ -20,7 +20,10 @@ pub fn find(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     circles
 }
 
-fn reachable<'a>(edges: &'a BTreeMap<String, BTreeSet<String>>, from: &'a String) -> BTreeSet<&'a String> {
+fn reachable<'a>(
+    edges: &'a BTreeMap<String, BTreeSet<String>>,
+    from: &'a String,
+) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut next = vec![from];
     while let Some(at) = next.pop() {

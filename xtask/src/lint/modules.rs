@@ -31,7 +31,8 @@ impl Modules {
     pub fn read(source: &Path) -> Result<Self> {
         let mut all = Vec::new();
         for file in files(source)? {
-            let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            let text =
+                std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
             let path = path_of(file.strip_prefix(source)?);
             // `foo/tests.rs` is a test beside the code.
             if path.last().is_some_and(|name| name == "tests") {
@@ -133,7 +134,8 @@ fn parent(path: &[String]) -> Option<Vec<String>> {
 /// `a/b.rs` is `crate::a::b`; the root is the crate.
 fn path_of(file: &Path) -> Vec<String> {
     let file = file.with_extension("");
-    let mut path: Vec<String> = file.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let mut path: Vec<String> =
+        file.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     if path == ["lib"] || path == ["main"] {
         path.clear();
     }

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn trees_become_paths() {
-        let uses = Uses::of("pub(crate) use crate::{a::{B, c as d}, e::{self, F}};\nuse super::*;\n");
+        let uses =
+            Uses::of("pub(crate) use crate::{a::{B, c as d}, e::{self, F}};\nuse super::*;\n");
         let imports: Vec<(&str, String)> = uses
             .imports
             .iter()

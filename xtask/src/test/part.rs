@@ -52,7 +52,9 @@ impl Part {
                 "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a storm of plugin calls"
             }
             Self::Real => "crates by their public names, on a real etcd and a real kube-apiserver",
-            Self::ApiReal => "the same suite as in api, on kube-apiserver with controllers and three kubelets",
+            Self::ApiReal => {
+                "the same suite as in api, on kube-apiserver with controllers and three kubelets"
+            }
             Self::E2e => "whole flows on a real cluster, and the cluster itself",
         }
     }
@@ -139,7 +141,10 @@ impl Targets {
                 let part = Part::of(&package.name, &target.name);
                 match parts.insert(target.name.clone(), part) {
                     Some(other) if other != part => {
-                        bail!("tests named {} are in {other} and in {part}: rename one", target.name)
+                        bail!(
+                            "tests named {} are in {other} and in {part}: rename one",
+                            target.name
+                        )
                     }
                     _ => {}
                 }
@@ -153,7 +158,12 @@ impl Targets {
         let own: &[&str] = match part {
             Part::Unit => &["--lib", "--bins"],
             Part::Doc => &["--doc"],
-            Part::Integration | Part::Api | Part::Crash | Part::Real | Part::ApiReal | Part::E2e => &[],
+            Part::Integration
+            | Part::Api
+            | Part::Crash
+            | Part::Real
+            | Part::ApiReal
+            | Part::E2e => &[],
         };
         let named = self
             .parts
@@ -182,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_test_nobody_has_named_is_an_integration_test() {
-        let targets = targets(&[package("berth-kit", &["brand_new"]), package("berth", &["crash"])]).unwrap();
+        let targets =
+            targets(&[package("berth-kit", &["brand_new"]), package("berth", &["crash"])]).unwrap();
         assert_eq!(targets.filters(Part::Integration), ["--test", "brand_new"]);
         assert_eq!(targets.filters(Part::Crash), ["--test", "crash"]);
     }
@@ -208,7 +219,8 @@ mod tests {
 
     #[test]
     fn one_name_in_two_parts_is_refused() {
-        let error = targets(&[package("berth-addr", &["sets"]), package("berth-kit", &["sets"])]).unwrap_err();
+        let error = targets(&[package("berth-addr", &["sets"]), package("berth-kit", &["sets"])])
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "tests named sets are in unit and in integration: rename one"

@@ -168,7 +168,9 @@ fn a_bad_plan_is_refused_by_field_and_fix() {
         bad.unit_lengths.ipv4 = unit_length;
         assert_eq!(
             refusal(&bad),
-            format!("unitLengths: a /{unit_length} can't be cut from 10.64.0.0/16: use 16 to 32 for IPv4")
+            format!(
+                "unitLengths: a /{unit_length} can't be cut from 10.64.0.0/16: use 16 to 32 for IPv4"
+            )
         );
     }
     for outside in ["10.65.0.1", "10.64.255.255-10.65.0.0", "fd64::1"] {

@@ -30,7 +30,9 @@ fn operate(input: &mut Unstructured<'_>) -> Result<()> {
                 input.arbitrary()?,
                 input.arbitrary::<u16>()?.into(),
             ),
-            4 => (0..input.int_in_range(0..=64u8)?).for_each(|_| take_fresh(&mut block, &mut model)),
+            4 => {
+                (0..input.int_in_range(0..=64u8)?).for_each(|_| take_fresh(&mut block, &mut model))
+            }
             _ => block = Block::restore(block.set_aside(), block.owned(), block.released()),
         }
         check(

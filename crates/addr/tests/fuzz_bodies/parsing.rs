@@ -11,7 +11,10 @@ pub fn run(data: &[u8]) {
     let range = read_back::<Range>(&text);
     if let Some(prefix) = prefix {
         assert_eq!(range, Some(Range::from(prefix)), "a CIDR is a range");
-        assert!(Range::from(prefix).contains(prefix.first()) && Range::from(prefix).contains(prefix.last()));
+        assert!(
+            Range::from(prefix).contains(prefix.first())
+                && Range::from(prefix).contains(prefix.last())
+        );
     }
     if let Some(range) = range {
         assert!(range.first() <= range.last() && range.count() > 0);
@@ -40,7 +43,11 @@ fn check_fix(error: ParseError) {
         ParseError::HostBits { fix, .. } | ParseError::NoLength { fix, .. } => {
             assert_eq!(fix.parse::<Prefix>().unwrap().to_string(), fix);
         }
-        ParseError::UpsideDown { fix, .. } => assert_eq!(fix.parse::<Range>().unwrap().to_string(), fix),
-        ParseError::NotAnAddress { .. } | ParseError::BadLength { .. } | ParseError::MixedFamilies { .. } => {}
+        ParseError::UpsideDown { fix, .. } => {
+            assert_eq!(fix.parse::<Range>().unwrap().to_string(), fix)
+        }
+        ParseError::NotAnAddress { .. }
+        | ParseError::BadLength { .. }
+        | ParseError::MixedFamilies { .. } => {}
     }
 }

@@ -80,7 +80,8 @@ impl Agent {
     /// A DEL. One of an attachment that has nothing is done, too: a late ADD must not take what nobody would give back.
     pub fn release(&self, release: &Release) -> Result<Done, Refusal> {
         let begun = Instant::now();
-        let outcome = validate(&release.attachment).and_then(|()| self.release_all(std::slice::from_ref(release)));
+        let outcome = validate(&release.attachment)
+            .and_then(|()| self.release_all(std::slice::from_ref(release)));
         self.metrics().call("del", &outcome, begun.elapsed());
         outcome
     }
@@ -112,7 +113,8 @@ impl Agent {
     fn compare(&self, check: &Check) -> Result<Done, Refusal> {
         let inside = self.shared.inside.lock();
         let Some(holding) = inside.pool.holdings().get(&check.attachment) else {
-            let message = format!("{} has no address: detach it and attach it anew", check.attachment);
+            let message =
+                format!("{} has no address: detach it and attach it anew", check.attachment);
             return Err(Refusal::new(Reason::Mismatch, message));
         };
         let mut has: Vec<IpAddr> = holding.held.iter().map(|held| held.address).collect();
@@ -171,7 +173,8 @@ fn validate(attachment: &Attachment) -> Result<(), Refusal> {
 }
 
 fn validate_pod(pod: &PodRef) -> Result<(), Refusal> {
-    let wrong = || invalid("pod has a name that is none in Kubernetes: use letters, digits, '-' and '.'");
+    let wrong =
+        || invalid("pod has a name that is none in Kubernetes: use letters, digits, '-' and '.'");
     pod.is_valid().then_some(()).ok_or_else(wrong)
 }
 

@@ -31,7 +31,8 @@ impl Agent {
             addresses,
         } in witnessed
         {
-            let Some(entry) = inside.pool.plan_adoption(attachment, pod, addresses, &living, now) else {
+            let Some(entry) = inside.pool.plan_adoption(attachment, pod, addresses, &living, now)
+            else {
                 continue;
             };
             inside.commit(&[entry], now)?;

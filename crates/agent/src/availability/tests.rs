@@ -97,7 +97,8 @@ fn no_container_and_quarantine_are_told_apart_from_full() {
 
 #[test]
 fn the_message_has_the_figures_and_the_reason() {
-    let expected = "0 addresses are free, 12 are assigned, 3 pods wait for one; the subnet has no more";
+    let expected =
+        "0 addresses are free, 12 are assigned, 3 pods wait for one; the subnet has no more";
     assert_eq!(FULL.to_string(), expected);
     let limited = View {
         supply: Supply::MaxIpCount(12),

@@ -4,7 +4,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use berth_api::cns::{
-    AddressStatus, Code, IpAddresses, Outcome, PodContext, RestData, ServiceData, StateFilter, by_interface,
+    AddressStatus, Code, IpAddresses, Outcome, PodContext, RestData, ServiceData, StateFilter,
+    by_interface,
 };
 
 use super::{NotDecoded, answer};

@@ -37,7 +37,8 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
         let reason = node.and_then(|_| decide(shown.as_ref(), &view));
         // What was decided must still be so a moment later.
         if let Some(reason) = reason.filter(|reason| seen == Some(*reason)) {
-            match timeout(PATIENCE, write(&api, agent.node(), reason, &view, shown.as_ref())).await {
+            match timeout(PATIENCE, write(&api, agent.node(), reason, &view, shown.as_ref())).await
+            {
                 Ok(Ok(written)) => {
                     backoff.succeed();
                     let reason = reason.as_str();
@@ -69,7 +70,13 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
     }
 }
 
-async fn write(api: &Api<Node>, node: &str, reason: Reason, view: &View, shown: Option<&Shown>) -> kube::Result<Node> {
+async fn write(
+    api: &Api<Node>,
+    node: &str,
+    reason: Reason,
+    view: &View,
+    shown: Option<&Shown>,
+) -> kube::Result<Node> {
     let now = Time(Timestamp::now());
     let status = status_of(reason);
     let since = shown

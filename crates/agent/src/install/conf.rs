@@ -121,6 +121,7 @@ fn first_conf(place: &Place<'_>) -> Option<String> {
         .flatten()
         .map(|found| found.file_name());
     let names = names.filter_map(|name| name.into_string().ok());
-    let is_conf = |name: &String| name.rsplit_once('.').is_some_and(|(_, end)| EXTENSIONS.contains(&end));
+    let is_conf =
+        |name: &String| name.rsplit_once('.').is_some_and(|(_, end)| EXTENSIONS.contains(&end));
     names.filter(is_conf).min()
 }

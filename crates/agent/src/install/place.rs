@@ -120,7 +120,11 @@ impl Drop for Staged<'_> {
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         // A folder that is not there, or is none, has nothing in it.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(())
+        }
         removed => removed,
     }
 }

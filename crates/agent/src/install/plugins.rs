@@ -57,10 +57,12 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
             .first()
             .map(Staged::path)
             .filter(|_| matches!(source, Source::Program(_)));
-        let linked = twin.map(|twin| place.prepared(plugin, |unfinished| fs::hard_link(twin, unfinished)));
+        let linked =
+            twin.map(|twin| place.prepared(plugin, |unfinished| fs::hard_link(twin, unfinished)));
         let whole = match linked {
             Some(Ok(linked)) => linked,
-            _ => place.stage(plugin, MODE, |file| io::copy(&mut File::open(&path)?, file).map(drop))?,
+            _ => place
+                .stage(plugin, MODE, |file| io::copy(&mut File::open(&path)?, file).map(drop))?,
         };
         staged.push(whole);
     }
@@ -90,7 +92,9 @@ fn is_same(source: &Path, installed: &Path) -> io::Result<bool> {
         _ => return Ok(false),
     };
     match File::open(installed) {
-        Ok(installed) if there.permissions().mode() & 0o7777 == MODE => have_same_bytes(source, installed),
+        Ok(installed) if there.permissions().mode() & 0o7777 == MODE => {
+            have_same_bytes(source, installed)
+        }
         _ => Ok(false),
     }
 }

@@ -114,13 +114,15 @@ fn write_entry(entry: &Entry) -> String {
 }
 
 fn write_held(held: &[Held]) -> String {
-    let held: Vec<String> = held.iter().map(|one| format!("{}={}", one.name, one.address)).collect();
+    let held: Vec<String> =
+        held.iter().map(|one| format!("{}={}", one.name, one.address)).collect();
     held.join(",")
 }
 
 /// Whether what is read is what was written.
 pub fn can_be_written(entry: &Entry) -> bool {
-    let is_word = |text: &str| !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    let is_word =
+        |text: &str| !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
     let is_name = |text: &str| !text.is_empty() && text != NONE && is_word(text);
     // An interface may be called as nothing is: these two are never left out.
     let is_given = |text: &str| !text.is_empty() && is_word(text);

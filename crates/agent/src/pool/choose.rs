@@ -22,13 +22,16 @@ impl Pool {
     }
 
     fn choose_exactly(&self, address: IpAddr) -> Result<Held, Refusal> {
-        let taken = |why: &str| Refusal::new(Reason::Taken, format!("the desired address {address} {why}"));
+        let taken =
+            |why: &str| Refusal::new(Reason::Taken, format!("the desired address {address} {why}"));
         if let Some(owner) = self.owners.get(&address) {
             return Err(taken(&format!("is held by {owner}: ask for another, or for any")));
         }
         let free = match self.units.of(address) {
             Some(unit) => matches!(unit.state, State::Free { .. }),
-            None if self.block_of(address).is_some() => self.doubt.allows_blocks() && !self.doubt.is_about(address),
+            None if self.block_of(address).is_some() => {
+                self.doubt.allows_blocks() && !self.doubt.is_about(address)
+            }
             None => return Err(taken("is not this node's: ask for one of its own, or for any")),
         };
         free.then(|| self.held_of(address))
@@ -67,9 +70,11 @@ impl Pool {
                 let owners = &self.owners;
                 let doubt = &self.doubt;
                 let mut blocks = self.blocks.iter_mut().filter(|block| block.family() == family);
-                let is_held = |address: IpAddr| owners.contains_key(&address) || doubt.is_about(address);
+                let is_held =
+                    |address: IpAddr| owners.contains_key(&address) || doubt.is_about(address);
                 let settled = doubt.allows_blocks();
-                let found = blocks.find_map(|block| block.longest_free(is_held).filter(|_| settled));
+                let found =
+                    blocks.find_map(|block| block.longest_free(is_held).filter(|_| settled));
                 let address = found.ok_or_else(|| self.none_free(family))?;
                 chosen.push(self.held_of(address));
             }

@@ -82,7 +82,11 @@ impl Delivered {
             containers,
             requested: config.spec.requested_ip_count,
             not_in_use: config.spec.ips_not_in_use.iter().cloned().collect(),
-            scaler: Scaler::from_wire(scaler.batch_size, scaler.request_threshold_percent, scaler.max_ip_count),
+            scaler: Scaler::from_wire(
+                scaler.batch_size,
+                scaler.request_threshold_percent,
+                scaler.max_ip_count,
+            ),
             left_out: reader.left_out,
         }
     }
@@ -156,7 +160,9 @@ impl Reader {
         for text in texts {
             // Without a length it is one address, and that is the container's own.
             match block_of(text).filter(|_| text.contains('/')) {
-                Some(block) if !blocks.iter().any(|other| other.overlaps(block)) => blocks.push(block),
+                Some(block) if !blocks.iter().any(|other| other.overlaps(block)) => {
+                    blocks.push(block)
+                }
                 _ => self.left_out.push(format!("{text:?} of container {id}")),
             }
         }
@@ -166,14 +172,17 @@ impl Reader {
     fn leases(&mut self, id: &str, assignments: &[IpAssignment]) -> Vec<Lease> {
         let seconds: BTreeMap<String, &str> = assignments
             .iter()
-            .filter_map(|assignment| Some((assignment.name.parse::<Uuid>().ok()?, assignment.name.as_str())))
+            .filter_map(|assignment| {
+                Some((assignment.name.parse::<Uuid>().ok()?, assignment.name.as_str()))
+            })
             .map(|(lease, first)| (lease_name(LeaseOf::Ipv6 { lease }).to_string(), first))
             .collect();
         let mut leases: BTreeMap<&str, Lease> = BTreeMap::new();
         let mut names = BTreeSet::new();
         for assignment in assignments {
             let address = assignment.ip.parse::<IpAddr>().ok();
-            let address = address.filter(|_| is_word(&assignment.name) && names.insert(&assignment.name));
+            let address =
+                address.filter(|_| is_word(&assignment.name) && names.insert(&assignment.name));
             let Some(address) = address.filter(|address| self.seen.insert(*address)) else {
                 let IpAssignment { name, ip } = assignment;
                 self.left_out.push(format!("{ip:?} named {name:?} of container {id}"));
@@ -204,10 +213,12 @@ fn spaces(container: &NetworkContainer, content: &Content) -> Vec<Space> {
         Some(&container.subnet_address_space),
         container.subnet_address_space_v6.as_ref(),
     ];
-    let mut prefixes: Vec<Prefix> = listed.into_iter().flatten().filter_map(|text| block_of(text)).collect();
+    let mut prefixes: Vec<Prefix> =
+        listed.into_iter().flatten().filter_map(|text| block_of(text)).collect();
     if let Content::Blocks(blocks) = content {
         // Where nothing is said of a subnet around them, they are their own.
-        let silent = |block: &&Prefix| !prefixes.iter().any(|prefix| prefix.family() == block.family());
+        let silent =
+            |block: &&Prefix| !prefixes.iter().any(|prefix| prefix.family() == block.family());
         let own: Vec<Prefix> = blocks.iter().filter(silent).copied().collect();
         prefixes.extend(own);
     }
@@ -225,7 +236,8 @@ fn spaces(container: &NetworkContainer, content: &Content) -> Vec<Space> {
 
 /// What the journal can keep as a name.
 fn is_word(text: &str) -> bool {
-    let odd = |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, ',' | '=');
+    let odd =
+        |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, ',' | '=');
     !text.is_empty() && text != "-" && text.len() <= 253 && !text.contains(odd)
 }
 

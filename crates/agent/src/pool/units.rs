@@ -94,7 +94,9 @@ impl Units {
 
     /// Of the free ones, those that have been free since later than that.
     pub fn free_after(&self, since: u64) -> u64 {
-        let later = |free: &BTreeSet<(u64, IpAddr)>| free.iter().rev().take_while(|(at, _)| *at > since).count();
+        let later = |free: &BTreeSet<(u64, IpAddr)>| {
+            free.iter().rev().take_while(|(at, _)| *at > since).count()
+        };
         let count: usize = self.free.values().map(later).sum();
         u64::try_from(count).unwrap_or(u64::MAX)
     }
@@ -138,6 +140,7 @@ impl Units {
 
 /// Where a lease stands among the free ones.
 fn key(lease: &Lease) -> Option<(Vec<Family>, IpAddr)> {
-    let families: BTreeSet<Family> = lease.held.iter().map(|held| Family::of(held.address)).collect();
+    let families: BTreeSet<Family> =
+        lease.held.iter().map(|held| Family::of(held.address)).collect();
     Some((families.into_iter().collect(), lease.held.first()?.address))
 }

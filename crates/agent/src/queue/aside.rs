@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::{ASIDE, look};
@@ -58,7 +60,8 @@ fn open(folder: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn numbered(name: &OsStr, attempt: usize) -> OsString {
-    let mut numbered = OsStr::from_bytes(name.as_bytes().get(..LONGEST).unwrap_or(name.as_bytes())).to_owned();
+    let mut numbered =
+        OsStr::from_bytes(name.as_bytes().get(..LONGEST).unwrap_or(name.as_bytes())).to_owned();
     if attempt > 0 {
         numbered.push(format!(".{attempt}"));
     }
@@ -75,7 +78,9 @@ fn make_room(aside: &OwnedFd) -> io::Result<()> {
             continue;
         }
         match look(aside.as_fd(), &name) {
-            Ok(metadata) => kept.push(((metadata.ctime(), metadata.ctime_nsec()), metadata.is_dir(), name)),
+            Ok(metadata) => {
+                kept.push(((metadata.ctime(), metadata.ctime_nsec()), metadata.is_dir(), name))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -69,7 +69,8 @@ impl Drain {
             let mut is_blind = false;
             loop {
                 // Before the pass: what comes while that reads is seen by one or the other.
-                let watches: Result<Vec<Watch>, io::Error> = self.folders.iter().map(watch).collect();
+                let watches: Result<Vec<Watch>, io::Error> =
+                    self.folders.iter().map(watch).collect();
                 if let Err(error) = &watches
                     && !std::mem::replace(&mut is_blind, true)
                 {
@@ -124,7 +125,9 @@ impl Drain {
                 return failed.map(|()| released);
             }
             // One that can't be released must not keep the others: those go one by one. Where not one goes, none of the next will.
-            let Err(error) = self.settle(folder, batch.clone()).await.map(|count| released += count) else {
+            let Err(error) =
+                self.settle(folder, batch.clone()).await.map(|count| released += count)
+            else {
                 continue;
             };
             let before = released;
@@ -212,7 +215,10 @@ impl Drain {
         let mut all: Vec<Attachment> = held.chain(usual).collect();
         all.dedup();
         all.into_iter()
-            .map(|attachment| Release { attachment, started: 0 })
+            .map(|attachment| Release {
+                attachment,
+                started: 0,
+            })
             .collect()
     }
 
@@ -250,7 +256,9 @@ fn watch(folder: &Folder) -> io::Result<Watch> {
     Watch::new(folder.path())
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let joined = tokio::task::spawn_blocking(work).await;
     joined.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

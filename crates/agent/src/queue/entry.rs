@@ -87,7 +87,12 @@ impl Why {
 }
 
 /// `None` when it is gone already, or is not finished. An error when the folder can't be read now: that says nothing about the file.
-pub fn read(folder: BorrowedFd<'_>, name: &OsStr, flavour: Flavour, now: SystemTime) -> io::Result<Option<Found>> {
+pub fn read(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    flavour: Flavour,
+    now: SystemTime,
+) -> io::Result<Option<Found>> {
     read_as(folder, name, name, flavour, now)
 }
 
@@ -111,13 +116,16 @@ pub fn read_as(
         return broken(Why::Name);
     };
     // It must not make us wait, as a pipe would, nor lead us elsewhere.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(folder, file, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return broken(Why::Link),
         Err(Errno::NXIO | Errno::NODEV) => return broken(Why::NoFile),
-        Err(error @ (Errno::ACCESS | Errno::PERM)) => return broken(Why::Closed(error.to_string())),
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+            return broken(Why::Closed(error.to_string()));
+        }
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
@@ -172,7 +180,8 @@ impl Id {
     fn queued(self, text: &str) -> Result<Queued, Why> {
         match self {
             Self::Attachment(attachment) => {
-                let release: Release = serde_json::from_str(text).map_err(|error| Why::Content(error.to_string()))?;
+                let release: Release =
+                    serde_json::from_str(text).map_err(|error| Why::Content(error.to_string()))?;
                 if release.attachment == attachment {
                     Ok(Queued::Release(release))
                 } else {
@@ -182,10 +191,14 @@ impl Id {
             Self::Container(container) => {
                 let interface = text.trim_end_matches(['\r', '\n']);
                 if !is_container(interface) {
-                    return Err(Why::Content(format!("{:?} names no pod's interface", shown(interface))));
+                    return Err(Why::Content(format!(
+                        "{:?} names no pod's interface",
+                        shown(interface)
+                    )));
                 }
                 let short = container.get(..SHORT_ID);
-                let is_of_it = short.is_some_and(|short| interface.strip_prefix(short).is_some_and(is_suffix));
+                let is_of_it =
+                    short.is_some_and(|short| interface.strip_prefix(short).is_some_and(is_suffix));
                 if interface == container || is_of_it {
                     Ok(Queued::Container(interface.to_owned()))
                 } else {

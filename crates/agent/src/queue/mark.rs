@@ -45,7 +45,8 @@ impl Folder {
         if !self.overflows() {
             return Ok(());
         }
-        let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let new =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(self.handle()?, RESERVE, new, Mode::RUSR | Mode::WUSR) {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),

@@ -28,7 +28,11 @@ pub struct Pass {
 impl Pass {
     pub(super) fn begin(folder: OwnedFd, flavour: Flavour) -> io::Result<Self> {
         let names = Dir::read_from(&folder)?;
-        Ok(Self { folder, names, flavour })
+        Ok(Self {
+            folder,
+            names,
+            flavour,
+        })
     }
 
     /// The next ones, at most `limit`; none at the end.
@@ -54,10 +58,17 @@ impl Pass {
             };
             match why {
                 Some(why) => batch.push(Found::Broken(Broken { name, why })),
-                None => match entry::read(std::os::fd::AsFd::as_fd(&self.folder), &name, self.flavour, now) {
+                None => match entry::read(
+                    std::os::fd::AsFd::as_fd(&self.folder),
+                    &name,
+                    self.flavour,
+                    now,
+                ) {
                     Ok(found) => batch.extend(found),
                     // It stays, and does not keep the others.
-                    Err(error) => warn!(%error, name = %name.display(), "an entry of the release queue can't be read"),
+                    Err(error) => {
+                        warn!(%error, name = %name.display(), "an entry of the release queue can't be read")
+                    }
                 },
             }
         }
@@ -119,7 +130,8 @@ impl Pass {
     /// Files that are being written are none of ours yet, and those of others never are.
     fn tidy(&self, name: &OsStr, now: SystemTime) -> io::Result<()> {
         // Nothing is being removed while the folder is read: an earlier agent has left it.
-        if removal::restore(&self.folder, name)? || self.flavour != Flavour::Ours || name == RESERVE {
+        if removal::restore(&self.folder, name)? || self.flavour != Flavour::Ours || name == RESERVE
+        {
             return Ok(());
         }
         let found = match look(&self.folder, name) {
@@ -127,7 +139,10 @@ impl Pass {
             found => found?,
         };
         let age = now.duration_since(found.modified()?).unwrap_or_default();
-        if found.is_file() && age > ABANDONED && unlinkat(&self.folder, name, AtFlags::empty()).is_ok() {
+        if found.is_file()
+            && age > ABANDONED
+            && unlinkat(&self.folder, name, AtFlags::empty()).is_ok()
+        {
             info!(name = %name.display(), "an unfinished file of the release queue was removed: who wrote it ended before its end");
         }
         Ok(())

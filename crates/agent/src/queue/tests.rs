@@ -309,7 +309,8 @@ fn what_is_opened_is_not_waited_for_nor_followed() {
         ("c3:eth0", Why::NoFile),
         ("c4:eth0", Why::NoFile),
     ] {
-        let found = entry::read(handle.as_fd(), OsStr::new(name), Flavour::Ours, SystemTime::now()).unwrap();
+        let found = entry::read(handle.as_fd(), OsStr::new(name), Flavour::Ours, SystemTime::now())
+            .unwrap();
         let Some(Found::Broken(broken)) = found else {
             panic!("{name}: {found:?}");
         };
@@ -333,8 +334,8 @@ fn what_is_aside_is_never_overwritten_and_a_bounded_number_is_kept() {
         queue.write("same", n.to_string());
         queue.folder.set_aside(&queue.broken()).unwrap();
     }
-    let kept =
-        ["same", "same.1", "same.2"].map(|name| std::fs::read_to_string(queue.path("broken").join(name)).unwrap());
+    let kept = ["same", "same.1", "same.2"]
+        .map(|name| std::fs::read_to_string(queue.path("broken").join(name)).unwrap());
     assert_eq!(kept, ["0", "1", "2"]);
     for n in 0..2 * KEPT {
         queue.write(&format!("other-{n}"), "");

@@ -136,7 +136,8 @@ impl Hub {
     }
 
     fn tell(&self, descriptor: i32, events: ReadFlags) {
-        let gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+        let gone =
+            ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
         let mut bells = self.bells.lock();
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
             // Nobody knows whose events were left out.

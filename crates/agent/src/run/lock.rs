@@ -17,7 +17,9 @@ const NODES: &str = "nodes";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("--state-dir {folder}: another agent uses it; stop that one, or give this one a folder of its own")]
+    #[error(
+        "--state-dir {folder}: another agent uses it; stop that one, or give this one a folder of its own"
+    )]
     InUse { folder: String },
     #[error("--state-dir {folder}: {error}; give the agent a folder that it can write to")]
     Io { folder: String, error: io::Error },
@@ -28,7 +30,9 @@ pub enum LockError {
     NodeInUse { node: String, holder: String },
     #[error("--node-name {node:?}: it is no name of a node; use letters, digits, '-' and '.'")]
     Name { node: String },
-    #[error("--lock-dir {folder}: {error}; give the agents of this machine a directory that they can write to")]
+    #[error(
+        "--lock-dir {folder}: {error}; give the agents of this machine a directory that they can write to"
+    )]
     NodeIo { folder: String, error: io::Error },
 }
 
@@ -45,12 +49,20 @@ impl Lock {
         match hold(folder, NAME) {
             Ok(Held::Ours(file)) => Ok(Self { _file: file }),
             Ok(Held::Others(_)) => Err(LockError::InUse { folder: named() }),
-            Err(error) => Err(LockError::Io { folder: named(), error }),
+            Err(error) => Err(LockError::Io {
+                folder: named(),
+                error,
+            }),
         }
     }
 
     /// For a node of a cluster. Clusters on one machine may have nodes of the same name.
-    pub fn take_node(locks: &Path, cluster: &str, node: &str, state: &Path) -> Result<Self, LockError> {
+    pub fn take_node(
+        locks: &Path,
+        cluster: &str,
+        node: &str,
+        state: &Path,
+    ) -> Result<Self, LockError> {
         if !is_name(node) || !is_name(cluster) {
             return Err(LockError::Name { node: node.to_owned() });
         }
@@ -62,7 +74,8 @@ impl Lock {
         match hold(&folder, node).map_err(io)? {
             Held::Ours(mut file) => {
                 // For whoever is refused.
-                let about = format!("process {}, --state-dir {}", std::process::id(), state.display());
+                let about =
+                    format!("process {}, --state-dir {}", std::process::id(), state.display());
                 file.set_len(0)
                     .and_then(|()| file.write_all(about.as_bytes()))
                     .map_err(io)?;
@@ -109,7 +122,8 @@ mod tests {
     #[test]
     fn a_node_of_a_cluster_is_held_once_and_the_holder_is_named() {
         let locks = tempfile::tempdir().unwrap();
-        let take = |cluster, node| Lock::take_node(locks.path(), cluster, node, Path::new("/state"));
+        let take =
+            |cluster, node| Lock::take_node(locks.path(), cluster, node, Path::new("/state"));
         let held = take("c1", "n1").unwrap();
         let refused = take("c1", "n1").unwrap_err().to_string();
         let process = format!("process {}, --state-dir /state", std::process::id());

@@ -6,7 +6,9 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use berth_api::agent::{self, AddressLine, Check, Done, Gc, Granted, Reason, Refusal, Release, Request};
+use berth_api::agent::{
+    self, AddressLine, Check, Done, Gc, Granted, Reason, Refusal, Release, Request,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,7 +83,10 @@ struct Body(Result<Bytes, String>);
 impl<S: Send + Sync> axum::extract::FromRequest<S> for Body {
     type Rejection = std::convert::Infallible;
 
-    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Self::Rejection> {
+    async fn from_request(
+        request: axum::extract::Request,
+        state: &S,
+    ) -> Result<Self, Self::Rejection> {
         let read = Bytes::from_request(request, state).await;
         Ok(Self(read.map_err(|error| error.body_text())))
     }
@@ -93,7 +98,8 @@ impl Body {
         let bytes = self
             .0
             .map_err(|why| invalid(format!("the body can't be read: {why}")))?;
-        serde_json::from_slice(&bytes).map_err(|error| invalid(format!("the body is not what it should be: {error}")))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| invalid(format!("the body is not what it should be: {error}")))
     }
 }
 
@@ -116,7 +122,8 @@ impl From<Refusal> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let code = StatusCode::from_u16(self.0.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let code = StatusCode::from_u16(self.0.reason.status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (code, Json(self.0)).into_response()
     }
 }

@@ -130,8 +130,9 @@ fn a_node_that_is_made_again_under_its_name_leaves_nothing_of_the_old_container_
         scene.node("n1").await;
         let after = scene.has("n1", 16).await;
         running.has_free(16).await;
-        let names =
-            |listed: &[berth_api::nnc::IpAssignment]| listed.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let names = |listed: &[berth_api::nnc::IpAssignment]| {
+            listed.iter().map(|one| one.name.clone()).collect::<Vec<_>>()
+        };
         assert!(names(&after).iter().all(|name| !names(&before).contains(name)));
         let held = add(&running.agent, 1).await.unwrap();
         assert!(after.iter().any(|one| one.ip == held[0]));

@@ -93,13 +93,17 @@ fn an_agent_on_another_machine_than_its_node_serves_nobody_until_that_is_right()
         scene.machine.replace(here.clone());
         let folder = tempfile::tempdir().unwrap();
         let starting = scene.start("n1", &folder);
-        let found = until("an event says so", async || events(&scene, "WrongMachine").await.pop()).await;
+        let found =
+            until("an event says so", async || events(&scene, "WrongMachine").await.pop()).await;
         let note = found.message.unwrap_or_default();
         assert!(note.contains("boot-1-of-b") && note.contains("boot-1-of-a"), "{note}");
         settle().await;
         assert!(!starting.is_finished());
         assert!(!folder.path().join("state/journal").exists());
-        assert!(!folder.path().join("agent.mark").exists() && !folder.path().join("agent.sock").exists());
+        assert!(
+            !folder.path().join("agent.mark").exists()
+                && !folder.path().join("agent.sock").exists()
+        );
         report(&scene, &here).await;
         let running = starting.await.unwrap();
         running.has_free(16).await;

@@ -89,7 +89,8 @@ impl Scene {
                 .unwrap();
         }
         let clock = Clock::system();
-        let ledger = Ledger::new(Arc::new(MemoryStore::default()), clock, LedgerMetrics::unregistered());
+        let ledger =
+            Ledger::new(Arc::new(MemoryStore::default()), clock, LedgerMetrics::unregistered());
         let controllers = CancellationToken::new();
         let mut metrics = Registry::default();
         let queues = QueueMetrics::register(&mut metrics);
@@ -131,7 +132,8 @@ impl Scene {
 
     pub async fn subnet(&self, name: &str, spec: Value) {
         let api = Api::<Subnet>::all(self.client.clone());
-        let subnet = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+        let subnet =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
         api.create(&PostParams::default(), &subnet).await.unwrap();
     }
 
@@ -174,7 +176,8 @@ impl Scene {
 
     /// A pod runs, and says which address it has.
     pub async fn show(&self, pod: &str, address: &str) {
-        let shown = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+        let shown =
+            json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
         let params = PatchParams::default();
         self.pods()
             .patch_status(pod, &params, &Patch::Merge(shown))
@@ -236,7 +239,12 @@ impl Scene {
         self.refused_with(node, folder, |_| ()).await
     }
 
-    pub async fn refused_with(&self, node: &str, folder: &TempDir, change: impl FnOnce(&mut Options)) -> String {
+    pub async fn refused_with(
+        &self,
+        node: &str,
+        folder: &TempDir,
+        change: impl FnOnce(&mut Options),
+    ) -> String {
         let (mut options, around) = self.furnish(self.client.clone(), node, folder.path());
         change(&mut options);
         let ended = run(
@@ -250,7 +258,12 @@ impl Scene {
     }
 
     /// Until it serves, with another way to the same API server.
-    pub fn start_on(&self, client: Client, node: &str, folder: &Path) -> impl Future<Output = Running> + use<> {
+    pub fn start_on(
+        &self,
+        client: Client,
+        node: &str,
+        folder: &Path,
+    ) -> impl Future<Output = Running> + use<> {
         let (options, around) = self.furnish(client, node, folder);
         let (sender, ready) = oneshot::channel();
         let task = tokio::spawn(async move {
@@ -295,7 +308,8 @@ impl Scene {
             instance: None,
         };
         let event_metrics = EventMetrics::register(&mut registry);
-        let (events, writer) = Recorder::new(self.client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
+        let (events, writer) =
+            Recorder::new(self.client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
         tokio::spawn(writer.run(self.controllers.clone()));
         let around = Surroundings {
             client,

@@ -47,7 +47,9 @@ fn pods(phases: &[&str]) -> Vec<Pod> {
 }
 
 fn vectors(name: &str) -> Vec<Value> {
-    let all: Value = serde_json::from_str(include_str!("../../../addr/tests/vectors/pool-scaling.json")).unwrap();
+    let all: Value =
+        serde_json::from_str(include_str!("../../../addr/tests/vectors/pool-scaling.json"))
+            .unwrap();
     let vectors = all[name].as_array().unwrap().clone();
     assert!(!vectors.is_empty());
     vectors
@@ -91,8 +93,7 @@ fn every_target_vector_is_what_an_agent_asks_for() {
         let buffer = vector["buffer"].as_f64().unwrap();
         #[allow(clippy::cast_possible_truncation, reason = "0 to 100")]
         let percent = (buffer * 100.0).round() as i64;
-        let scaler =
-            json!({"batchSize": number("batch"), "requestThresholdPercent": percent, "maxIPCount": number("max")});
+        let scaler = json!({"batchSize": number("batch"), "requestThresholdPercent": percent, "maxIPCount": number("max")});
         let folder = tempfile::tempdir().unwrap();
         let agent = agent(folder.path());
         let exhausted = vector["exhausted"].as_bool().unwrap_or(false);

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_agent::{Agent, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, Surroundings, run};
+use berth_agent::{
+    Agent, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, Surroundings, run,
+};
 use berth_api::agent::{Release, Request};
 use berth_api::cni::{Attachment, PodRef};
 use berth_api::names::NAMESPACE;
@@ -196,7 +198,9 @@ impl Cluster {
     fn store(&self) -> Arc<dyn Store> {
         match &self.ledger {
             Stored::Memory { now, .. } => Arc::new(now.clone()),
-            Stored::Kubernetes { .. } => Arc::new(KubernetesStore::new(self.connection.to(self.client.clone()))),
+            Stored::Kubernetes { .. } => {
+                Arc::new(KubernetesStore::new(self.connection.to(self.client.clone())))
+            }
         }
     }
 
@@ -277,7 +281,8 @@ impl Cluster {
             instance: None,
         };
         let event_metrics = EventMetrics::register(&mut registry);
-        let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
+        let (events, writer) =
+            Recorder::new(client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
         let around = Surroundings {
             client,
             metrics: AgentMetrics::register(&mut registry),
@@ -330,7 +335,8 @@ impl Cluster {
     /// got.
     async fn attach_pods(&mut self) {
         let waiting = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
-        let waiting: Vec<(String, Placed)> = waiting.map(|(name, placed)| (name.clone(), placed.clone())).collect();
+        let waiting: Vec<(String, Placed)> =
+            waiting.map(|(name, placed)| (name.clone(), placed.clone())).collect();
         for (name, placed) in waiting {
             // A plugin reaches the agent whose socket it finds. Two that both serve would take
             // turns.
@@ -361,7 +367,8 @@ impl Cluster {
             };
             let addresses: Vec<IpAddr> = granted.addresses.iter().map(|one| one.address).collect();
             let ips: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
-            let shown = json!({"status": {"phase": "Running", "podIP": addresses[0], "podIPs": ips}});
+            let shown =
+                json!({"status": {"phase": "Running", "podIP": addresses[0], "podIPs": ips}});
             let patched = self
                 .api_pods()
                 .patch_status(&name, &PatchParams::default(), &Patch::Merge(shown))

@@ -76,7 +76,8 @@ impl Cluster {
         // they end.
         let live = self.api_pods().list(&ListParams::default()).await.unwrap();
         let live: Vec<String> = live.items.iter().map(ResourceExt::name_any).collect();
-        let collected: Vec<String> = self.pods.keys().filter(|name| !live.contains(name)).cloned().collect();
+        let collected: Vec<String> =
+            self.pods.keys().filter(|name| !live.contains(name)).cloned().collect();
         for name in collected {
             self.delete_pod(&name).await;
         }
@@ -122,7 +123,8 @@ impl Cluster {
         for mut block in copies {
             block.metadata.resource_version = None;
             block.metadata.uid = None;
-            let made: kube::Result<AddressBlock> = self.blocks().create(&PostParams::default(), &block).await;
+            let made: kube::Result<AddressBlock> =
+                self.blocks().create(&PostParams::default(), &block).await;
             drop(made);
         }
     }

@@ -85,14 +85,16 @@ impl Node {
 
     /// A container with these: IPv4 in 10.64.0.0/16; the n-th IPv6 goes with the n-th IPv4.
     pub fn deliver(&self, addresses: &[&str]) {
-        let (first, second): (Vec<&str>, Vec<&str>) = addresses.iter().partition(|address| !address.contains(':'));
+        let (first, second): (Vec<&str>, Vec<&str>) =
+            addresses.iter().partition(|address| !address.contains(':'));
         let name = |n: usize| Uuid::from_u128(0xb0 + u128::try_from(n).unwrap());
         let firsts = first
             .iter()
             .enumerate()
             .map(|(n, ip)| json!({"name": name(n), "ip": ip}));
         let seconds = second.iter().enumerate();
-        let seconds = seconds.map(|(n, ip)| json!({"name": lease_name(LeaseOf::Ipv6 { lease: name(n) }), "ip": ip}));
+        let seconds = seconds
+            .map(|(n, ip)| json!({"name": lease_name(LeaseOf::Ipv6 { lease: name(n) }), "ip": ip}));
         let mut container = json!({
             "id": "nc-1", "primaryIP": "10.64.0.4", "subnetName": "pods", "subnetAddressSpace": "10.64.0.0/16",
             "defaultGateway": "10.64.0.1", "nodeIP": "192.0.2.1",

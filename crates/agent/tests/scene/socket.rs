@@ -60,15 +60,17 @@ impl Served {
 
 pub async fn add(served: &Served, n: u32) -> (u16, Value) {
     let attachment = json!({"container": format!("c{n}"), "interface": "eth0"});
-    let request = json!({"attachment": attachment, "network": "pods", "started": served.node.agent.now()});
+    let request =
+        json!({"attachment": attachment, "network": "pods", "started": served.node.agent.now()});
     served.post("/v1/request", &request).await
 }
 
 pub async fn send(socket: &Path, method: &str, path: &str, body: &str) -> io::Result<(u16, Value)> {
     let mut stream = UnixStream::connect(socket).await?;
     let length = body.len();
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await?;
     // One that is refused before all of it is read answers and closes.
     let _ = stream.write_all(body.as_bytes()).await;

@@ -142,7 +142,8 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     /// An empty variable is one that is not set.
     fn find(&self, name: &str) -> Result<Option<String>, Failure> {
         let found = (self.0)(name).filter(|value| !value.is_empty());
-        let text = found.map(|value| value.into_string().map_err(|_| invalid(format!("{name} is not UTF-8"))));
+        let text = found
+            .map(|value| value.into_string().map_err(|_| invalid(format!("{name} is not UTF-8"))));
         text.transpose()
     }
 
@@ -193,12 +194,16 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
 /// Of containers and of networks. Such a name can't leave a folder.
 pub fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(allowed)
+    text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && text.bytes().all(allowed)
 }
 
 fn is_interface(text: &str) -> bool {
-    let forbidden = |letter: char| matches!(letter, '/' | ':') || letter.is_whitespace() || letter.is_control();
-    (1..=INTERFACE_LENGTH).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(forbidden)
+    let forbidden =
+        |letter: char| matches!(letter, '/' | ':') || letter.is_whitespace() || letter.is_control();
+    (1..=INTERFACE_LENGTH).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && !text.contains(forbidden)
 }
 
 fn invalid(msg: String) -> Failure {
@@ -236,7 +241,12 @@ mod tests {
 
     #[test]
     fn an_add_names_its_attachment_and_its_pod() {
-        let Call::Add { attachment, netns, pod } = read(ADD).unwrap() else {
+        let Call::Add {
+            attachment,
+            netns,
+            pod,
+        } = read(ADD).unwrap()
+        else {
             panic!("no ADD");
         };
         assert_eq!(

@@ -23,8 +23,8 @@ impl Document {
         if stdin.len() > MOST_CONF_BYTES {
             return Err(undecodable(format!("the conf is longer than {MOST_CONF_BYTES} bytes")));
         }
-        let whole: Value =
-            serde_json::from_slice(stdin).map_err(|error| undecodable(format!("the conf is no JSON: {error}")))?;
+        let whole: Value = serde_json::from_slice(stdin)
+            .map_err(|error| undecodable(format!("the conf is no JSON: {error}")))?;
         match whole {
             Value::Object(whole) => Ok(Self(whole)),
             _ => Err(undecodable("the conf is no JSON object".to_owned())),
@@ -33,7 +33,8 @@ impl Document {
 
     pub fn version(&self) -> Result<Version, Failure> {
         // Without one it is 0.2.0, whose answers had another shape.
-        let asked = text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
+        let asked =
+            text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
         Version::parse(&asked).ok_or_else(|| {
             let known = Version::ALL.map(Version::as_str).join(", ");
             let msg = format!("cniVersion {asked} is not supported: use one of {known}");
@@ -270,7 +271,8 @@ fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, Failure> {
         Some(mtu) => {
             let number = mtu.as_u64().and_then(|mtu| u32::try_from(mtu).ok());
             let number = number.filter(|mtu| (68..=65_535).contains(mtu));
-            let wrong = || invalid(format!("mtu is {mtu}: use a number from 68 to 65535, or leave it out"));
+            let wrong =
+                || invalid(format!("mtu is {mtu}: use a number from 68 to 65535, or leave it out"));
             number.map(Some).ok_or_else(wrong)
         }
     }
@@ -310,7 +312,8 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, Failure> {
         for value in list {
             let text = value.as_str().unwrap_or_default();
             let address = text.parse().ok().or_else(|| cidr(text).map(|(address, _)| address));
-            let address = address.ok_or_else(|| invalid(format!("{field} has {value}, which is no address")))?;
+            let address = address
+                .ok_or_else(|| invalid(format!("{field} has {value}, which is no address")))?;
             if !desired.contains(&address) {
                 desired.push(address);
             }

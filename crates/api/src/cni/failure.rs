@@ -80,7 +80,8 @@ impl Failure {
 
     /// What goes to stdout, with a non-zero exit.
     pub fn document(&self, version: Version) -> Value {
-        let mut document = json!({"cniVersion": version.as_str(), "code": self.code.number(), "msg": self.msg});
+        let mut document =
+            json!({"cniVersion": version.as_str(), "code": self.code.number(), "msg": self.msg});
         if !self.details.is_empty() {
             document["details"] = self.details.as_str().into();
         }

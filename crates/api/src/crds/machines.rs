@@ -21,7 +21,14 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
         .collect()
 }
 
-fn crd(group: &str, version: &str, names: &Value, scope: &str, columns: &Value, schema: &Value) -> Value {
+fn crd(
+    group: &str,
+    version: &str,
+    names: &Value,
+    scope: &str,
+    columns: &Value,
+    schema: &Value,
+) -> Value {
     let (name, value) = APPROVAL;
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -81,7 +88,8 @@ fn cluster_k8s_io() -> Value {
 }
 
 fn columns(network: &str) -> Value {
-    let of_condition = |field: &str| format!(r#".status.conditions[?(@.type=="NetworkAllocated")].{field}"#);
+    let of_condition =
+        |field: &str| format!(r#".status.conditions[?(@.type=="NetworkAllocated")].{field}"#);
     let address = if network.starts_with(".spec.providerConfig") {
         "ip"
     } else {
@@ -147,7 +155,9 @@ fn open(properties: Value) -> Value {
 /// they can tell.
 fn appended(list: &str, old: &str, field: &str) -> String {
     let places: Vec<usize> = (0..MAX_CIDRS).collect();
-    format!("{places:?}.all(i, i >= size({old}) || (i < size({list}) && {list}[i]{field} == {old}[i]{field}))")
+    format!(
+        "{places:?}.all(i, i >= size({old}) || (i < size({list}) && {list}[i]{field} == {old}[i]{field}))"
+    )
 }
 
 /// CIDRs may be appended. An address of a CIDR that was removed or changed may be in use, and the

@@ -36,22 +36,26 @@ pub const NOT_AN_ADDRESS: &str = "is not an IP address: write it like 10.64.0.1 
 pub const NOT_A_CIDR: &str = "is not a CIDR: write it like 10.64.0.0/16 or fd64::/64";
 pub const NOT_A_RANGE: &str = "is neither FIRST-LAST in one family nor a CIDR nor an IP address: \
                                write it like 10.64.0.10-10.64.0.20, 10.64.7.0/28 or 10.64.0.9";
-pub const HOST_BITS: &str = "has host bits set: clear the bits after the prefix length, as in 10.64.0.0/16";
+pub const HOST_BITS: &str =
+    "has host bits set: clear the bits after the prefix length, as in 10.64.0.0/16";
 pub const UPSIDE_DOWN: &str = "is upside down: swap its ends";
 pub const OVERLAP: &str = "overlaps another of the cidrs: remove one of the two";
-pub const APPEND_ONLY: &str = "must stay the first of the cidrs, in this order: others may only be appended";
-pub const GATEWAY_OUTSIDE: &str =
-    "is in none of the cidrs: take an address in one of them (only use: machines may have one outside)";
-pub const OUTSIDE: &str = "is not inside one of the cidrs: keep both ends in one of them, or append its CIDR to them";
-pub const UNIT_TOO_SHORT: &str =
-    "is smaller than the units to be cut from it: use a larger CIDR, or set unitLengths to its length or more";
-pub const UNIT_NOT_AN_ADDRESS: &str = "must be 32 for ipv4 and 128 for ipv6 unless use is node-cidrs: leave it out";
+pub const APPEND_ONLY: &str =
+    "must stay the first of the cidrs, in this order: others may only be appended";
+pub const GATEWAY_OUTSIDE: &str = "is in none of the cidrs: take an address in one of them (only use: machines may have one outside)";
+pub const OUTSIDE: &str =
+    "is not inside one of the cidrs: keep both ends in one of them, or append its CIDR to them";
+pub const UNIT_TOO_SHORT: &str = "is smaller than the units to be cut from it: use a larger CIDR, or set unitLengths to its length or more";
+pub const UNIT_NOT_AN_ADDRESS: &str =
+    "must be 32 for ipv4 and 128 for ipv6 unless use is node-cidrs: leave it out";
 pub const FIXED: &str = "can not be changed: create another Subnet";
-pub const EXHAUSTION_CROSSED: &str = "must be lower than enterPercent: lower it, or raise enterPercent";
+pub const EXHAUSTION_CROSSED: &str =
+    "must be lower than enterPercent: lower it, or raise enterPercent";
 pub const SCALER_CROSSED: &str =
     "must be lower than releaseThresholdPercent: lower it, or raise releaseThresholdPercent";
 pub const NOT_A_DURATION: &str = "is not a duration of at most 24h: write it like 30s, 1m30s or 0s";
-pub const BAD_SELECTOR: &str = "has a bad operator: use In or NotIn with values, Exists or DoesNotExist without";
+pub const BAD_SELECTOR: &str =
+    "has a bad operator: use In or NotIn with values, Exists or DoesNotExist without";
 
 fn rule(expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message})
@@ -248,7 +252,9 @@ pub fn fixed() -> Value {
 pub fn spec() -> Value {
     let (ipv4, ipv6) = unit_lengths("self");
     let (old_ipv4, old_ipv6) = unit_lengths("oldSelf");
-    let too_short = format!("isCIDR(c) && cidr(c).prefixLength() > (cidr(c).ip().family() == 4 ? {ipv4} : {ipv6})");
+    let too_short = format!(
+        "isCIDR(c) && cidr(c).prefixLength() > (cidr(c).ip().family() == 4 ? {ipv4} : {ipv6})"
+    );
     json!([
         gateways_inside(),
         ranges_inside("ranges"),
@@ -272,7 +278,9 @@ pub fn spec() -> Value {
         at(
             ".unitLengths",
             rule(
-                &format!("self.use != oldSelf.use || ({ipv4} == {old_ipv4} && {ipv6} == {old_ipv6})"),
+                &format!(
+                    "self.use != oldSelf.use || ({ipv4} == {old_ipv4} && {ipv6} == {old_ipv6})"
+                ),
                 FIXED,
             ),
         ),

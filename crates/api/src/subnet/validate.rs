@@ -170,7 +170,9 @@ impl SubnetSpec {
 
     fn check_selector(&self, refused: &mut Refused) {
         let expressions = self.node_selector.match_expressions.iter().flatten();
-        for (i, expression) in expressions.enumerate().filter(|(_, expression)| !is_sound(expression)) {
+        for (i, expression) in
+            expressions.enumerate().filter(|(_, expression)| !is_sound(expression))
+        {
             let field = format!("spec.nodeSelector.matchExpressions[{i}]");
             refused.add(&field, format_args!("{:?} {}", expression.key, rules::BAD_SELECTOR));
         }
@@ -189,7 +191,12 @@ impl Refused {
     }
 
     /// In the words of the API server.
-    fn bounds<N: PartialOrd + Display>(&mut self, field: &str, number: N, bounds: RangeInclusive<N>) {
+    fn bounds<N: PartialOrd + Display>(
+        &mut self,
+        field: &str,
+        number: N,
+        bounds: RangeInclusive<N>,
+    ) {
         if number < *bounds.start() {
             self.add(
                 field,
@@ -201,7 +208,13 @@ impl Refused {
         }
     }
 
-    fn list<T>(&mut self, field: &str, texts: &[String], most: usize, read: impl Fn(&str) -> Read<T>) -> Vec<T> {
+    fn list<T>(
+        &mut self,
+        field: &str,
+        texts: &[String],
+        most: usize,
+        read: impl Fn(&str) -> Read<T>,
+    ) -> Vec<T> {
         if texts.len() > most {
             self.add(field, format_args!("must have at most {most} items"));
         }

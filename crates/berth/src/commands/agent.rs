@@ -120,7 +120,8 @@ impl Agent {
         };
         let event_metrics = metrics.share(EventMetrics::register);
         let mut random = StdRng::from_rng(&mut rand::rng());
-        let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, StdRng::from_rng(&mut random));
+        let (events, writer) =
+            Recorder::new(client.clone(), reporter, &event_metrics, StdRng::from_rng(&mut random));
         let stopping = tasks.stopping();
         tasks.spawn("events", async move {
             writer.run(stopping).await;
@@ -181,7 +182,8 @@ impl Agent {
     fn options(&self) -> Result<Options> {
         let node = match &self.node_name {
             Some(name) => name.clone(),
-            None => super::hostname().context("--node-name: the machine has no host name; give the node's name")?,
+            None => super::hostname()
+                .context("--node-name: the machine has no host name; give the node's name")?,
         };
         ensure!(
             !node.is_empty(),

@@ -57,7 +57,9 @@ impl Allocator {
         let address = self.start(common, &shutdown.tasks()).await?;
         let mut out = std::io::stdout().lock();
         // A reader that has gone is no reason to stop.
-        drop(writeln!(out, "Berth's allocator is up. https://{address}").and_then(|()| out.flush()));
+        drop(
+            writeln!(out, "Berth's allocator is up. https://{address}").and_then(|()| out.flush()),
+        );
         drop(out);
         shutdown.finished(STOP).await?;
         Ok(())
@@ -103,7 +105,9 @@ impl Allocator {
                 Arc::new(PlanDocument::new(document.context("--store")?))
             }
             StoreChoice::Kubernetes => {
-                bail!("--store kubernetes: the allocator belongs to no cluster: use redb=PATH or etcd=URL[,URL]")
+                bail!(
+                    "--store kubernetes: the allocator belongs to no cluster: use redb=PATH or etcd=URL[,URL]"
+                )
             }
         })
     }

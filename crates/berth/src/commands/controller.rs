@@ -244,7 +244,8 @@ impl Work {
 
 pub async fn uid_of_cluster(client: Client) -> Result<String> {
     let namespace = Api::<Namespace>::all(client).get("kube-system").await;
-    let namespace = namespace.context("the cluster does not answer: reading the namespace kube-system")?;
+    let namespace =
+        namespace.context("the cluster does not answer: reading the namespace kube-system")?;
     namespace
         .metadata
         .uid

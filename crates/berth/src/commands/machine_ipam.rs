@@ -90,8 +90,10 @@ impl MachineIpam {
         };
         ready.ready();
         if self.leader_elect {
-            let identity = format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
-            let election = LeaderElection::new(client, berth_api::names::NAMESPACE, LEASE, identity);
+            let identity =
+                format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
+            let election =
+                LeaderElection::new(client, berth_api::names::NAMESPACE, LEASE, identity);
             let election = election.with_metrics(&metrics.register(ElectionMetrics::register));
             let mut leadership = election.leadership();
             let stop = tasks.stopping();
@@ -164,13 +166,17 @@ impl Work {
 }
 
 /// `-network` and `-network=…`, as the flag has been written for years.
-pub fn with_two_dashes(arguments: impl Iterator<Item = std::ffi::OsString>) -> Vec<std::ffi::OsString> {
+pub fn with_two_dashes(
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> Vec<std::ffi::OsString> {
     let arguments: Vec<_> = arguments.collect();
     if !arguments.iter().any(|argument| argument == "machine-ipam") {
         return arguments;
     }
     let fixed = |argument: std::ffi::OsString| match argument.to_str() {
-        Some(text) if text == "-network" || text.starts_with("-network=") => format!("-{text}").into(),
+        Some(text) if text == "-network" || text.starts_with("-network=") => {
+            format!("-{text}").into()
+        }
         _ => argument,
     };
     arguments.into_iter().map(fixed).collect()

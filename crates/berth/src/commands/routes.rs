@@ -16,7 +16,8 @@ use berth_routes::backend::linux::Linux;
 use berth_routes::backend::memory::Memory;
 use berth_routes::backend::openstack::{OpenStack, OpenStackSettings};
 use berth_routes::controller::{
-    DEFAULT_MIN_RESYNC_PERIOD, DEFAULT_RECONCILIATION_PERIOD, Options, Publish, RouteMetrics, WATCH_BASED_GATE,
+    DEFAULT_MIN_RESYNC_PERIOD, DEFAULT_RECONCILIATION_PERIOD, Options, Publish, RouteMetrics,
+    WATCH_BASED_GATE,
 };
 use berth_routes::core::parse_cidr;
 use clap::ValueEnum;
@@ -174,12 +175,14 @@ fn watch_based(gates: &[String]) -> Result<bool> {
     let mut watch_based = true;
     for gate in gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {
         let (name, value) = gate.split_once('=').unwrap_or((gate, ""));
-        let value: bool = value
-            .parse()
-            .with_context(|| format!("--feature-gates: {gate:?}: write it as {name}=true or {name}=false"))?;
+        let value: bool = value.parse().with_context(|| {
+            format!("--feature-gates: {gate:?}: write it as {name}=true or {name}=false")
+        })?;
         match name {
             WATCH_BASED_GATE => watch_based = value,
-            name => bail!("--feature-gates: there is no gate {name:?}: there is {WATCH_BASED_GATE}"),
+            name => {
+                bail!("--feature-gates: there is no gate {name:?}: there is {WATCH_BASED_GATE}")
+            }
         }
     }
     Ok(watch_based)

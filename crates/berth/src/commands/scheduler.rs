@@ -69,7 +69,10 @@ impl Scheduler {
         let address = self.start(common, &shutdown.tasks()).await?;
         let mut out = std::io::stdout().lock();
         // A reader that has gone is no reason to stop.
-        drop(writeln!(out, "Berth's scheduler extender is up. {scheme}://{address}").and_then(|()| out.flush()));
+        drop(
+            writeln!(out, "Berth's scheduler extender is up. {scheme}://{address}")
+                .and_then(|()| out.flush()),
+        );
         drop(out);
         shutdown.finished(STOP).await?;
         Ok(())
@@ -100,8 +103,10 @@ impl Scheduler {
             tasks.spawn("metrics", admin.serve(tasks.stopping()));
         }
         let election = self.leader_elect.then(|| {
-            let identity = format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
-            let election = LeaderElection::new(client.clone(), berth_api::names::NAMESPACE, LEASE, identity);
+            let identity =
+                format!("{}_{:016x}", hostname().unwrap_or_default(), rand::random::<u64>());
+            let election =
+                LeaderElection::new(client.clone(), berth_api::names::NAMESPACE, LEASE, identity);
             election.with_metrics(&metrics.register(ElectionMetrics::register))
         });
         let scheduler = berth_scheduler::Scheduler::new(Options {

@@ -93,7 +93,9 @@ impl StoreChoice {
         Ok(match self {
             Self::Kubernetes => match client {
                 Some(client) => Arc::new(KubernetesStore::new(client.clone())),
-                None => bail!("--store kubernetes: there is no cluster here: use redb=PATH or etcd=URL[,URL]"),
+                None => bail!(
+                    "--store kubernetes: there is no cluster here: use redb=PATH or etcd=URL[,URL]"
+                ),
             },
             Self::Redb(path) => Arc::new(RedbStore::open(path).context("--store")?),
             Self::Etcd(urls) => {

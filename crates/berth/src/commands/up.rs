@@ -126,8 +126,14 @@ impl Up {
         Ok(())
     }
 
-    async fn start(self, common: &CommonArgs, tasks: Tasks, progress: &ProgressBar) -> Result<Started> {
-        let fleet = Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
+    async fn start(
+        self,
+        common: &CommonArgs,
+        tasks: Tasks,
+        progress: &ProgressBar,
+    ) -> Result<Started> {
+        let fleet =
+            Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
         ensure!(
             self.dashboard_listen.ip().is_loopback(),
             "--dashboard-listen {}: the dashboard asks for no password, so it listens on loopback only; give 127.0.0.1:{}",
@@ -136,12 +142,15 @@ impl Up {
         );
         let space = match self.node_cidrs.as_slice() {
             [] => Space::choose(&self.subnet)?,
-            cidrs => Space::of_nodes(cidrs, self.node_cidr_mask_size, self.node_cidr_mask_size_ipv6)?,
+            cidrs => {
+                Space::of_nodes(cidrs, self.node_cidr_mask_size, self.node_cidr_mask_size_ipv6)?
+            }
         };
         let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
         let folders = Folders::choose(&directory, fleet)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
-        let (dashboard_listener, dashboard) = listen::bind("--dashboard-listen", self.dashboard_listen).await?;
+        let (dashboard_listener, dashboard) =
+            listen::bind("--dashboard-listen", self.dashboard_listen).await?;
         let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
         let readiness = Readiness::default();
         let ready = readiness.check("cluster");
@@ -169,7 +178,8 @@ impl Up {
         define_resources(client.clone()).await?;
         let has_node_cidrs = space.ensure(client.clone()).await?;
         let store = network::open_store(directory.ledger())?;
-        let running = network::run(client.clone(), store, has_node_cidrs, metrics.clone(), tasks.stopping());
+        let running =
+            network::run(client.clone(), store, has_node_cidrs, metrics.clone(), tasks.stopping());
         let controllers = tokio::spawn(running);
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.set_message(format!("starting {} nodes", fleet.size()));

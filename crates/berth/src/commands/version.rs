@@ -8,6 +8,7 @@ pub struct Version {}
 
 impl Version {
     pub fn run(self) -> Result<()> {
-        writeln!(std::io::stdout(), "berth {}", env!("CARGO_PKG_VERSION")).context("writing to stdout")
+        writeln!(std::io::stdout(), "berth {}", env!("CARGO_PKG_VERSION"))
+            .context("writing to stdout")
     }
 }

@@ -109,7 +109,9 @@ mod tests {
     #[test]
     fn nothing_from_the_cluster_is_taken_for_html() {
         let page = render(&snapshot("<script>alert('{{version}}')</script>&", 1));
-        assert!(page.contains("&#60;script&#62;alert(&#39;{{version}}&#39;)&#60;/script&#62;&#38;"));
+        assert!(
+            page.contains("&#60;script&#62;alert(&#39;{{version}}&#39;)&#60;/script&#62;&#38;")
+        );
         assert!(!page.contains("<script>alert"));
     }
 
@@ -130,6 +132,10 @@ mod tests {
 
     #[test]
     fn the_page_asks_nobody_else_for_anything() {
-        assert!(!TEMPLATE.contains("http://") && !TEMPLATE.contains("https://") && !TEMPLATE.contains("src="));
+        assert!(
+            !TEMPLATE.contains("http://")
+                && !TEMPLATE.contains("https://")
+                && !TEMPLATE.contains("src=")
+        );
     }
 }

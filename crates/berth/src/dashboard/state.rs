@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn an_age_is_given_in_its_largest_unit() {
-        let age = |seconds| super::age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap());
+        let age =
+            |seconds| super::age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap());
         assert_eq!(
             [age(5), age(119), age(130), age(7_300), age(200_000)],
             ["5s", "119s", "2m", "2h", "2d"]

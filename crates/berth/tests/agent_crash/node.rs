@@ -88,7 +88,11 @@ impl Node {
         // Its own program where the whole workspace was built, for it is quicker to start.
         let own = berth.with_file_name("berth-ipam");
         let plugin = if own.is_file() { own } else { berth.to_owned() };
-        Self { folder, plugin, client }
+        Self {
+            folder,
+            plugin,
+            client,
+        }
     }
 
     #[allow(dead_code, reason = "one of two programs needs it")]
@@ -144,7 +148,12 @@ impl Node {
     }
 
     /// The plugin's answer, or why it failed.
-    pub fn plugin(&self, command: &str, container: &str, valid: &[String]) -> Result<Value, String> {
+    pub fn plugin(
+        &self,
+        command: &str,
+        container: &str,
+        valid: &[String],
+    ) -> Result<Value, String> {
         self.plugin_on(command, container, "eth0", valid)
     }
 

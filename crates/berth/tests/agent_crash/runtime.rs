@@ -111,12 +111,16 @@ pub fn serve(socket: &Path, living: Living) {
             let (stream, _) = listener.accept().await.unwrap();
             let living = living.clone();
             let service = service_fn(move |request| answer(request, living.clone()));
-            tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(
+                http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service),
+            );
         }
     });
 }
 
-type Body = StreamBody<futures::stream::Iter<std::array::IntoIter<Result<Frame<Bytes>, Infallible>, 2>>>;
+type Body =
+    StreamBody<futures::stream::Iter<std::array::IntoIter<Result<Frame<Bytes>, Infallible>, 2>>>;
 
 async fn answer(request: Request<Incoming>, living: Living) -> Result<Response<Body>, Infallible> {
     let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
@@ -161,7 +165,8 @@ fn status(living: &Living, id: &str) -> Answer {
     let of_it = others.iter().filter(|((container, _), _)| container == id);
     let interfaces: serde_json::Map<String, Value> = of_it
         .map(|((_, interface), addresses)| {
-            let configs: Vec<Value> = addresses.iter().map(|address| json!({"IP": address})).collect();
+            let configs: Vec<Value> =
+                addresses.iter().map(|address| json!({"IP": address})).collect();
             (interface.clone(), json!({"IPConfigs": configs}))
         })
         .collect();

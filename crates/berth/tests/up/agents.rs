@@ -30,7 +30,9 @@ async fn a_full_node_is_ready_and_says_that_it_is_full() {
         let node = nodes.get("berth-node-1").await.unwrap();
         let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
         let told = conditions.iter().find(|one| one.type_ == POD_ADDRESSES_AVAILABLE);
-        if told.is_some_and(|told| told.status == "False" && told.reason.as_deref() == Some("SubnetFull")) {
+        if told.is_some_and(|told| {
+            told.status == "False" && told.reason.as_deref() == Some("SubnetFull")
+        }) {
             break;
         }
         tokio::time::sleep(PAUSE).await;

@@ -31,7 +31,8 @@ fn each_metric_family_is_there_once_and_in_one_piece() {
         let (sample, value) = line.rsplit_once(' ').unwrap();
         value.parse::<f64>().unwrap();
         let name = sample.split('{').next().unwrap();
-        let of_family = name == family || SUFFIXES.iter().any(|suffix| name.strip_suffix(suffix) == Some(family));
+        let of_family = name == family
+            || SUFFIXES.iter().any(|suffix| name.strip_suffix(suffix) == Some(family));
         assert!(of_family, "{line} stands under {family}");
         assert!(samples.insert(sample), "{sample} is there twice");
     }

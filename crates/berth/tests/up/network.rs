@@ -34,7 +34,8 @@ async fn containers(client: &Client, nodes: usize) -> BTreeMap<String, NetworkCo
 
 /// What `kubectl get` shows: each object's cells by the names of the columns, also those that only `-o wide` shows.
 async fn table(client: &Client, path: &str) -> Vec<BTreeMap<String, String>> {
-    let request = http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let request =
+        http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let table: Value = client.request(request.body(Vec::new()).unwrap()).await.unwrap();
     assert_eq!(table["kind"], "Table");
     let columns = table["columnDefinitions"].as_array().unwrap();
@@ -105,7 +106,8 @@ async fn the_subnet_of_the_flag_is_there_at_the_first_start_and_says_how_full_it
             };
             // An address for each node, and 16 for the pods of each.
             if row["Reserved"] == "34" {
-                let columns = ["Name", "Use", "Capacity", "Free", "Ready"].map(|column| row[column].as_str());
+                let columns =
+                    ["Name", "Use", "Capacity", "Free", "Ready"].map(|column| row[column].as_str());
                 assert_eq!(columns, [DEFAULT_SUBNET, "pods", capacity, free, "True"]);
                 assert!(row["CIDRs"].contains(cidrs), "{row:?}");
                 break;

@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use berth_api::NodeNetworkConfig;
-use berth_api::agent::{ADDRESSES, AddressLine, AddressState, MAX_QUEUE_ENTRIES, RESERVE, overflow_of};
+use berth_api::agent::{
+    ADDRESSES, AddressLine, AddressState, MAX_QUEUE_ENTRIES, RESERVE, overflow_of,
+};
 use berth_api::names::NAMESPACE;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -133,7 +135,8 @@ async fn pools_once(client: &Client, wanted: &BTreeMap<String, i64>) {
             (config.name_any(), (config.spec.requested_ip_count, has))
         };
         let pools: BTreeMap<_, _> = configs.iter().map(of_one).collect();
-        let reached = |(node, wanted): (&String, &i64)| pools.get(node) == Some(&(*wanted, *wanted));
+        let reached =
+            |(node, wanted): (&String, &i64)| pools.get(node) == Some(&(*wanted, *wanted));
         if pools.len() == wanted.len() && wanted.iter().all(reached) {
             return;
         }
@@ -177,7 +180,8 @@ async fn sixty_pods_have_addresses_of_their_own_and_the_pools_follow_them_up_and
     kubectl(&berth, "create deployment web --image=x --replicas=60");
     kubectl(&berth, "rollout status deployment web");
     let shown = kubectl(&berth, "get pods -o wide --no-headers");
-    let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> =
+        shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows.len(), 60, "{shown}");
     assert!(rows.iter().all(|row| row[1] == "1/1" && row[2] == "Running"), "{shown}");
     let mut per_node = BTreeMap::<String, i64>::new();
@@ -190,7 +194,8 @@ async fn sixty_pods_have_addresses_of_their_own_and_the_pools_follow_them_up_and
     assert_eq!(column, unique);
     let pools = per_node.into_iter().map(|(node, pods)| (node, pool_of(pods)));
     pools_once(&client, &pools.collect()).await;
-    let traced: BTreeMap<IpAddr, String> = pods.iter().map(|pod| (addresses(pod)[0], pod.name_any())).collect();
+    let traced: BTreeMap<IpAddr, String> =
+        pods.iter().map(|pod| (addresses(pod)[0], pod.name_any())).collect();
     assert_eq!(all_assigned(parent.path(), 3), traced);
 
     kubectl(&berth, "scale deployment web --replicas=0");
@@ -383,7 +388,8 @@ async fn pods_beyond_the_subnet_say_so_and_run_once_there_is_room() {
     pods_once(&client, all_run(13)).await;
     // Its replacement gets what it gives back, however full the subnet is.
     pods.delete(&run[0].name_any(), &DeleteParams::default()).await.unwrap();
-    let replaced = |pods: &[Pod]| all_run(13)(pods) && pods.iter().all(|pod| pod.uid() != run[0].uid());
+    let replaced =
+        |pods: &[Pod]| all_run(13)(pods) && pods.iter().all(|pod| pod.uid() != run[0].uid());
     unique(&pods_once(&client, replaced).await);
 }
 
@@ -416,7 +422,8 @@ async fn nodes_with_pod_cidrs_take_as_many_pods_as_those_have_addresses() {
         scheduled.and_then(|condition| condition.message.clone())
     };
     let reason = "0/3 nodes are available: 3 no pod IP left in the node's podCIDR.";
-    let told = |pods: &[Pod]| pods.iter().filter(|pod| said(pod).as_deref() == Some(reason)).count() == 6;
+    let told =
+        |pods: &[Pod]| pods.iter().filter(|pod| said(pod).as_deref() == Some(reason)).count() == 6;
     pods_once(&client, told).await;
     // Two go, and two of those that wait take their place.
     deploy(&client, 28).await;
@@ -486,7 +493,8 @@ async fn kills_at_any_moment_leave_no_address_with_two_pods_and_none_with_nobody
     while all_assigned(parent.path(), 3) != shown().await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let mut per_node: BTreeMap<String, i64> = (1..=3).map(|number| (format!("berth-node-{number}"), 0)).collect();
+    let mut per_node: BTreeMap<String, i64> =
+        (1..=3).map(|number| (format!("berth-node-{number}"), 0)).collect();
     for pod in &pods {
         let node = pod.spec.as_ref().unwrap().node_name.clone().unwrap();
         *per_node.get_mut(&node).unwrap() += 1;

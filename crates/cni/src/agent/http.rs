@@ -9,7 +9,8 @@ use berth_api::agent::MOST_BYTES;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +36,13 @@ pub enum NoAnswer {
     Unreadable(serde_json::Error),
 }
 
-pub fn exchange(path: &str, method: &str, target: &str, body: &[u8], limit: Duration) -> Result<Answer, NoAnswer> {
+pub fn exchange(
+    path: &str,
+    method: &str,
+    target: &str,
+    body: &[u8],
+    limit: Duration,
+) -> Result<Answer, NoAnswer> {
     let mut stream = Stream::connect(path, limit)?;
     let head = format!(
         "{method} {target} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -58,7 +65,8 @@ struct Stream {
 
 impl Stream {
     fn connect(path: &str, limit: Duration) -> Result<Self, NoAnswer> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let stream = Self {
             socket: socket.map_err(NoAnswer::Failed)?,
             limit,
@@ -72,7 +80,8 @@ impl Stream {
 
     fn send(&mut self, mut bytes: &[u8]) -> Result<(), NoAnswer> {
         while !bytes.is_empty() {
-            let sent = self.again(Timeout::Send, || send(&self.socket, bytes, SendFlags::NOSIGNAL))?;
+            let sent =
+                self.again(Timeout::Send, || send(&self.socket, bytes, SendFlags::NOSIGNAL))?;
             bytes = bytes.get(sent..).unwrap_or_default();
         }
         Ok(())
@@ -93,7 +102,11 @@ impl Stream {
     }
 
     /// What is left of the time is all that the kernel may take for one step.
-    fn again<T>(&self, which: Timeout, mut step: impl FnMut() -> Result<T, Errno>) -> Result<T, NoAnswer> {
+    fn again<T>(
+        &self,
+        which: Timeout,
+        mut step: impl FnMut() -> Result<T, Errno>,
+    ) -> Result<T, NoAnswer> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

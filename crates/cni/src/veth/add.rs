@@ -5,7 +5,9 @@ use std::path::Path;
 
 use berth_addr::{Family, Prefix};
 use berth_api::agent::Granted;
-use berth_api::cni::{Address, Alias, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route};
+use berth_api::cni::{
+    Address, Alias, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route,
+};
 use berth_netlink::{Batch, Link, NetlinkError, Route as KernelRoute, Socket, Veth, VethPeer};
 
 use super::identity::{host_name, is_of, mac_text, macs};
@@ -14,7 +16,13 @@ use super::{everywhere, gateway, kernel};
 use crate::ipam;
 use crate::release::release;
 
-pub fn add(conf: &Conf, attachment: &Attachment, netns: &str, pod: &PodRef, started: u64) -> Result<Outcome, Failure> {
+pub fn add(
+    conf: &Conf,
+    attachment: &Attachment,
+    netns: &str,
+    pod: &PodRef,
+    started: u64,
+) -> Result<Outcome, Failure> {
     let namespace = Namespace::open(netns)?;
     let ends = Ends {
         conf,
@@ -94,7 +102,8 @@ struct Ends<'a> {
 impl Ends<'_> {
     fn is_in_pod(&self) -> Result<bool, Failure> {
         let found = self.pod.link(&self.attachment.interface);
-        let failed = |error| kernel(format!("looking for {} in the pod", self.attachment.interface), error);
+        let failed =
+            |error| kernel(format!("looking for {} in the pod", self.attachment.interface), error);
         found.map(|link| link.is_some()).map_err(failed)
     }
 
@@ -145,7 +154,8 @@ impl Ends<'_> {
 
     fn connect(&self, link: &Link, granted: &Granted, started: u64) -> Result<(), Failure> {
         let (host_mac, pod_mac) = macs(self.attachment);
-        let addresses: Vec<IpAddr> = granted.addresses.iter().map(|granted| granted.address).collect();
+        let addresses: Vec<IpAddr> =
+            granted.addresses.iter().map(|granted| granted.address).collect();
         let mut pod = Batch::default();
         pod.set_up(link.peer);
         let mut host = Batch::default();
@@ -175,7 +185,8 @@ impl Ends<'_> {
         if addresses.iter().any(IpAddr::is_ipv6) {
             switch("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
             // Some runtimes make namespaces without IPv6.
-            let disabled = format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.attachment.interface);
+            let disabled =
+                format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.attachment.interface);
             self.namespace.inside(|| switch(&disabled, "0"))??;
         }
         run(&self.pod, pod).map_err(|error| {

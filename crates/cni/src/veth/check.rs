@@ -35,7 +35,9 @@ pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Fa
 fn addresses_of(previous: &Outcome, attachment: &Attachment, netns: &str) -> Vec<Address> {
     let is_ours = |address: &&Address| {
         let interface = address.interface.and_then(|at| previous.interfaces.get(at));
-        interface.is_some_and(|interface| interface.name == attachment.interface && interface.sandbox == netns)
+        interface.is_some_and(|interface| {
+            interface.name == attachment.interface && interface.sandbox == netns
+        })
     };
     previous.addresses.iter().filter(is_ours).cloned().collect()
 }
@@ -73,7 +75,10 @@ impl Look<'_> {
                     .iter()
                     .any(|has| (has.address, has.length) == (address.address, address.length))
                 {
-                    self.miss(format!("{} has not {}/{}", link.name, address.address, address.length));
+                    self.miss(format!(
+                        "{} has not {}/{}",
+                        link.name, address.address, address.length
+                    ));
                 }
                 let gateway = gateway(address.address);
                 if !is_default(gateway) {
@@ -84,7 +89,9 @@ impl Look<'_> {
         if let Some(link) = host_end {
             for Address { address, length, .. } in addresses {
                 let found = host.route_to(*address)?;
-                if !found.is_some_and(|route| route.link == Some(link.index) && route.destination.length() == *length) {
+                if !found.is_some_and(|route| {
+                    route.link == Some(link.index) && route.destination.length() == *length
+                }) {
                     self.miss(format!("the host has no route to {address} by {}", link.name));
                 }
             }
@@ -93,7 +100,12 @@ impl Look<'_> {
     }
 
     /// An interface, compared with what the result says of it.
-    fn end(&mut self, socket: &Socket, name: &str, sandbox: &str) -> Result<Option<Link>, NetlinkError> {
+    fn end(
+        &mut self,
+        socket: &Socket,
+        name: &str,
+        sandbox: &str,
+    ) -> Result<Option<Link>, NetlinkError> {
         let place = if sandbox.is_empty() { "the host" } else { sandbox };
         let Some(link) = socket.link(name)? else {
             self.miss(format!("there is no interface {name} in {place}"));

@@ -8,7 +8,12 @@ use super::namespace::Namespace;
 use super::{kernel, removal, together};
 use crate::release::release;
 
-pub fn del(conf: &Conf, attachment: &Attachment, netns: Option<&str>, started: u64) -> Result<(), Failure> {
+pub fn del(
+    conf: &Conf,
+    attachment: &Attachment,
+    netns: Option<&str>,
+    started: u64,
+) -> Result<(), Failure> {
     let mut failures = Vec::new();
     if let Err(failure) = remove(attachment, netns) {
         failures.push(failure);

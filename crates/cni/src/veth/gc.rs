@@ -19,7 +19,11 @@ pub fn gc(conf: &Conf, started: u64) -> Result<(), Failure> {
 }
 
 /// Goes on past errors.
-fn remove_interfaces(conf: &Conf, valid: &BTreeSet<&berth_api::cni::Attachment>, started: u64) -> Vec<Failure> {
+fn remove_interfaces(
+    conf: &Conf,
+    valid: &BTreeSet<&berth_api::cni::Attachment>,
+    started: u64,
+) -> Vec<Failure> {
     let found = Socket::open().and_then(|host| host.links().map(|links| (host, links)));
     let (host, links) = match found {
         Ok(found) => found,
@@ -35,7 +39,9 @@ fn remove_interfaces(conf: &Conf, valid: &BTreeSet<&berth_api::cni::Attachment>,
             continue;
         }
         match host.ask(|batch| batch.delete_link(link.index)) {
-            Err(error) if !error.is_gone() => failures.push(kernel(format!("removing {}", link.name), error)),
+            Err(error) if !error.is_gone() => {
+                failures.push(kernel(format!("removing {}", link.name), error))
+            }
             _ => {}
         }
     }

@@ -22,10 +22,14 @@ pub struct Namespace {
 impl Namespace {
     pub fn open(path: &str) -> Result<Self, Failure> {
         const OWN: &str = "/proc/self/ns/net";
-        let open = |path: &str| File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
-        let failed = |error| invalid(format!("CNI_NETNS is {path:?}, which can't be opened: {error}"));
+        let open = |path: &str| {
+            File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)))
+        };
+        let failed =
+            |error| invalid(format!("CNI_NETNS is {path:?}, which can't be opened: {error}"));
         let (file, metadata) = open(path).map_err(failed)?;
-        let failed = |error| Failure::new(Code::InputOutput, format!("{OWN} can't be opened: {error}"));
+        let failed =
+            |error| Failure::new(Code::InputOutput, format!("{OWN} can't be opened: {error}"));
         let (own, own_metadata) = open(OWN).map_err(failed)?;
         if (metadata.dev(), metadata.ino()) == (own_metadata.dev(), own_metadata.ino()) {
             return Err(invalid(format!(
@@ -44,13 +48,17 @@ impl Namespace {
 
     /// Goes in, does something, and comes back. This thread is the only one.
     pub fn inside<T>(&self, act: impl FnOnce() -> T) -> Result<T, Failure> {
-        let enter = |file: &File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+        let enter =
+            |file: &File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
         enter(&self.file).map_err(|error| match error {
-            Errno::INVAL => invalid(format!("CNI_NETNS is {:?}, which is no network namespace", self.path)),
+            Errno::INVAL => {
+                invalid(format!("CNI_NETNS is {:?}, which is no network namespace", self.path))
+            }
             error => kernel(format!("entering {}", self.path), error),
         })?;
         let result = act();
-        enter(&self.own).map_err(|error| kernel("coming back from the pod's network namespace", error))?;
+        enter(&self.own)
+            .map_err(|error| kernel("coming back from the pod's network namespace", error))?;
         Ok(result)
     }
 }

@@ -80,9 +80,12 @@ fn the_result_says_what_the_kernel_has() {
         {"address": "fd64::5/128", "gateway": "fe80::1", "interface": 1},
     ]);
     assert_eq!(result["ips"], ips);
-    let routes = json!([{"dst": "0.0.0.0/0", "gw": "169.254.1.1"}, {"dst": "::/0", "gw": "fe80::1"}]);
+    let routes =
+        json!([{"dst": "0.0.0.0/0", "gw": "169.254.1.1"}, {"dst": "::/0", "gw": "fe80::1"}]);
     assert_eq!(result["routes"], routes);
-    let address = pod.ip(&["-6", "address", "show", "dev", "eth0", "scope", "global"])[0]["addr_info"][0].clone();
+    let address =
+        pod.ip(&["-6", "address", "show", "dev", "eth0", "scope", "global"])[0]["addr_info"][0]
+            .clone();
     // Ready to be used at once, without a search for duplicates.
     assert_eq!(
         (&address["local"], &address["prefixlen"], address["tentative"] == true),

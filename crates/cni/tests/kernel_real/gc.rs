@@ -25,7 +25,8 @@ fn interfaces_that_no_valid_attachment_has_go_and_the_agent_is_told() {
     assert_eq!(pods.each_ref().map(|pod| pod.link_names().len()), [0, 1, 0]);
     let asked = node.server.as_ref().unwrap().asked();
     assert_eq!(asked[3].line, "POST /v1/gc HTTP/1.1");
-    let expected = json!([{"container": "c2", "interface": "eth0"}, {"container": "c9", "interface": "eth0"}]);
+    let expected =
+        json!([{"container": "c2", "interface": "eth0"}, {"container": "c9", "interface": "eth0"}]);
     assert_eq!(asked[3].body["valid"], expected);
 }
 

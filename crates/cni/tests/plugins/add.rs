@@ -43,7 +43,8 @@ fn one_question_on_one_connection_says_all_that_the_agent_needs() {
     let mut conf = ipam_conf(folder.path());
     conf["ipam"]["wait"] = json!("1500ms");
     conf["runtimeConfig"] = json!({"ips": ["10.64.0.5/16"]});
-    let call = Call::new(IPAM, "ADD").set("CNI_ARGS", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-1;K8S_POD_UID=7d44");
+    let call = Call::new(IPAM, "ADD")
+        .set("CNI_ARGS", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-1;K8S_POD_UID=7d44");
     call.run(&conf).result();
     call.run(&conf).result();
     let asked = server.asked();

@@ -119,7 +119,9 @@ fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_tha
 
 #[test]
 fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
-    for (status, reason, expected) in [(507, "Storage", 104), (503, "PoolEmpty", 11), (403, "Forbidden", 100)] {
+    for (status, reason, expected) in
+        [(507, "Storage", 104), (503, "PoolEmpty", 11), (403, "Forbidden", 100)]
+    {
         let folder = tempfile::tempdir().unwrap();
         let body = json!({"reason": reason, "message": "this is why"});
         let _server = Server::start(folder.path(), &[Manner::answers(status, &body)]);
@@ -194,7 +196,8 @@ fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
 }
 
 #[test]
-fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_place_of_an_earlier_one() {
+fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_place_of_an_earlier_one()
+ {
     let folder = tempfile::tempdir().unwrap();
     let conf = ipam_conf(folder.path());
     let started = |name: &str| {

@@ -19,8 +19,7 @@ fn a_check_asks_for_the_addresses_of_the_result() {
     let manners = [Manner::answers(200, &json!({"released": 0})), Manner::answers(409, &no)];
     let server = Server::start(folder.path(), &manners);
     let mut conf = ipam_conf(folder.path());
-    conf["prevResult"] =
-        json!({"cniVersion": "1.1.0", "ips": [{"address": "10.64.0.5/16"}, {"address": "fd64::5/64"}]});
+    conf["prevResult"] = json!({"cniVersion": "1.1.0", "ips": [{"address": "10.64.0.5/16"}, {"address": "fd64::5/64"}]});
     Call::new(IPAM, "CHECK").run(&conf).silent();
     let (code, text) = Call::new(IPAM, "CHECK").run(&conf).failure();
     assert!(code == 101 && text.contains("another's"), "{text}");

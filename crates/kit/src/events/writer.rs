@@ -107,7 +107,9 @@ impl<R: Rng> Writer<R> {
                 let params = PatchParams::default();
                 match with_retries(|| api.patch(&name, &params, &patch)).await {
                     // Events are deleted after an hour or so: the series begins anew.
-                    Err(kube::Error::Api(status)) if status.is_not_found() => self.create(&api, key, occurrence).await,
+                    Err(kube::Error::Api(status)) if status.is_not_found() => {
+                        self.create(&api, key, occurrence).await
+                    }
                     patched => patched.map(drop),
                 }
             }
@@ -119,7 +121,12 @@ impl<R: Rng> Writer<R> {
         }
     }
 
-    async fn create(&mut self, api: &Api<EventObject>, key: Key, occurrence: &Occurrence) -> Result<(), kube::Error> {
+    async fn create(
+        &mut self,
+        api: &Api<EventObject>,
+        key: Key,
+        occurrence: &Occurrence,
+    ) -> Result<(), kube::Error> {
         let object = self.object(occurrence);
         let params = PostParams::default();
         let created = with_retries(|| api.create(&params, &object)).await;
@@ -142,7 +149,9 @@ impl<R: Rng> Writer<R> {
         EventObject {
             metadata: ObjectMeta {
                 name: Some(format!("{}{suffix}", cut(about, NAME - suffix.len()))),
-                namespace: Some(regarding.namespace.clone().unwrap_or_else(|| "default".to_owned())),
+                namespace: Some(
+                    regarding.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+                ),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(*at)),

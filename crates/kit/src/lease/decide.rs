@@ -15,7 +15,11 @@ pub(super) struct Observation {
 
 impl Observation {
     /// Seeing the same again does not make it younger: a holder that renews changes something.
-    pub(super) fn update<'a>(observed: &'a mut Option<Self>, spec: &LeaseSpec, now: Instant) -> &'a Self {
+    pub(super) fn update<'a>(
+        observed: &'a mut Option<Self>,
+        spec: &LeaseSpec,
+        now: Instant,
+    ) -> &'a Self {
         let unchanged = observed.take().filter(|seen| seen.spec == *spec);
         observed.insert(unchanged.unwrap_or_else(|| Self {
             spec: spec.clone(),
@@ -45,7 +49,12 @@ pub(super) enum Decision {
     Wait(Instant),
 }
 
-pub(super) fn decide(observed: &Observation, identity: &str, fallback: Duration, now: Instant) -> Decision {
+pub(super) fn decide(
+    observed: &Observation,
+    identity: &str,
+    fallback: Duration,
+    now: Instant,
+) -> Decision {
     let ends = observed.ends(fallback);
     match observed.spec.holder_identity.as_deref() {
         Some(holder) if holder == identity => Decision::Renew,
@@ -101,7 +110,9 @@ pub(super) fn released(before: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
 fn after(before: &LeaseSpec, wall: Timestamp) -> Timestamp {
     let microsecond = SignedDuration::from_micros(1);
     match before.renew_time.as_ref() {
-        Some(MicroTime(last)) => last.checked_add(microsecond).map_or(wall, |least| least.max(wall)),
+        Some(MicroTime(last)) => {
+            last.checked_add(microsecond).map_or(wall, |least| least.max(wall))
+        }
         None => wall,
     }
 }

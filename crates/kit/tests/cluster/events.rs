@@ -26,7 +26,8 @@ impl Fixture {
             controller: "berth.dev/controller".to_owned(),
             instance: Some("pod-1".to_owned()),
         };
-        let (recorder, writer) = Recorder::new(client, reporter, &metrics, StdRng::seed_from_u64(1));
+        let (recorder, writer) =
+            Recorder::new(client, reporter, &metrics, StdRng::seed_from_u64(1));
         let stop = CancellationToken::new();
         tokio::spawn(writer.run(stop.clone()));
         Self {

@@ -27,7 +27,8 @@ type Shared = Arc<Mutex<Server>>;
 fn answer(server: &mut Server, is_watch: bool) -> Value {
     let version = server.version.to_string();
     let metadata = json!({"resourceVersion": version});
-    let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": []});
+    let list =
+        json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": []});
     match (is_watch, server.is_expired) {
         (false, _) => {
             server.lists += 1;

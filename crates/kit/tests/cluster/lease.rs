@@ -210,7 +210,8 @@ async fn the_metric_says_who_leads_as_client_go_s_does() {
     let server = Server::default();
     let mut registry = Registry::default();
     let metrics = ElectionMetrics::register(&mut registry);
-    let election = LeaderElection::new(server.reliable(), "kube-system", "berth", "a").with_metrics(&metrics);
+    let election =
+        LeaderElection::new(server.reliable(), "kube-system", "berth", "a").with_metrics(&metrics);
     let mut leadership = election.leadership();
     let stop = CancellationToken::new();
     let task = tokio::spawn(election.run(stop.clone()));

@@ -52,7 +52,9 @@ impl Book {
         let tenure = self.known(place).and_then(|known| known.record.tenure(unit.offset()));
         match tenure.cloned() {
             Some(tenure) if tenure.owner == claim.owner => return Claimed::Had,
-            Some(tenure) if claim.from.as_ref() != Some(&tenure.owner) => return Claimed::Owned(tenure),
+            Some(tenure) if claim.from.as_ref() != Some(&tenure.owner) => {
+                return Claimed::Owned(tenure);
+            }
             Some(tenure) => {
                 self.give_back(place, &[unit.offset()], now);
                 self.holdings.leave(&tenure.owner, [(place, tenure.lease)]);

@@ -59,7 +59,9 @@ fn unit(first: Prefix, offset: u8) -> Option<Prefix> {
             let number = u128::from(u32::from(address)).checked_add(distance)?;
             IpAddr::V4(Ipv4Addr::from(u32::try_from(number).ok()?))
         }
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address).checked_add(distance)?)),
+        IpAddr::V6(address) => {
+            IpAddr::V6(Ipv6Addr::from(u128::from(address).checked_add(distance)?))
+        }
     };
     Prefix::around(address, first.length())
 }
@@ -70,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_unit_is_found_from_the_first_of_its_block() {
-        let at = |first: &str, offset| unit(first.parse().unwrap(), offset).map(|unit| unit.to_string());
+        let at =
+            |first: &str, offset| unit(first.parse().unwrap(), offset).map(|unit| unit.to_string());
         assert_eq!(at("10.0.0.0/32", 200).as_deref(), Some("10.0.0.200/32"));
         assert_eq!(at("10.0.0.0/24", 3).as_deref(), Some("10.0.3.0/24"));
         assert_eq!(at("fd00::/64", 255).as_deref(), Some("fd00:0:0:ff::/64"));

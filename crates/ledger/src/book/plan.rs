@@ -28,7 +28,9 @@ impl Book {
                     continue;
                 };
                 match book.restore(&key, known.version, &known.record, now) {
-                    Err(misfit) if misfit.has_owners() => return Err(book.fallen_out(&misfit).into()),
+                    Err(misfit) if misfit.has_owners() => {
+                        return Err(book.fallen_out(&misfit).into());
+                    }
                     Err(_) => continue,
                     Ok(()) => {}
                 }

@@ -64,8 +64,9 @@ impl Committer {
     /// Before every attempt: what an earlier one found in the store may have been less than there
     /// was.
     fn refuse_unclaimed(&mut self, writing: &mut Vec<Writing>) {
-        let is_refused =
-            |request: &mut Writing| request.leases_for().is_some_and(|cluster| !self.gate.is_open(&cluster));
+        let is_refused = |request: &mut Writing| {
+            request.leases_for().is_some_and(|cluster| !self.gate.is_open(&cluster))
+        };
         let refused: Vec<Writing> = writing.extract_if(.., is_refused).collect();
         for request in refused {
             let subnet = self.subnet.clone();

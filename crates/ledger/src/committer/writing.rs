@@ -105,7 +105,9 @@ impl Writing {
         match self {
             Self::Lease { owner: of, leases, .. } => of == owner && leases.contains(&id),
             Self::Claim { owner: of, lease, .. } => of == owner && *lease == id,
-            Self::Restore { claims, .. } => claims.iter().any(|claim| claim.owner == *owner && claim.lease == id),
+            Self::Restore { claims, .. } => {
+                claims.iter().any(|claim| claim.owner == *owner && claim.lease == id)
+            }
             Self::Release { .. } => false,
         }
     }

@@ -27,17 +27,18 @@ impl Changes {
     /// What is told from now on of one subnet.
     pub fn of(&self, subnet: &str) -> BoxStream<'static, Change> {
         let subnet = subnet.to_owned();
-        let told = stream::unfold((self.0.subscribe(), subnet), |(mut receiver, subnet)| async move {
-            loop {
-                let change = match receiver.recv().await {
-                    Ok(change) if concerns(&change, &subnet) => change,
-                    Ok(_) => continue,
-                    Err(broadcast::error::RecvError::Lagged(_)) => Change::Lost,
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                };
-                return Some((change, (receiver, subnet)));
-            }
-        });
+        let told =
+            stream::unfold((self.0.subscribe(), subnet), |(mut receiver, subnet)| async move {
+                loop {
+                    let change = match receiver.recv().await {
+                        Ok(change) if concerns(&change, &subnet) => change,
+                        Ok(_) => continue,
+                        Err(broadcast::error::RecvError::Lagged(_)) => Change::Lost,
+                        Err(broadcast::error::RecvError::Closed) => return None,
+                    };
+                    return Some((change, (receiver, subnet)));
+                }
+            });
         told.boxed()
     }
 }

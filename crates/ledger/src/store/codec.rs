@@ -174,7 +174,11 @@ fn decode_owned(rest: &mut Rest<'_>, has_since: bool) -> Result<Vec<(u8, Tenure)
     Ok(owned)
 }
 
-fn decode_since(rest: &mut Rest<'_>, owned: &[(u8, Tenure)], offset: u8) -> Result<u64, Unreadable> {
+fn decode_since(
+    rest: &mut Rest<'_>,
+    owned: &[(u8, Tenure)],
+    offset: u8,
+) -> Result<u64, Unreadable> {
     let since_as = rest.byte()?;
     if since_as == offset {
         return Ok(u64::from_be_bytes(rest.take()?));
@@ -183,7 +187,11 @@ fn decode_since(rest: &mut Rest<'_>, owned: &[(u8, Tenure)], offset: u8) -> Resu
 }
 
 /// An earlier unit. Those so far are in order: that was checked when they were read.
-fn referred<'a>(owned: &'a [(u8, Tenure)], offset: u8, what: &'static str) -> Result<&'a Tenure, Unreadable> {
+fn referred<'a>(
+    owned: &'a [(u8, Tenure)],
+    offset: u8,
+    what: &'static str,
+) -> Result<&'a Tenure, Unreadable> {
     let at = owned.binary_search_by_key(&offset, |(offset, _)| *offset);
     let found = at.ok().and_then(|at| owned.get(at));
     found.map(|(_, tenure)| tenure).ok_or(Unreadable::Content { what })
@@ -274,8 +282,10 @@ mod tests {
     }
 
     fn first() -> impl Strategy<Value = Prefix> {
-        let v4 = (any::<u32>(), 0..=32u8).prop_map(|(address, length)| (IpAddr::from(Ipv4Addr::from(address)), length));
-        let v6 = (any::<u128>(), 0..=128u8).prop_map(|(address, length)| (Ipv6Addr::from(address).into(), length));
+        let v4 = (any::<u32>(), 0..=32u8)
+            .prop_map(|(address, length)| (IpAddr::from(Ipv4Addr::from(address)), length));
+        let v6 = (any::<u128>(), 0..=128u8)
+            .prop_map(|(address, length)| (Ipv6Addr::from(address).into(), length));
         prop_oneof![v4, v6].prop_map(|(address, length)| Prefix::around(address, length).unwrap())
     }
 

@@ -20,7 +20,8 @@ pub use document::EtcdDocument;
 use key::{Keys, Span};
 use watch::Watch;
 use wire::{
-    Compare, CompareTarget, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    Compare, CompareTarget, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest,
+    RequestOp, TxnRequest,
 };
 
 const STORE: &str = "etcd";
@@ -39,7 +40,11 @@ pub struct EtcdStore {
 
 impl EtcdStore {
     /// Blocks are kept under `<prefix>/blocks/`. Fails when etcd does not answer.
-    pub async fn connect(endpoints: &[String], prefix: &str, tls: Option<&EtcdTls>) -> Result<Self, StoreError> {
+    pub async fn connect(
+        endpoints: &[String],
+        prefix: &str,
+        tls: Option<&EtcdTls>,
+    ) -> Result<Self, StoreError> {
         let client = Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
         let keys = Keys::new(prefix);
         let plan = EtcdDocument::of(client.clone(), prefix, "plan");
@@ -57,7 +62,12 @@ impl EtcdStore {
     }
 
     /// The first entries, in the order of their keys, and whether there are more.
-    async fn page(&self, span: &Span, limit: i64, keys_only: bool) -> Result<(Vec<KeyValue>, bool), StoreError> {
+    async fn page(
+        &self,
+        span: &Span,
+        limit: i64,
+        keys_only: bool,
+    ) -> Result<(Vec<KeyValue>, bool), StoreError> {
         let request = RangeRequest {
             key: span.start.clone(),
             range_end: span.end.clone(),
@@ -145,7 +155,9 @@ impl EtcdStore {
             Ok(response) if !response.succeeded => Written::Conflict,
             Ok(response) => match (record, response.header) {
                 (None, _) => Written::Done(None),
-                (Some(_), Some(header)) => Written::Done(Some(Version(header.revision.unsigned_abs()))),
+                (Some(_), Some(header)) => {
+                    Written::Done(Some(Version(header.revision.unsigned_abs())))
+                }
                 (Some(_), None) => Written::Unknown,
             },
             Err(error) => {
@@ -174,7 +186,10 @@ impl Store for EtcdStore {
         swaps.buffered(CONCURRENT_WRITES).collect().boxed()
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         async {
             let watch = Watch::open(&self.client, &self.keys, subnet).await;
             Ok(watch.map_err(|error| unreachable(&error))?.changes())
@@ -186,7 +201,11 @@ impl Store for EtcdStore {
         self.plan.read().boxed()
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.plan.swap(text, expected).boxed()
     }
 
@@ -214,7 +233,8 @@ mod tests {
     use super::*;
 
     async fn why(endpoints: &[&str]) -> String {
-        let endpoints: Vec<String> = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
+        let endpoints: Vec<String> =
+            endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
         EtcdStore::connect(&endpoints, "berth", None)
             .await
             .unwrap_err()

@@ -109,7 +109,9 @@ impl KubernetesStore {
         let record = write.record.filter(|record| !record.is_empty());
         let done = match (&record, write.expected) {
             (Some(record), None) => within(self.create(&write.key, record)).await,
-            (Some(record), Some(version)) => within(self.replace(&write.key, record, version)).await,
+            (Some(record), Some(version)) => {
+                within(self.replace(&write.key, record, version)).await
+            }
             (None, Some(version)) => within(self.delete(&write.key, version)).await,
             (None, None) => return self.expect_none(&write.key).await,
         };
@@ -145,7 +147,12 @@ impl KubernetesStore {
         Ok(written(&made))
     }
 
-    async fn replace(&self, key: &BlockKey, record: &Record, version: Version) -> kube::Result<Written> {
+    async fn replace(
+        &self,
+        key: &BlockKey,
+        record: &Record,
+        version: Version,
+    ) -> kube::Result<Written> {
         let mut object = object::encode(key, record);
         object.metadata.resource_version = Some(version.0.to_string());
         let params = PostParams::default();
@@ -172,7 +179,8 @@ impl KubernetesStore {
             return Ok(None);
         };
         let version = found.resource_version().and_then(|version| version.parse().ok());
-        let version = version.ok_or_else(|| StoreError::new(STORE, "a ConfigMap has no resourceVersion"))?;
+        let version =
+            version.ok_or_else(|| StoreError::new(STORE, "a ConfigMap has no resourceVersion"))?;
         let text = found
             .data
             .and_then(|mut data| data.remove(PLAN_KEY))
@@ -180,7 +188,11 @@ impl KubernetesStore {
         Ok(Some((Version(version), text.into_bytes())))
     }
 
-    async fn replace_plan(&self, expected: Option<Version>, text: Vec<u8>) -> Result<bool, StoreError> {
+    async fn replace_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> Result<bool, StoreError> {
         let text = String::from_utf8(text).map_err(|error| StoreError::new(STORE, error))?;
         let mut object = ConfigMap {
             data: Some([(PLAN_KEY.to_owned(), text)].into()),
@@ -227,7 +239,10 @@ impl Store for KubernetesStore {
         swaps.buffered(CONCURRENT_WRITES).collect().boxed()
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         async {
             let watch = Watch::open(&self.blocks, selector(subnet)).await;
             Ok(watch.map_err(unreachable)?.changes())
@@ -239,7 +254,11 @@ impl Store for KubernetesStore {
         self.plan().boxed()
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.replace_plan(expected, text).boxed()
     }
 

@@ -97,7 +97,10 @@ impl Store for MemoryStore {
         Box::pin(async { written })
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         let changes = self.changes.of(subnet);
         Box::pin(async { Ok(changes) })
     }
@@ -107,7 +110,11 @@ impl Store for MemoryStore {
         Box::pin(async { Ok(plan) })
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         let mut state = self.state();
         let is_expected = state.plan.as_ref().map(|(version, _)| *version) == expected;
         if is_expected {
@@ -118,7 +125,8 @@ impl Store for MemoryStore {
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        let mut subnets: Vec<String> = self.state().blocks.keys().map(|key| key.subnet.clone()).collect();
+        let mut subnets: Vec<String> =
+            self.state().blocks.keys().map(|key| key.subnet.clone()).collect();
         subnets.dedup();
         Box::pin(async { Ok(subnets) })
     }

@@ -38,7 +38,8 @@ pub struct RedbStore {
 impl RedbStore {
     /// Opens the file, or makes it: for its owner's eyes only. Blocking.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let unusable = |why: String| StoreError::new(STORE, format_args!("{}: {why}", path.display()));
+        let unusable =
+            |why: String| StoreError::new(STORE, format_args!("{}: {why}", path.display()));
         let slot = Arc::new(Slot::open(path).map_err(|error| unusable(error.to_string()))?);
         let changes = Changes::default();
         let (queue, jobs) = mpsc::channel();
@@ -110,7 +111,10 @@ impl Store for RedbStore {
         async move { answered.await.unwrap_or_else(|_| vec![Written::Unknown; count]) }.boxed()
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         let changes = self.changes.of(subnet);
         async { Ok(changes) }.boxed()
     }
@@ -119,7 +123,11 @@ impl Store for RedbStore {
         self.reading(file::read_plan)
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         let slot = Arc::clone(&self.slot);
         let swap = tokio::task::spawn_blocking(move || {
             let database = slot.database().map_err(|error| StoreError::new(STORE, error))?;

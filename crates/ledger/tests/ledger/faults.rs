@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use berth_addr::Family;
-use berth_ledger::store::{Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written};
+use berth_ledger::store::{
+    Change, Document, MemoryStore, Store, StoreError, Stored, Version, Write, Written,
+};
 use berth_ledger::{BlockKey, Clock, Ledger, LedgerError, LedgerMetrics, Record, Tenure};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -66,7 +68,10 @@ impl Store for Strange {
         })
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         self.store.watch(subnet)
     }
 
@@ -74,7 +79,11 @@ impl Store for Strange {
         self.store.read_plan()
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.store.swap_plan(expected, text)
     }
 

@@ -99,7 +99,10 @@ impl Store for Mortal {
         })
     }
 
-    fn watch<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
+    fn watch<'a>(
+        &'a self,
+        subnet: &'a str,
+    ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
         let chance = Arc::clone(&self.chance);
         Box::pin(async move {
             let changes = self.store.watch(subnet).await?;
@@ -115,7 +118,11 @@ impl Store for Mortal {
         self.store.read_plan()
     }
 
-    fn swap_plan(&self, expected: Option<Version>, text: Vec<u8>) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn swap_plan(
+        &self,
+        expected: Option<Version>,
+        text: Vec<u8>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.store.swap_plan(expected, text)
     }
 

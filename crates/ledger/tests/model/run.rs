@@ -162,7 +162,9 @@ impl Life {
         match ledger.set_subnet(SUBNET, &plan(), REST).await {
             Ok(()) => {}
             // Somebody has extended it, and units there have owners.
-            Err(LedgerError::Plan(_)) => ledger.set_subnet(SUBNET, &extended(), REST).await.unwrap(),
+            Err(LedgerError::Plan(_)) => {
+                ledger.set_subnet(SUBNET, &extended(), REST).await.unwrap()
+            }
             Err(error) => panic!("{error}"),
         }
         for (n, told) in self.told.iter_mut().enumerate() {
@@ -178,7 +180,9 @@ impl Life {
             50..85 => self.release(ledger, n).await,
             85..95 => self.share(ledger).await,
             95..97 => drop(ledger.set_subnet(SUBNET, &extended(), REST).await),
-            97..99 if self.waits => tokio::time::sleep(Duration::from_secs(self.rng.random_range(1..90))).await,
+            97..99 if self.waits => {
+                tokio::time::sleep(Duration::from_secs(self.rng.random_range(1..90))).await
+            }
             _ => drop(ledger.refresh(SUBNET).await),
         }
     }
@@ -254,7 +258,8 @@ impl Told {
     /// What a process does that was started again: it looks what there is.
     async fn recover(&mut self, ledger: &Ledger, owner: &Owner, seed: u64) {
         let held = ledger.held(SUBNET, owner).await.unwrap();
-        let found: BTreeMap<LeaseId, Vec<Prefix>> = held.into_iter().map(|lease| (lease.id, lease.units)).collect();
+        let found: BTreeMap<LeaseId, Vec<Prefix>> =
+            held.into_iter().map(|lease| (lease.id, lease.units)).collect();
         self.check(&found, owner, seed);
         self.held = found;
         self.maybe_gone.clear();

@@ -368,7 +368,8 @@ pub async fn who_watches_and_then_loads_misses_nothing(pair: &Pair) {
     let writers: Vec<_> = (0..BLOCKS).map(stir).collect();
     let mut changes = pair.one.watch(&pair.subnet).await.unwrap();
     let loaded = pair.load().await;
-    let mut view: BTreeMap<BlockKey, Version> = loaded.into_iter().map(|stored| (stored.key, stored.version)).collect();
+    let mut view: BTreeMap<BlockKey, Version> =
+        loaded.into_iter().map(|stored| (stored.key, stored.version)).collect();
     for writer in writers {
         writer.await.unwrap();
     }
@@ -405,7 +406,8 @@ pub async fn of_two_who_register_one_cidr_exactly_one_is_given_it(pair: &Pair) {
     };
     let delay = Duration::from_secs(30);
     for round in 0..8 {
-        let [ours, theirs] = ["ours", "theirs"].map(|whose| format!("{}-{whose}-{round}", pair.subnet));
+        let [ours, theirs] =
+            ["ours", "theirs"].map(|whose| format!("{}-{whose}-{round}", pair.subnet));
         // The second one begins in the middle of the first.
         let (first, second) = (format!("10.{round}.0.0/16"), format!("10.{round}.128.0/17"));
         let (first, second) = (plan(&first), plan(&second));

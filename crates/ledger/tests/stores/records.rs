@@ -17,9 +17,11 @@ fn tenure(owner: Owner, lease: LeaseId, since: u64) -> Tenure {
 /// Whatever a ledger could write until the year 9999.
 pub fn any() -> impl Strategy<Value = Record> {
     let name = prop_oneof!["[a-c]", "\\PC{1,40}"];
-    let owner = name.prop_filter_map("no slash", |name| Owner::new(Kind::Secondary, "c", &name, "").ok());
+    let owner =
+        name.prop_filter_map("no slash", |name| Owner::new(Kind::Secondary, "c", &name, "").ok());
     let since = 0..253_402_207_200_000u64;
-    let tenure = (owner, any_lease(), since).prop_map(|(owner, lease, since)| tenure(owner, lease, since));
+    let tenure =
+        (owner, any_lease(), since).prop_map(|(owner, lease, since)| tenure(owner, lease, since));
     let unit = prop_oneof![tenure.prop_map(Ok), (0..253_402_207_200_000u64).prop_map(Err)];
     prop::collection::btree_map(proptest::prelude::any::<u8>(), unit, 1..=256).prop_map(|units| {
         let owned = units

@@ -148,7 +148,8 @@ fn acceptor(ca: &Issuer) -> TlsAcceptor {
     let (certificate, key) = signed(ca);
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.unwrap().with_client_cert_verifier(verifier.build().unwrap());
     let mut config = config.with_single_cert(vec![certificate], key).unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];

@@ -66,7 +66,11 @@ impl Line {
     }
 }
 
-async fn carry(near: impl AsyncRead + AsyncWrite, far: TcpStream, is_deaf: &AtomicBool) -> std::io::Result<()> {
+async fn carry(
+    near: impl AsyncRead + AsyncWrite,
+    far: TcpStream,
+    is_deaf: &AtomicBool,
+) -> std::io::Result<()> {
     let (mut from_near, mut to_near) = split(near);
     let (mut from_far, mut to_far) = far.into_split();
     let requests = async { tokio::io::copy(&mut from_near, &mut to_far).await.map(drop) };

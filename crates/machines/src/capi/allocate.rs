@@ -21,7 +21,12 @@ pub(super) fn lease_of(owner: &Owner) -> LeaseId {
 }
 
 impl Context {
-    pub(super) async fn allocate(&self, claim: &Claim, name: &str, pool: &Pool) -> Result<Allocation, ReconcileError> {
+    pub(super) async fn allocate(
+        &self,
+        claim: &Claim,
+        name: &str,
+        pool: &Pool,
+    ) -> Result<Allocation, ReconcileError> {
         let asked = match claim.asks_for() {
             Ok(asked) => asked,
             Err(why) => return Ok(Err((ALLOCATION_FAILED, why))),

@@ -95,8 +95,10 @@ impl Context {
             };
             // An earlier UID of the same claim: it was moved away and back, or restored.
             let had = &tenure.owner;
-            let same_name = (had.namespace(), had.name()) == (claim.owner.namespace(), claim.owner.name());
-            let same = had.kind() == claim.owner.kind() && same_name && had.gate() == claim.owner.gate();
+            let same_name =
+                (had.namespace(), had.name()) == (claim.owner.namespace(), claim.owner.name());
+            let same =
+                had.kind() == claim.owner.kind() && same_name && had.gate() == claim.owner.gate();
             if same && !self.index.lock().has_claim(had.uid()) {
                 let moved = Restored {
                     from: Some(tenure.owner.clone()),

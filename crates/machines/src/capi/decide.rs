@@ -57,7 +57,9 @@ pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
     }
     match index.pools.get(pool) {
         None => {
-            let why = format!("spec.poolRef.name: there is no Subnet {pool}: create it, or name another one");
+            let why = format!(
+                "spec.poolRef.name: there is no Subnet {pool}: create it, or name another one"
+            );
             Step::Refuse(Arc::clone(claim), POOL_NOT_READY, why)
         }
         Some(found) => match found.why_unusable() {
@@ -102,7 +104,8 @@ mod tests {
     }
 
     fn address(uid: &str) -> Arc<Address> {
-        let owners = json!([{"apiVersion": "x", "kind": "IPAddressClaim", "name": "c", "uid": uid}]);
+        let owners =
+            json!([{"apiVersion": "x", "kind": "IPAddressClaim", "name": "c", "uid": uid}]);
         let object = json!({
             "metadata": {"name": "c", "namespace": "ns", "ownerReferences": owners},
             "spec": {

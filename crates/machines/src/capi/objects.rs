@@ -111,7 +111,9 @@ impl Claim {
 
 impl Address {
     pub fn of(object: &DynamicObject) -> Self {
-        let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| {
+            object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+        };
         Self {
             metadata: object.metadata.clone(),
             pool: pool(&object.data),

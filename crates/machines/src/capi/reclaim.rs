@@ -28,12 +28,18 @@ impl Context {
         }
     }
 
-    async fn look(&self, suspects: &mut BTreeMap<(String, Owner), Instant>) -> Result<(), ReconcileError> {
+    async fn look(
+        &self,
+        suspects: &mut BTreeMap<(String, Owner), Instant>,
+    ) -> Result<(), ReconcileError> {
         let now = Instant::now();
         let mut gone = BTreeMap::new();
         for subnet in self.ledger.subnets().await {
             for owner in self.ledger.owners(&subnet).await? {
-                if owner.kind() == Kind::Claim && *owner.cluster() == *self.cluster && self.looks_gone(&owner) {
+                if owner.kind() == Kind::Claim
+                    && *owner.cluster() == *self.cluster
+                    && self.looks_gone(&owner)
+                {
                     let place = (subnet.clone(), owner);
                     let since = suspects.get(&place).copied().unwrap_or(now);
                     gone.insert(place, since);
@@ -65,8 +71,9 @@ impl Context {
     }
 
     async fn is_gone(&self, owner: &Owner) -> Result<bool, ReconcileError> {
-        let api =
-            |resource| -> Api<DynamicObject> { Api::namespaced_with(self.client.clone(), owner.namespace(), resource) };
+        let api = |resource| -> Api<DynamicObject> {
+            Api::namespaced_with(self.client.clone(), owner.namespace(), resource)
+        };
         let claim = api(&self.served.claims).get_opt(owner.name()).await?;
         let address = api(&self.served.addresses).get_opt(owner.name()).await?;
         let same = claim.is_some_and(|claim| claim.uid().as_deref() == Some(owner.uid()));

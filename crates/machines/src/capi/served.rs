@@ -34,7 +34,9 @@ impl Served {
                     return served;
                 }
                 Ok(None) => {}
-                Err(error) => warn!(%error, "the cluster does not say whether it has IPAddressClaims; retrying"),
+                Err(error) => {
+                    warn!(%error, "the cluster does not say whether it has IPAddressClaims; retrying")
+                }
             }
             tokio::time::sleep(INTERVAL).await;
         }
@@ -48,16 +50,23 @@ impl Served {
         Ok(Some(Self {
             claims: resource(GROUP, version, "IPAddressClaim", "ipaddressclaims"),
             addresses: resource(GROUP, version, "IPAddress", "ipaddresses"),
-            clusters: clusters.map(|version| resource(CLUSTER_GROUP, version, "Cluster", "clusters")),
+            clusters: clusters
+                .map(|version| resource(CLUSTER_GROUP, version, "Cluster", "clusters")),
             is_v1beta2: version == "v1beta2",
         }))
     }
 }
 
-async fn version_of(client: &Client, group: &str, plural: &str) -> Result<Option<&'static str>, kube::Error> {
+async fn version_of(
+    client: &Client,
+    group: &str,
+    plural: &str,
+) -> Result<Option<&'static str>, kube::Error> {
     for version in VERSIONS {
         match client.list_api_group_resources(&format!("{group}/{version}")).await {
-            Ok(list) if list.resources.iter().any(|resource| resource.name == plural) => return Ok(Some(version)),
+            Ok(list) if list.resources.iter().any(|resource| resource.name == plural) => {
+                return Ok(Some(version));
+            }
             Ok(_) => {}
             Err(error) if is_not_found(&error) => {}
             Err(error) => return Err(error),

@@ -83,7 +83,8 @@ impl Context {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
         self.background.spawn(async move {
-            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.claims);
+            let api: Api<DynamicObject> =
+                Api::all_with(context.client.clone(), &context.served.claims);
             changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
                     context.index.lock().apply_claim(Arc::new(Claim::of(&object)));
@@ -106,7 +107,8 @@ impl Context {
         let (synced, receiver) = watch::channel(false);
         let context = self.clone();
         self.background.spawn(async move {
-            let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &context.served.addresses);
+            let api: Api<DynamicObject> =
+                Api::all_with(context.client.clone(), &context.served.addresses);
             changes(api, ListParams::default(), |change| match change {
                 Change::Apply(object) => {
                     let (name, address) = (Key::of(&*object), Arc::new(Address::of(&object)));

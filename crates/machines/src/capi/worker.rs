@@ -36,8 +36,12 @@ impl Context {
                 let claim = work.clone();
                 let retry = work.failed();
                 match error {
-                    ReconcileError::Contended { .. } => debug!(?claim, %error, ?retry, "tried again"),
-                    _ => warn!(?claim, %error, category = error.category(), ?retry, "failed; it is tried again"),
+                    ReconcileError::Contended { .. } => {
+                        debug!(?claim, %error, ?retry, "tried again")
+                    }
+                    _ => {
+                        warn!(?claim, %error, category = error.category(), ?retry, "failed; it is tried again")
+                    }
                 }
             }
         }
@@ -105,7 +109,8 @@ impl Context {
             let conflicts = self.claim(&pool, std::slice::from_ref(address)).await?;
             if let Some((address, owner)) = conflicts.first() {
                 let ip = address.ip.map(|ip| ip.to_string()).unwrap_or_default();
-                let why = format!("IPAddress has {ip}, which is owned by {owner}: delete one of the two");
+                let why =
+                    format!("IPAddress has {ip}, which is owned by {owner}: delete one of the two");
                 return self.refuse(claim, ALLOCATION_FAILED, why).await;
             }
         }
@@ -127,7 +132,12 @@ impl Context {
         self.say(claim, &verdict).await
     }
 
-    async fn refuse(&self, claim: &Claim, reason: &'static str, why: String) -> Result<(), ReconcileError> {
+    async fn refuse(
+        &self,
+        claim: &Claim,
+        reason: &'static str,
+        why: String,
+    ) -> Result<(), ReconcileError> {
         self.background
             .warn(&self.reference(claim), reason, "Allocate", why.clone());
         let verdict = Verdict {

@@ -34,8 +34,8 @@ impl Context {
         ip: IpAddr,
     ) -> Result<Address, ReconcileError> {
         let object = self.object(claim, name, pool, ip);
-        let object: DynamicObject =
-            serde_json::from_value(object).map_err(|error| ReconcileError::from(kube::Error::SerdeError(error)))?;
+        let object: DynamicObject = serde_json::from_value(object)
+            .map_err(|error| ReconcileError::from(kube::Error::SerdeError(error)))?;
         let Key {
             namespace,
             name: of_claim,
@@ -140,7 +140,11 @@ impl Context {
         }
     }
 
-    async fn set_finalizers(&self, address: &Address, finalizers: &[String]) -> Result<(), ReconcileError> {
+    async fn set_finalizers(
+        &self,
+        address: &Address,
+        finalizers: &[String],
+    ) -> Result<(), ReconcileError> {
         let Key { namespace, name } = address.name();
         let patch = json!({"metadata": {
             "resourceVersion": address.metadata.resource_version,
@@ -161,7 +165,9 @@ impl Context {
 
     pub(super) async fn say(&self, claim: &Claim, verdict: &Verdict) -> Result<(), ReconcileError> {
         let generation = claim.metadata.generation;
-        let Some(status) = status(&claim.value, generation, verdict, self.served.is_v1beta2, self.now()) else {
+        let Some(status) =
+            status(&claim.value, generation, verdict, self.served.is_v1beta2, self.now())
+        else {
             return Ok(());
         };
         let key = claim.name();

@@ -15,7 +15,12 @@ const MOUNT: &str = "/etc/kubernetes/kubeconfig";
 pub const NETWORKS: &str = "berth.dev/machine-networks";
 
 /// For a Cluster with networks. `owner` is a reference to it.
-pub fn seed_manifests(namespace: &str, owner: &Value, networks: &[NetworkFlag], image: &str) -> Vec<Value> {
+pub fn seed_manifests(
+    namespace: &str,
+    owner: &Value,
+    networks: &[NetworkFlag],
+    image: &str,
+) -> Vec<Value> {
     if networks.is_empty() {
         return Vec::new();
     }
@@ -87,7 +92,8 @@ pub fn user_manifests() -> Result<Vec<Value>, String> {
         manifests.push(value);
     }
     for documents in [RIGHTS, gate::POLICY] {
-        let read: Vec<Value> = serde_saphyr::from_multiple(documents).map_err(|error| error.to_string())?;
+        let read: Vec<Value> =
+            serde_saphyr::from_multiple(documents).map_err(|error| error.to_string())?;
         manifests.extend(read);
     }
     Ok(manifests)

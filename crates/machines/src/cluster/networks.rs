@@ -11,7 +11,9 @@ pub enum ClusterError {
     Network { field: String, source: FlagError },
     #[error("{field}: {message}")]
     Field { field: String, message: &'static str },
-    #[error("spec.machineNetwork: {cidr} was removed, changed or moved: put it back; CIDRs can only be appended")]
+    #[error(
+        "spec.machineNetwork: {cidr} was removed, changed or moved: put it back; CIDRs can only be appended"
+    )]
     Removed { cidr: Prefix },
 }
 
@@ -71,7 +73,12 @@ fn of_list(list: &Value) -> Result<Vec<NetworkFlag>, ClusterError> {
     each.collect()
 }
 
-fn flag(cidr: &str, gateway: Option<&str>, dns: &[&str], field: String) -> Result<NetworkFlag, ClusterError> {
+fn flag(
+    cidr: &str,
+    gateway: Option<&str>,
+    dns: &[&str],
+    field: String,
+) -> Result<NetworkFlag, ClusterError> {
     let parts = [cidr, gateway.unwrap_or_default()]
         .into_iter()
         .chain(dns.iter().copied());
@@ -137,8 +144,7 @@ mod tests {
             of(seed).unwrap(),
             ["192.168.1.128/25,192.168.1.1,192.168.1.1", "fd00::/64,,fd00::53"]
         );
-        let later =
-            json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]}]});
+        let later = json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dnsServers": ["10.0.0.53"]}]});
         assert_eq!(of(later).unwrap(), ["10.0.0.0/24,10.0.0.1,10.0.0.53"]);
         assert_eq!(of(json!({})).unwrap(), [] as [String; 0]);
     }
@@ -158,13 +164,20 @@ mod tests {
             why(json!({"machineNetworks": [{"cidr": "10.0.0.0/24", "gateway": "fd00::1"}]}))
                 .starts_with("spec.machineNetworks[0]: ")
         );
-        assert!(why(json!({"machineNetwork": {"cidrBlocks": ["10.0.0.0/24", "10.0.0.0/25"]}})).contains("overlap"));
-        assert!(why(json!({"machineNetwork": {"cidrBlocks": []}, "machineNetworks": []})).contains("both set"));
+        assert!(
+            why(json!({"machineNetwork": {"cidrBlocks": ["10.0.0.0/24", "10.0.0.0/25"]}}))
+                .contains("overlap")
+        );
+        assert!(
+            why(json!({"machineNetwork": {"cidrBlocks": []}, "machineNetworks": []}))
+                .contains("both set")
+        );
     }
 
     #[test]
     fn cidrs_can_be_appended_and_nothing_else() {
-        let before: Vec<Prefix> = ["10.0.0.0/24", "10.0.1.0/24"].map(|cidr| cidr.parse().unwrap()).into();
+        let before: Vec<Prefix> =
+            ["10.0.0.0/24", "10.0.1.0/24"].map(|cidr| cidr.parse().unwrap()).into();
         let next = |cidrs: &[&str]| {
             cidrs
                 .iter()

@@ -77,7 +77,8 @@ pub async fn run(options: Options) {
         clusters: Arc::default(),
         queue: Queue::new("clusters", BACKOFF, &options.queues),
     };
-    let all = futures::future::join3(context.watch(), context.work(), writer.run(options.stop.clone()));
+    let all =
+        futures::future::join3(context.watch(), context.work(), writer.run(options.stop.clone()));
     options.stop.run_until_cancelled(all).await;
 }
 
@@ -98,7 +99,8 @@ impl Context {
     }
 
     async fn work(&self) {
-        let works = futures::stream::unfold((), async |()| self.queue.take().await.map(|work| (work, ())));
+        let works =
+            futures::stream::unfold((), async |()| self.queue.take().await.map(|work| (work, ())));
         works.for_each_concurrent(CONCURRENCY, |work| self.handle(work)).await;
     }
 
@@ -128,7 +130,8 @@ impl Context {
         }
         let namespace = namespace(&cluster);
         let before = self.applied(&namespace).await?;
-        let checked = networks(&cluster.data).and_then(|networks| appended(&before, &networks).map(|()| networks));
+        let checked = networks(&cluster.data)
+            .and_then(|networks| appended(&before, &networks).map(|()| networks));
         let networks = match checked {
             Ok(networks) => networks,
             // What was good goes on as it is.
@@ -202,7 +205,8 @@ impl Context {
             .ok_or_else(|| wrong(format!("has no {KUBECONFIG_KEY}")))?;
         let text = String::from_utf8_lossy(&data.0).into_owned();
         let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| wrong(error.to_string()))?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let config = config.map_err(|error| wrong(error.to_string()))?;
         Ok(Client::try_from(config)?)
     }
@@ -217,10 +221,11 @@ fn namespace(cluster: &DynamicObject) -> String {
 
 /// Server-side apply of any object.
 async fn apply(client: &Client, manifest: &Value) -> Result<(), Failure> {
-    let object: DynamicObject =
-        serde_json::from_value(manifest.clone()).map_err(|error| Failure::Manifest(error.to_string()))?;
+    let object: DynamicObject = serde_json::from_value(manifest.clone())
+        .map_err(|error| Failure::Manifest(error.to_string()))?;
     let types = object.types.clone().unwrap_or_else(TypeMeta::list::<Deployment>);
-    let gvk = GroupVersionKind::try_from(&types).map_err(|error| Failure::Manifest(error.to_string()))?;
+    let gvk =
+        GroupVersionKind::try_from(&types).map_err(|error| Failure::Manifest(error.to_string()))?;
     let api_resource = ApiResource::from_gvk_with_plural(&gvk, &plural(&gvk.kind));
     let api: Api<DynamicObject> = match object.namespace() {
         Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &api_resource),

@@ -104,7 +104,12 @@ impl Context {
         Ok(None)
     }
 
-    async fn lease(&self, owner: &Owner, pool: &str, family: Family) -> Result<Option<Prefix>, ReconcileError> {
+    async fn lease(
+        &self,
+        owner: &Owner,
+        pool: &str,
+        family: Family,
+    ) -> Result<Option<Prefix>, ReconcileError> {
         self.ensure_claimed(pool).await?;
         let ask = || {
             self.ledger

@@ -63,7 +63,11 @@ impl Context {
     }
 
     /// All addresses of these machines that are the pool's. Gives those that others have.
-    pub(super) async fn claim(&self, pool: &str, machines: &[Arc<Machine>]) -> Result<Vec<Conflict>, ReconcileError> {
+    pub(super) async fn claim(
+        &self,
+        pool: &str,
+        machines: &[Arc<Machine>],
+    ) -> Result<Vec<Conflict>, ReconcileError> {
         let mut claims = Vec::new();
         for machine in machines {
             claims.extend(self.claims_of(pool, machine)?);

@@ -74,7 +74,9 @@ pub fn step(machine: &Machine, pools: &Pools) -> Step {
     }
     let gated = machine.is_gated();
     match &machine.network {
-        Err(error) => Step::Refuse { why: error.to_string() },
+        Err(error) => Step::Refuse {
+            why: error.to_string(),
+        },
         Ok(None) if !gated => Step::Nothing,
         Ok(None) if !machine.is_protected() => Step::Protect,
         Ok(None) => Step::Allocate,
@@ -105,7 +107,8 @@ mod tests {
     fn pools() -> Pools {
         let flag: NetworkFlag = "10.0.0.0/24,10.0.0.1".parse().unwrap();
         let mut subnet = flag.subnet(0);
-        subnet.status = serde_json::from_value(json!({"cidrs": ["10.0.0.0/24"], "capacity": 253})).unwrap();
+        subnet.status =
+            serde_json::from_value(json!({"cidrs": ["10.0.0.0/24"], "capacity": 253})).unwrap();
         let mut pools = Pools::default();
         pools.apply(&subnet);
         pools
@@ -157,8 +160,7 @@ mod tests {
 
     #[test]
     fn an_address_is_held_until_only_we_hold_the_machine() {
-        let deleting =
-            |finalizers: &[&str]| json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": finalizers});
+        let deleting = |finalizers: &[&str]| json!({"deletionTimestamp": "2026-11-16T00:00:00Z", "finalizers": finalizers});
         let network = json!({"cidr": "10.0.0.9/24"});
         assert_eq!(
             of(deleting(&["machine-delete-finalizer", FINALIZER]), network.clone()),

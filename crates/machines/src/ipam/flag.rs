@@ -21,13 +21,17 @@ pub struct NetworkFlag {
 /// What is wrong with it, and what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
-    #[error("{text:?}: the first part must be a CIDR, as in \"192.168.1.128/25,192.168.1.1,192.168.1.1\"")]
+    #[error(
+        "{text:?}: the first part must be a CIDR, as in \"192.168.1.128/25,192.168.1.1,192.168.1.1\""
+    )]
     Cidr { text: String },
     #[error("{text:?}: {cidr} has host bits set: write {fix}, if that is the network you mean")]
     HostBits { text: String, cidr: String, fix: String },
     #[error("{text:?}: {part:?} is no IP address")]
     Address { text: String, part: String },
-    #[error("{text:?}: {what} {address} is of another family than {cidr}: give it with a CIDR of its own family")]
+    #[error(
+        "{text:?}: {what} {address} is of another family than {cidr}: give it with a CIDR of its own family"
+    )]
     Family {
         text: String,
         what: &'static str,
@@ -99,7 +103,8 @@ impl NetworkFlag {
     /// Several, in the order in which they are to be tried.
     pub fn check_all(flags: &[Self]) -> Result<(), FlagError> {
         for (number, flag) in flags.iter().enumerate() {
-            if let Some(other) = flags[..number].iter().find(|other| other.cidr.overlaps(flag.cidr)) {
+            if let Some(other) = flags[..number].iter().find(|other| other.cidr.overlaps(flag.cidr))
+            {
                 return Err(FlagError::Overlap {
                     one: other.cidr,
                     other: flag.cidr,
@@ -182,7 +187,8 @@ mod tests {
             let subnet = flag.subnet(0);
             subnet.validate().unwrap();
             let name = subnet.metadata.name.unwrap();
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+            let plain =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
             assert!(name.chars().all(plain) && name.len() <= 63, "{name}");
         }
     }
@@ -193,7 +199,10 @@ mod tests {
         assert!(why("192.168.1.1,192.168.1.2").contains("must be a CIDR"));
         assert!(why("10.0.0.0/24,x").contains("\"x\" is no IP address"));
         assert!(why("10.0.0.0/24,fd00::1").contains("the gateway fd00::1 is of another family"));
-        assert!(why("fd00::/64,fd00::1,8.8.8.8").contains("the name server 8.8.8.8 is of another family"));
+        assert!(
+            why("fd00::/64,fd00::1,8.8.8.8")
+                .contains("the name server 8.8.8.8 is of another family")
+        );
         assert!(why("10.0.0.1/32,10.0.0.1").contains("no address left"));
         assert!(why("10.0.0.0/31,10.0.0.0,10.0.0.1").contains("no address left"));
         assert!("10.0.0.0/31,10.0.0.0".parse::<NetworkFlag>().is_ok());

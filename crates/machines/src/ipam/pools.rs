@@ -28,7 +28,8 @@ impl Pools {
     /// Whether anything is other than before.
     pub fn apply(&mut self, subnet: &Subnet) -> bool {
         let pool = Pool::of(subnet);
-        let Some(order) = subnet.labels().get(NETWORK_LABEL).filter(|_| pool.is_for_machines) else {
+        let Some(order) = subnet.labels().get(NETWORK_LABEL).filter(|_| pool.is_for_machines)
+        else {
             return self.delete(&pool.name);
         };
         let order = order.parse().unwrap_or(u32::MAX);
@@ -92,7 +93,8 @@ mod tests {
             assert!(pools.apply(&subnet(name, order, spec.clone(), &["10.0.0.0/24"])));
             assert!(!pools.apply(&subnet(name, order, spec, &["10.0.0.0/24"])));
         }
-        let names: Vec<&str> = pools.in_order().into_iter().map(|pool| pool.name.as_str()).collect();
+        let names: Vec<&str> =
+            pools.in_order().into_iter().map(|pool| pool.name.as_str()).collect();
         assert_eq!(names, ["b", "a", "c"]);
     }
 
@@ -103,7 +105,8 @@ mod tests {
             let spec = json!({"use": "machines", "cidrs": ["10.0.0.0/24"], "ranges": [range]});
             pools.apply(&subnet(name, "1", spec, &["10.0.0.0/24"]));
         }
-        let holding = |address: &str| pools.holding(address.parse().unwrap()).map(|pool| pool.name.clone());
+        let holding =
+            |address: &str| pools.holding(address.parse().unwrap()).map(|pool| pool.name.clone());
         assert_eq!(holding("10.0.0.20").as_deref(), Some("b"));
         assert_eq!(holding("10.0.0.30"), None);
     }

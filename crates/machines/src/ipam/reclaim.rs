@@ -31,12 +31,18 @@ impl Context {
         }
     }
 
-    async fn look(&self, suspects: &mut BTreeMap<(String, Owner), Instant>) -> Result<(), ReconcileError> {
+    async fn look(
+        &self,
+        suspects: &mut BTreeMap<(String, Owner), Instant>,
+    ) -> Result<(), ReconcileError> {
         let now = Instant::now();
         let mut gone = BTreeMap::new();
         for subnet in self.ledger.subnets().await {
             for owner in self.ledger.owners(&subnet).await? {
-                if owner.kind() == Kind::Machine && *owner.cluster() == *self.cluster && self.looks_gone(&owner) {
+                if owner.kind() == Kind::Machine
+                    && *owner.cluster() == *self.cluster
+                    && self.looks_gone(&owner)
+                {
                     let place = (subnet.clone(), owner);
                     let since = suspects.get(&place).copied().unwrap_or(now);
                     gone.insert(place, since);

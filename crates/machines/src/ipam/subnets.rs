@@ -49,7 +49,9 @@ impl Context {
         if found.spec.cidrs != subnet.spec.cidrs || found.spec.usage != subnet.spec.usage {
             let name = found.name_any();
             error!(subnet = name, %network, "there is another Subnet of that name: delete it, or give another network");
-            let note = format!("--network {network}: this Subnet has its name and other CIDRs or another use");
+            let note = format!(
+                "--network {network}: this Subnet has its name and other CIDRs or another use"
+            );
             self.background
                 .warn(&found.object_ref(&()), "NetworkDiffers", "Register", note);
             return Ok(());

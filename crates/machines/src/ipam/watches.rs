@@ -107,7 +107,11 @@ impl Context {
                     }
                 }
                 Change::Delete(ObjectKey { namespace, name }) => {
-                    let key = Key { shape, namespace, name };
+                    let key = Key {
+                        shape,
+                        namespace,
+                        name,
+                    };
                     context.forget(&key);
                 }
                 Change::Restarted => {}

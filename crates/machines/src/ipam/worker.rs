@@ -46,8 +46,12 @@ impl Context {
                 let machine = work.clone();
                 let retry = work.failed();
                 match error {
-                    ReconcileError::Contended { .. } => debug!(?machine, %error, ?retry, "tried again"),
-                    _ => warn!(?machine, %error, category = error.category(), ?retry, "failed; it is tried again"),
+                    ReconcileError::Contended { .. } => {
+                        debug!(?machine, %error, ?retry, "tried again")
+                    }
+                    _ => {
+                        warn!(?machine, %error, category = error.category(), ?retry, "failed; it is tried again")
+                    }
                 }
             }
         }
@@ -67,10 +71,12 @@ impl Context {
                     Some(written) => written,
                     None => return Ok(()),
                 },
-                Step::Record { network, gated } => match self.record(&machine, &network, gated).await? {
-                    Some(written) => written,
-                    None => return Ok(()),
-                },
+                Step::Record { network, gated } => {
+                    match self.record(&machine, &network, gated).await? {
+                        Some(written) => written,
+                        None => return Ok(()),
+                    }
+                }
                 Step::Release => return self.release(&machine).await,
             };
             match written {
@@ -83,7 +89,11 @@ impl Context {
     }
 
     /// A network, and the gate opens. `None`: it waits, or somebody has its address.
-    async fn give(&self, key: &Key, machine: &Arc<Machine>) -> Result<Option<Written>, ReconcileError> {
+    async fn give(
+        &self,
+        key: &Key,
+        machine: &Arc<Machine>,
+    ) -> Result<Option<Written>, ReconcileError> {
         // Before it is asked for: an address that comes free meanwhile wakes it.
         self.waiting.lock().insert(key.clone());
         let owner = machine.owner(&self.cluster)?;
@@ -204,12 +214,17 @@ impl Context {
     }
 
     /// Told on both. The one that came second waits until the other gives it back.
-    async fn conflict(&self, machine: &Arc<Machine>, conflicts: &[Conflict]) -> Result<(), ReconcileError> {
+    async fn conflict(
+        &self,
+        machine: &Arc<Machine>,
+        conflicts: &[Conflict],
+    ) -> Result<(), ReconcileError> {
         self.waiting.lock().insert(Key::of(machine));
         for Conflict { address, owner } in conflicts {
             let other = self.index.lock().with_uid(owner.uid());
             if let Some(other) = other {
-                let note = format!("{} is also set on machine {:?}", address.first(), Key::of(machine));
+                let note =
+                    format!("{} is also set on machine {:?}", address.first(), Key::of(machine));
                 self.background
                     .warn(&reference(&other), "AddressConflict", "Record", note);
             }
@@ -227,7 +242,12 @@ impl Context {
     }
 
     /// It stays as it is, and says why.
-    async fn refuse(&self, machine: &Machine, reason: &'static str, why: String) -> Result<(), ReconcileError> {
+    async fn refuse(
+        &self,
+        machine: &Machine,
+        reason: &'static str,
+        why: String,
+    ) -> Result<(), ReconcileError> {
         self.background
             .warn(&reference(machine), reason, "Allocate", why.clone());
         let verdict = Verdict {

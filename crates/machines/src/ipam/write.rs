@@ -47,7 +47,11 @@ impl Context {
     }
 
     /// The network and the open gate come together: nobody sees one without the other.
-    pub(super) async fn set_network(&self, machine: &Machine, network: &Network) -> Result<Written, ReconcileError> {
+    pub(super) async fn set_network(
+        &self,
+        machine: &Machine,
+        network: &Network,
+    ) -> Result<Written, ReconcileError> {
         let mut patch = self.open_gate_patch(machine);
         patch["metadata"]["annotations"][BYPASS] = "true".into();
         patch["spec"] = machine.shape.spec_with(&network.to_value(machine.shape));
@@ -95,7 +99,11 @@ impl Context {
     }
 
     /// For people. A cluster whose Machines have no status has no conditions.
-    pub(super) async fn say(&self, machine: &Machine, verdict: &Verdict) -> Result<(), ReconcileError> {
+    pub(super) async fn say(
+        &self,
+        machine: &Machine,
+        verdict: &Verdict,
+    ) -> Result<(), ReconcileError> {
         let Some(conditions) = conditions(&machine.value, verdict, self.now()) else {
             return Ok(());
         };

@@ -172,11 +172,15 @@ impl Fields<'_> {
             .transpose()?;
         let (address, length) = match (of_ip, of_cidr) {
             (Some(one), Some(other)) if one != other => {
-                return Err(self.wrong("cidr", "is not what ip and netmask say: leave one of the two out"));
+                return Err(
+                    self.wrong("cidr", "is not what ip and netmask say: leave one of the two out")
+                );
             }
             (Some(found), _) | (None, Some(found)) => found,
             (None, None) if self.text("gateway")?.is_some() || self.text("netmask")?.is_some() => {
-                return Err(self.wrong("ip", "is missing, though netmask or gateway is set: add it"));
+                return Err(
+                    self.wrong("ip", "is missing, though netmask or gateway is set: add it")
+                );
             }
             (None, None) => return Ok(None),
         };
@@ -199,7 +203,8 @@ impl Fields<'_> {
         }
         let address = ip(&format!("{}.ip", self.field), text)?;
         let mask = self.text("netmask")?;
-        let mask = mask.ok_or_else(|| self.wrong("netmask", "is missing: write it like 255.255.255.0"))?;
+        let mask =
+            mask.ok_or_else(|| self.wrong("netmask", "is missing: write it like 255.255.255.0"))?;
         let length = length(address, &mask);
         let length = length.ok_or_else(|| {
             let fix = if address.is_ipv4() {
@@ -215,17 +220,24 @@ impl Fields<'_> {
     fn check(&self, address: Address) -> Read<()> {
         if let Some(gateway) = address.gateway {
             if gateway.is_ipv4() != address.ip.is_ipv4() {
-                return Err(self.wrong("gateway", format!("{gateway} is of another family than {address}")));
+                return Err(
+                    self.wrong("gateway", format!("{gateway} is of another family than {address}"))
+                );
             }
             if gateway == address.ip {
-                return Err(self.wrong("gateway", format!("{gateway} is the machine's own address")));
+                return Err(
+                    self.wrong("gateway", format!("{gateway} is the machine's own address"))
+                );
             }
         }
         let pair = address.length + 1 >= address.family().bits();
         let network = Prefix::around(address.ip, address.length).filter(|_| !pair);
-        let broadcast = network.filter(|network| address.ip.is_ipv4() && network.last() == address.ip);
+        let broadcast =
+            network.filter(|network| address.ip.is_ipv4() && network.last() == address.ip);
         if network.is_some_and(|network| network.first() == address.ip) || broadcast.is_some() {
-            let message = format!("{address} is the network's own or its broadcast address: give the machine another");
+            let message = format!(
+                "{address} is the network's own or its broadcast address: give the machine another"
+            );
             let field = if self.value.get("cidr").is_some() { "cidr" } else { "ip" };
             return Err(self.wrong(field, message));
         }
@@ -234,7 +246,10 @@ impl Fields<'_> {
 
     fn interface(&self) -> Read<Interface> {
         match (self.text("interface")?, self.text("macAddress")?) {
-            (Some(_), Some(_)) => Err(self.wrong("interface", "and macAddress are both set: leave one of the two out")),
+            (Some(_), Some(_)) => {
+                Err(self
+                    .wrong("interface", "and macAddress are both set: leave one of the two out"))
+            }
             (None, None) => Ok(Interface::Any),
             (Some(name), None) if is_interface(&name) => Ok(Interface::Name(name)),
             (Some(name), None) => Err(self.wrong(
@@ -254,8 +269,10 @@ impl Fields<'_> {
 
 fn ip(field: &str, text: &str) -> Read<IpAddr> {
     let address = text.parse().ok();
-    let mapped = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
-    let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast() && !mapped(address);
+    let mapped =
+        |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    let usable =
+        |address: &IpAddr| !address.is_unspecified() && !address.is_multicast() && !mapped(address);
     address.filter(usable).ok_or_else(|| {
         NetworkError::new(
             field,
@@ -265,7 +282,9 @@ fn ip(field: &str, text: &str) -> Read<IpAddr> {
 }
 
 fn with_length(text: &str) -> Result<(IpAddr, u8), String> {
-    let wrong = || format!("{text:?} is no address with its length: write it like 10.0.0.5/24 or fd00::5/64");
+    let wrong = || {
+        format!("{text:?} is no address with its length: write it like 10.0.0.5/24 or fd00::5/64")
+    };
     let (address, length) = text.split_once('/').ok_or_else(wrong)?;
     let address = ip("", address).map_err(|_| wrong())?;
     let length: u8 = length.parse().map_err(|_| wrong())?;
@@ -292,7 +311,9 @@ fn length(address: IpAddr, mask: &str) -> Option<u8> {
 /// could take for something else.
 fn is_interface(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (1..=15).contains(&name.len()) && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain)
+    (1..=15).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
 }
 
 fn mac(text: &str) -> Option<String> {

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn the_seeds_example_comes_out_as_it_stands_there() {
-        let value = network(&[("192.168.1.129", 25, "192.168.1.1")]).to_value(Shape::ProviderConfig);
+        let value =
+            network(&[("192.168.1.129", 25, "192.168.1.1")]).to_value(Shape::ProviderConfig);
         let expected = json!({
             "ip": "192.168.1.129",
             "netmask": "255.255.255.128",

@@ -42,7 +42,9 @@ fn interface(network: &Network, device: Option<&str>) -> String {
     let mut text = "TYPE=Ethernet\nONBOOT=yes\nBOOTPROTO=none\n".to_owned();
     match (device, &network.interface) {
         (Some(device), _) => text.push_str(&format!("DEVICE={device}\n")),
-        (None, Interface::Mac(mac)) => text.push_str(&format!("NAME=berth\nHWADDR={}\n", mac.to_uppercase())),
+        (None, Interface::Mac(mac)) => {
+            text.push_str(&format!("NAME=berth\nHWADDR={}\n", mac.to_uppercase()))
+        }
         (None, _) => {}
     }
     for (number, address) in network.of(Family::V4).enumerate() {

@@ -25,10 +25,14 @@ pub fn file(network: &Network) -> File {
 }
 
 fn content(network: &Network) -> String {
-    let mut text = String::from("[connection]\nid=berth\ntype=ethernet\nautoconnect=true\nautoconnect-priority=999\n");
+    let mut text = String::from(
+        "[connection]\nid=berth\ntype=ethernet\nautoconnect=true\nautoconnect-priority=999\n",
+    );
     match &network.interface {
         Interface::Name(name) => drop(writeln!(text, "interface-name={name}")),
-        Interface::Mac(mac) => drop(write!(text, "\n[ethernet]\nmac-address={}\n", mac.to_uppercase())),
+        Interface::Mac(mac) => {
+            drop(write!(text, "\n[ethernet]\nmac-address={}\n", mac.to_uppercase()))
+        }
         Interface::Any => {}
     }
     text.push_str(&part("ipv4", network, Family::V4));

@@ -44,7 +44,8 @@ pub fn netplan(network: &Network) -> Value {
         ("accept-ra".to_owned(), json!(false)),
         ("addresses".to_owned(), json!(addresses)),
     ]);
-    let routes: Vec<Value> = network.addresses.iter().filter_map(|address| route(*address)).collect();
+    let routes: Vec<Value> =
+        network.addresses.iter().filter_map(|address| route(*address)).collect();
     if !routes.is_empty() {
         ethernet.insert("routes".to_owned(), json!(routes));
     }

@@ -20,7 +20,8 @@ spec:
         - "192.168.1.1"
 "#;
 
-const DHCP: &str = "apiVersion: machine.k8s.io/v1alpha1\nkind: Machine\nmetadata: {name: m}\nspec: {}\n";
+const DHCP: &str =
+    "apiVersion: machine.k8s.io/v1alpha1\nkind: Machine\nmetadata: {name: m}\nspec: {}\n";
 
 fn rendered(yaml: &str, os: Os) -> String {
     document(&Machine::parse(yaml).unwrap(), os).unwrap()
@@ -113,7 +114,8 @@ fn a_network_that_is_wrong_and_another_kind_are_refused() {
     let error = Machine::parse(&SEED.replace("kind: Machine", "kind: Pod")).unwrap_err();
     assert!(error.to_string().contains("machine.k8s.io/v1alpha1 Pod"), "{error}");
     assert!(Machine::parse("a: [").is_err());
-    let error = document(&Machine::parse(&SEED.replace("node1", "a_b")).unwrap(), Os::Flatcar).unwrap_err();
+    let error =
+        document(&Machine::parse(&SEED.replace("node1", "a_b")).unwrap(), Os::Flatcar).unwrap_err();
     assert!(error.to_string().contains("\"a_b\""), "{error}");
 }
 

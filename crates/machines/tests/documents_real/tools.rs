@@ -62,15 +62,17 @@ impl Root {
     }
 
     pub fn keyfile(&self) -> String {
-        fs::read_to_string(self.at("/etc/NetworkManager/system-connections/berth.nmconnection")).unwrap()
+        fs::read_to_string(self.at("/etc/NetworkManager/system-connections/berth.nmconnection"))
+            .unwrap()
     }
 }
 
 /// What it printed. A warning is an error here: what a tool does not know, it says so.
 fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("{command:?}: {error}: run `cargo xtask test real` to set it up"));
+    let output = output.unwrap_or_else(|error| {
+        panic!("{command:?}: {error}: run `cargo xtask test real` to set it up")
+    });
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),

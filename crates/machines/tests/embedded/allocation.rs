@@ -32,7 +32,8 @@ fn allocates_ip_from_cidrs() {
 #[test]
 fn allocates_ip_from_second_cidr_when_first_is_full() {
     play(async |scene| {
-        let running = scene.start(&["10.0.0.0/30,10.0.0.1,10.0.0.53", "10.0.1.0/24,10.0.1.1,10.0.1.53"]);
+        let running =
+            scene.start(&["10.0.0.0/30,10.0.0.1,10.0.0.53", "10.0.1.0/24,10.0.1.1,10.0.1.53"]);
         scene.gated("m1").await;
         assert_eq!(scene.address("m1").await, "10.0.0.2/30");
         scene.gated("m2").await;
@@ -98,7 +99,8 @@ fn a_machine_that_waits_goes_on_when_a_cidr_is_added() {
 #[test]
 fn both_shapes_and_both_families_get_what_their_shape_has() {
     play(async |scene| {
-        let running = scene.start(&["10.0.0.0/24,10.0.0.1,10.0.0.53", "fd00::/64,fd00::1,fd00::53"]);
+        let running =
+            scene.start(&["10.0.0.0/24,10.0.0.1,10.0.0.53", "fd00::/64,fd00::1,fd00::53"]);
         let shape = Shape::ProviderSpec;
         scene.create(shape, "m1", "a,ipam.berth.dev,b", Value::Null).await;
         let machine = scene.open(shape, "m1").await;

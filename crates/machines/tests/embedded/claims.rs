@@ -15,7 +15,8 @@ use crate::scene::{Scene, settle, until};
 const GROUP: &str = "ipam.cluster.x-k8s.io";
 
 fn api(scene: &Scene, group: &str, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
     Api::namespaced_with(scene.client.clone(), "default", &resource)
 }
 
@@ -30,8 +31,7 @@ fn addresses(scene: &Scene) -> Api<DynamicObject> {
 async fn pool(scene: &Scene, name: &str, spec: Value) {
     let mut spec = spec;
     spec["use"] = "machines".into();
-    let object =
-        json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": name}, "spec": spec});
+    let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": name}, "spec": spec});
     let object = serde_json::from_value(object).unwrap();
     scene.subnets().create(&PostParams::default(), &object).await.unwrap();
     scene.ready(name).await;

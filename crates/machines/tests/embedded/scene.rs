@@ -71,7 +71,8 @@ impl Scene {
     }
 
     pub fn start(&self, networks: &[&str]) -> Running {
-        let ledger = Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
+        let ledger =
+            Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
         let stop = CancellationToken::new();
         let mut registry = Registry::default();
         let queues = QueueMetrics::register(&mut registry);
@@ -125,7 +126,9 @@ impl Scene {
         let resource = shape.resource();
         match shape {
             Shape::ProviderConfig => Api::all_with(self.client.clone(), &resource),
-            Shape::ProviderSpec => Api::namespaced_with(self.client.clone(), "kube-system", &resource),
+            Shape::ProviderSpec => {
+                Api::namespaced_with(self.client.clone(), "kube-system", &resource)
+            }
         }
     }
 
@@ -172,7 +175,13 @@ impl Scene {
         self.create(Shape::ProviderConfig, name, INITIALIZER, Value::Null).await
     }
 
-    pub async fn create(&self, shape: Shape, name: &str, initializers: &str, network: Value) -> DynamicObject {
+    pub async fn create(
+        &self,
+        shape: Shape,
+        name: &str,
+        initializers: &str,
+        network: Value,
+    ) -> DynamicObject {
         let mut metadata = json!({"name": name, "annotations": {INITIALIZERS: initializers}});
         if initializers.is_empty() {
             metadata["annotations"] = json!({});
@@ -205,7 +214,13 @@ impl Scene {
     }
 
     /// The machine once it is so.
-    pub async fn machine(&self, shape: Shape, name: &str, what: &str, is_so: impl Fn(&Machine) -> bool) -> Machine {
+    pub async fn machine(
+        &self,
+        shape: Shape,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Machine) -> bool,
+    ) -> Machine {
         let api = self.machines(shape);
         until(&format!("{name} {what}"), async || {
             let object = api.get_opt(name).await.unwrap()?;

@@ -72,7 +72,11 @@ impl NodeEntry {
         match self.supply(settings)? {
             Supply::Unlimited => Ok(u64::MAX),
             Supply::Fixed(pods) => some(pods.saturating_sub(used)).ok_or(Refusal::PodCidrFull),
-            Supply::Shared { has, max, subnet: name } => {
+            Supply::Shared {
+                has,
+                max,
+                subnet: name,
+            } => {
                 let more = subnet.map_or(0, |(_, entry)| {
                     entry.can_give(self.used.saturating_sub(has), used.saturating_sub(has))
                 });
@@ -89,7 +93,9 @@ impl NodeEntry {
     pub fn subnet(&self) -> Option<&str> {
         match &self.nnc {
             Some(NncFacts::Leases(leases)) => Some(&leases.subnet),
-            Some(NncFacts::Blocks { subnet, .. }) => Some(subnet).filter(|name| !name.is_empty()).map(String::as_str),
+            Some(NncFacts::Blocks { subnet, .. }) => {
+                Some(subnet).filter(|name| !name.is_empty()).map(String::as_str)
+            }
             Some(NncFacts::Empty) | None => None,
         }
     }

@@ -67,7 +67,13 @@ impl Accounting {
         publications
     }
 
-    fn target(&self, entry: &NodeEntry, node: NodeFacts, rank: u128, now: Timestamp) -> Option<u64> {
+    fn target(
+        &self,
+        entry: &NodeEntry,
+        node: NodeFacts,
+        rank: u128,
+        now: Timestamp,
+    ) -> Option<u64> {
         let capacity = match entry.supply(self.settings) {
             Err(_) => return None,
             Ok(Supply::Unlimited) if node.is_younger_than(SETTLES_WITHIN, now) => return None,

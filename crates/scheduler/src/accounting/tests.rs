@@ -202,14 +202,17 @@ fn a_store_put_back_from_a_backup_knows_better_than_a_reservation() {
 fn a_victim_makes_room_where_it_is_and_uses_an_ip() {
     let mut accounting = one_node(2, 2);
     accounting.apply_node("m", cidr(0));
-    let fits = |node: &str, victims: &[&str]| accounting.fits_without(node, "x", victims.iter().copied());
+    let fits =
+        |node: &str, victims: &[&str]| accounting.fits_without(node, "x", victims.iter().copied());
     assert!(fits("n", &["old-0"]) && !fits("n", &[]) && !fits("n", &["unknown"]));
     assert!(!fits("m", &["old-0"]) && !fits("unknown", &["old-0"]));
 }
 
 #[test]
 fn a_node_without_a_pod_cidr_is_as_the_setting_says() {
-    for (no_cidr, expected) in [(NoCidr::Pass, Ok(u64::MAX)), (NoCidr::Fail, Err(Refusal::NoPodCidr))] {
+    for (no_cidr, expected) in
+        [(NoCidr::Pass, Ok(u64::MAX)), (NoCidr::Fail, Err(Refusal::NoPodCidr))]
+    {
         let mut accounting = Accounting::new(Settings {
             no_cidr,
             ..Settings::default()

@@ -32,7 +32,9 @@ pub enum BindError {
     Bad(#[from] BadRequest),
     #[error("{0}")]
     Refused(#[from] Refusal),
-    #[error("there is no pod {namespace}/{name} with the UID {uid}: it is gone, or another one has its name")]
+    #[error(
+        "there is no pod {namespace}/{name} with the UID {uid}: it is gone, or another one has its name"
+    )]
     NoSuchPod {
         namespace: String,
         name: String,
@@ -42,7 +44,9 @@ pub enum BindError {
     NotLeading,
     #[error("the API server refuses the binding: {0}")]
     Api(#[source] Box<kube::Error>),
-    #[error("the API server did not answer; the pod counts at the node until it is known what became of it: {0}")]
+    #[error(
+        "the API server did not answer; the pod counts at the node until it is known what became of it: {0}"
+    )]
     InDoubt(String),
 }
 
@@ -161,10 +165,13 @@ async fn post(session: &Session, args: &BindingArgs) -> Outcome {
     };
     let pods: Api<Pod> = Api::namespaced(session.client.clone(), &args.pod_namespace);
     let params = PostParams::default();
-    let sent = pods.create_subresource::<Binding, Status>("binding", &args.pod_name, &params, &binding);
+    let sent =
+        pods.create_subresource::<Binding, Status>("binding", &args.pod_name, &params, &binding);
     match timeout(REQUEST_TIMEOUT, sent).await {
         Ok(Ok(_)) => Outcome::Bound,
-        Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) && status.code != 408 => {
+        Ok(Err(kube::Error::Api(status)))
+            if (400..500).contains(&status.code) && status.code != 408 =>
+        {
             Outcome::Refused(kube::Error::Api(status))
         }
         Ok(Err(error)) => Outcome::Unknown(error.to_string()),
@@ -183,11 +190,17 @@ fn resolve(session: &Arc<Session>, args: BindingArgs) {
                 match read(&session, &args).await {
                     Ok(pod) if pod.facts().node.is_some() => return,
                     Ok(_) | Err(BindError::NoSuchPod { .. }) => {
-                        info!(pod = args.pod_name, node = args.node, "the binding was not carried out");
+                        info!(
+                            pod = args.pod_name,
+                            node = args.node,
+                            "the binding was not carried out"
+                        );
                         session.books.change(|accounting| accounting.release(&args.pod_uid));
                         return;
                     }
-                    Err(error) => warn!(%error, pod = args.pod_name, "cannot read a pod; it is tried again"),
+                    Err(error) => {
+                        warn!(%error, pod = args.pod_name, "cannot read a pod; it is tried again")
+                    }
                 }
                 sleep(RETRY_INTERVAL).await;
             }

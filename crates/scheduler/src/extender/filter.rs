@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::wire::{
-    Args, Failed, FilterResult, FilteredNodes, HostPriority, MetaPod, MetaVictims, NamedNode, Pod, PreemptionArgs,
-    PreemptionResult,
+    Args, Failed, FilterResult, FilteredNodes, HostPriority, MetaPod, MetaVictims, NamedNode, Pod,
+    PreemptionArgs, PreemptionResult,
 };
 use crate::accounting::{Accounting, Refusal};
 
@@ -22,7 +22,9 @@ pub enum BadRequest {
     NoObject,
     #[error("Pod: is null or missing: send the pod that is to be placed")]
     NoPod,
-    #[error("NodeNames and Nodes: both are null or missing: send one of them, NodeNames with nodeCacheCapable: true")]
+    #[error(
+        "NodeNames and Nodes: both are null or missing: send one of them, NodeNames with nodeCacheCapable: true"
+    )]
     NoNodes,
     #[error("Nodes.items[{index}]: has no metadata.name")]
     NamelessNode { index: usize },

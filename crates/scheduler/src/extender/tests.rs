@@ -54,7 +54,9 @@ impl Stage {
     /// Nobody answers: for verbs that do not write.
     fn alone() -> Self {
         let nobody = tower::service_fn(async |_: Request<kube::client::Body>| {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody answers here"))
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(
+                "nobody answers here",
+            ))
         });
         Self::new(Client::new(nobody, "default"))
     }

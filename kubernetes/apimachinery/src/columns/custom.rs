@@ -41,7 +41,8 @@ impl CustomColumn {
     }
 
     pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let Some(value) = self.path.as_ref().and_then(|path| path.find(object).into_iter().next()) else {
+        let Some(value) = self.path.as_ref().and_then(|path| path.find(object).into_iter().next())
+        else {
             return Value::Null;
         };
         match (self.kind.as_str(), value) {

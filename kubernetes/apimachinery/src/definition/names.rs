@@ -28,7 +28,9 @@ pub(super) fn check_group(spec: &Value, path: &Path) -> Option<FieldError> {
     if let Some(why) = names::subdomain(group) {
         return Some(FieldError::invalid(field, group.into(), why));
     }
-    (!group.contains('.')).then(|| FieldError::invalid(field, group.into(), "should be a domain with at least one dot"))
+    (!group.contains('.')).then(|| {
+        FieldError::invalid(field, group.into(), "should be a domain with at least one dot")
+    })
 }
 
 pub(super) fn check_spec(names: &Value, path: &Path) -> Vec<FieldError> {
@@ -45,7 +47,9 @@ pub(super) fn check_spec(names: &Value, path: &Path) -> Vec<FieldError> {
         }
     }
     for name in ["kind", "listKind"] {
-        if let Some(why) = names::label_1035(&text(name).to_lowercase()).filter(|_| !text(name).is_empty()) {
+        if let Some(why) =
+            names::label_1035(&text(name).to_lowercase()).filter(|_| !text(name).is_empty())
+        {
             let why = format!("may have mixed case, but should otherwise match: {why}");
             errors.push(FieldError::invalid(path.child(name), text(name).into(), why));
         }

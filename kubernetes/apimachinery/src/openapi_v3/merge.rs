@@ -19,7 +19,9 @@ pub fn mark(schemas: &mut Map<String, Value>, name: &str, shape: &Shape) {
                 schema["x-kubernetes-map-type"] = "atomic".into();
             }
             for (name, field) in &object.fields {
-                if let Some(property) = schema.get_mut("properties").and_then(|all| all.get_mut(name)) {
+                if let Some(property) =
+                    schema.get_mut("properties").and_then(|all| all.get_mut(name))
+                {
                     mark_field(property, field);
                     mark_value(property, &field.shape, &mut queue);
                 }
@@ -78,7 +80,9 @@ fn mark_value<'s>(schema: &mut Value, shape: &'s Shape, queue: &mut Vec<(String,
         }
         Shape::Object(_) => {
             let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"));
-            if let Some((_, name)) = reference.and_then(Value::as_str).and_then(|text| text.rsplit_once('/')) {
+            if let Some((_, name)) =
+                reference.and_then(Value::as_str).and_then(|text| text.rsplit_once('/'))
+            {
                 queue.push((name.to_owned(), shape));
             }
         }

@@ -50,7 +50,8 @@ pub fn apply(
         live
     });
     if managed.0.is_empty() && live.is_some() {
-        let unknown = Manager::new("before-first-apply", Operation::Update, api_version, subresource);
+        let unknown =
+            Manager::new("before-first-apply", Operation::Update, api_version, subresource);
         let mut change = Change::between(None, &before, shape);
         if subresource.is_empty() {
             change.written.forget("status");
@@ -119,7 +120,13 @@ fn named(object: &Value) -> String {
 
 /// What of `merged` is there because of `last` only: not applied again, and not owned by anybody
 /// else.
-fn superfluous(merged: &Value, last: &FieldSet, applied: &FieldSet, others: &ManagedFields, shape: &Shape) -> FieldSet {
+fn superfluous(
+    merged: &Value,
+    last: &FieldSet,
+    applied: &FieldSet,
+    others: &ManagedFields,
+    shape: &Shape,
+) -> FieldSet {
     let last = last.clone().with_parents(shape);
     let mut remaining = merged.clone();
     last.remove_from(&mut remaining, shape);
@@ -202,7 +209,9 @@ fn renew_last_applied(object: &mut Value, applied: &Value) {
     let annotation = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(LAST_APPLIED));
-    let Some(annotation) = annotation.filter(|text| text.as_str().is_some_and(|text| !text.is_empty())) else {
+    let Some(annotation) =
+        annotation.filter(|text| text.as_str().is_some_and(|text| !text.is_empty()))
+    else {
         return;
     };
     let mut applied = applied.clone();

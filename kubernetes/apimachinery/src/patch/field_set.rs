@@ -164,7 +164,8 @@ fn union(left: &mut Map<String, Value>, right: Map<String, Value>) {
 
 fn subtract(left: &mut Map<String, Value>, right: &Map<String, Value>) {
     for (element, right) in right {
-        let (Some(Value::Object(node)), Value::Object(right)) = (left.get_mut(element), right) else {
+        let (Some(Value::Object(node)), Value::Object(right)) = (left.get_mut(element), right)
+        else {
             continue;
         };
         let is_member = contains_self(node) && !contains_self(right);
@@ -210,7 +211,8 @@ pub(super) fn shown(element: &str) -> String {
         ("v:", value) => format!("[={value}]"),
         ("k:", keys) => {
             let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
-            let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let keys: Vec<String> =
+                keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
             format!("[{}]", keys.join(","))
         }
         (_, index) => format!("[{index}]"),

@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn an_index_may_count_from_the_end() {
         let live = json!({"a": [1, 2]});
-        let patch = json!([{"op": "remove", "path": "/a/-1"}, {"op": "add", "path": "/a/-1", "value": 3}]);
+        let patch =
+            json!([{"op": "remove", "path": "/a/-1"}, {"op": "add", "path": "/a/-1", "value": 3}]);
         assert_eq!(patched(live, patch), json!({"a": [1, 3]}));
     }
 

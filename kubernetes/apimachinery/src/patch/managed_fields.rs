@@ -113,7 +113,9 @@ impl ManagedFields {
     /// `None`: not to be made sense of.
     pub fn parse(list: Value) -> Option<Self> {
         match list {
-            Value::Array(entries) => entries.into_iter().map(Entry::parse).collect::<Option<_>>().map(Self),
+            Value::Array(entries) => {
+                entries.into_iter().map(Entry::parse).collect::<Option<_>>().map(Self)
+            }
             Value::Null => Some(Self::default()),
             _ => None,
         }
@@ -167,14 +169,16 @@ impl ManagedFields {
         while self.0.len() - first > MAX_UPDATERS {
             let version = &self.0[first].manager.api_version;
             let rest = &self.0[first + 1..];
-            let Some(next) = rest.iter().position(|entry| entry.manager.api_version == *version) else {
+            let Some(next) = rest.iter().position(|entry| entry.manager.api_version == *version)
+            else {
                 return;
             };
             let younger = self.0.remove(first + 1 + next);
             let oldest = &mut self.0[first];
             oldest.fields.union(younger.fields);
             oldest.time = younger.time;
-            oldest.manager = Manager::new(ANCIENT, Operation::Update, &younger.manager.api_version, "");
+            oldest.manager =
+                Manager::new(ANCIENT, Operation::Update, &younger.manager.api_version, "");
         }
     }
 
@@ -198,7 +202,8 @@ impl ManagedFields {
         } else {
             let entries = self.0.into_iter().map(Entry::into_value).collect();
             let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-            metadata.map(|metadata| metadata.insert("managedFields".to_owned(), Value::Array(entries)));
+            metadata
+                .map(|metadata| metadata.insert("managedFields".to_owned(), Value::Array(entries)));
         }
     }
 }

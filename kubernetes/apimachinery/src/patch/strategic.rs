@@ -47,7 +47,9 @@ fn merge_fields(mut original: Fields, mut patch: Fields, shape: &Shape) -> Resul
     set_element_order(&mut original, &mut patch, shape)?;
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix(DELETE_FROM_LIST) {
-            if let (Some(Value::Array(items)), Value::Array(gone)) = (original.get_mut(list), &value) {
+            if let (Some(Value::Array(items)), Value::Array(gone)) =
+                (original.get_mut(list), &value)
+            {
                 items.retain(|item| !gone.contains(item));
             }
             continue;
@@ -112,7 +114,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<()> {
     let bad = || Status::bad_request("invalid patch format of retainKeys");
     let kept = directive.as_array().ok_or_else(bad)?;
     let is_kept = |key: &str| kept.iter().any(|kept| kept == key);
-    let is_directive = |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(SET_ELEMENT_ORDER);
+    let is_directive =
+        |key: &str| key.starts_with(DELETE_FROM_LIST) || key.starts_with(SET_ELEMENT_ORDER);
     if patch
         .iter()
         .any(|(key, value)| !value.is_null() && !is_directive(key) && !is_kept(key))

@@ -38,13 +38,20 @@ pub(super) fn compile(
         .collect()
 }
 
-fn compile_rule(rule: &Value, node: &Subschema, uncorrelated: Option<&Path>, path: &Path) -> Result<Rule, FieldError> {
+fn compile_rule(
+    rule: &Value,
+    node: &Subschema,
+    uncorrelated: Option<&Path>,
+    path: &Path,
+) -> Result<Rule, FieldError> {
     let text = |name: &str| rule[name].as_str().unwrap_or_default();
     let (source, message) = (text("rule").trim(), text("message").trim());
     if source.is_empty() {
         return Err(FieldError::required(path.child("rule"), "rule is not specified"));
     }
-    let invalid = |name: &str, detail: String| FieldError::invalid(path.child(name), rule[name].clone(), detail);
+    let invalid = |name: &str, detail: String| {
+        FieldError::invalid(path.child(name), rule[name].clone(), detail)
+    };
     let field = match text("fieldPath") {
         "" => None,
         given => {
@@ -52,7 +59,8 @@ fn compile_rule(rule: &Value, node: &Subschema, uncorrelated: Option<&Path>, pat
             Some(field.ok_or_else(|| invalid("fieldPath", "must be a valid path".to_owned()))?)
         }
     };
-    let expression = parse::parse(source).map_err(|why| invalid("rule", format!("compilation failed: {why}")))?;
+    let expression = parse::parse(source)
+        .map_err(|why| invalid("rule", format!("compilation failed: {why}")))?;
     let message_expression = match text("messageExpression") {
         "" => None,
         source => Some(parse::parse(source).map_err(|why| {
@@ -62,7 +70,9 @@ fn compile_rule(rule: &Value, node: &Subschema, uncorrelated: Option<&Path>, pat
     };
     let uses_old = expression.references().has_variable("oldSelf");
     if let Some(list) = uncorrelated.filter(|_| uses_old) {
-        let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+        let detail = format!(
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
+        );
         return Err(invalid("rule", detail));
     }
     Ok(Rule {
@@ -238,7 +248,13 @@ fn run(
     }
 }
 
-fn failure(rule: &Rule, node: &Subschema, value: &Value, variables: &mut Variables<'_>, at: &Trail<'_>) -> FieldError {
+fn failure(
+    rule: &Rule,
+    node: &Subschema,
+    value: &Value,
+    variables: &mut Variables<'_>,
+    at: &Trail<'_>,
+) -> FieldError {
     let field = match &rule.field {
         Some(below) => at.path().child(below),
         None => at.path(),

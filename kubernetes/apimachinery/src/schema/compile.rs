@@ -16,7 +16,12 @@ pub(super) fn compile_root(schema: &Value, path: &Path) -> Result<Subschema, Vec
     if errors.is_empty() { Ok(node) } else { Err(errors) }
 }
 
-fn compile(schema: &Value, path: &Path, uncorrelated: Option<&Path>, errors: &mut Vec<FieldError>) -> Subschema {
+fn compile(
+    schema: &Value,
+    path: &Path,
+    uncorrelated: Option<&Path>,
+    errors: &mut Vec<FieldError>,
+) -> Subschema {
     let Some(schema) = schema.as_object() else {
         return Subschema::default();
     };
@@ -83,7 +88,12 @@ fn below(node: &Subschema) -> Below {
         })
 }
 
-fn limits(schema: &Map<String, Value>, kind: Type, path: &Path, errors: &mut Vec<FieldError>) -> Limits {
+fn limits(
+    schema: &Map<String, Value>,
+    kind: Type,
+    path: &Path,
+    errors: &mut Vec<FieldError>,
+) -> Limits {
     let mut branches = |name: &str| -> Vec<Subschema> {
         let list = schema.get(name).and_then(Value::as_array).into_iter().flatten();
         list.enumerate()

@@ -18,7 +18,9 @@ pub(super) fn fill(node: &Subschema, value: &mut Value) {
                     None => {
                         fields.insert(name.clone(), default.clone());
                     }
-                    Some(given) if given.is_null() && !property.nullable => *given = default.clone(),
+                    Some(given) if given.is_null() && !property.nullable => {
+                        *given = default.clone()
+                    }
                     Some(_) => {}
                 }
             }

@@ -49,7 +49,9 @@ fn names(fields: &Map<String, Value>, at: &Trail<'_>, errors: &mut Vec<FieldErro
                 errors.push(FieldError::invalid(path, "".into(), "must not be empty"));
             }
             Some(Value::String(_)) => {}
-            Some(other) => errors.push(FieldError::invalid(path, other.clone(), "must be a string")),
+            Some(other) => {
+                errors.push(FieldError::invalid(path, other.clone(), "must be a string"))
+            }
         }
     }
 }

@@ -114,7 +114,8 @@ fn is_date_time(text: &str) -> bool {
     let [hours, minutes, seconds] = parts.as_slice() else {
         return false;
     };
-    let zone_ok = zone.is_none_or(|zone| zone.split_once(':').is_some_and(|(h, m)| digits(h, 2) && digits(m, 2)));
+    let zone_ok = zone
+        .is_none_or(|zone| zone.split_once(':').is_some_and(|(h, m)| digits(h, 2) && digits(m, 2)));
     is_date(date)
         && zone_ok
         && !fraction.is_empty()

@@ -8,7 +8,12 @@ use super::types::Type;
 use crate::status::{FieldError, Path};
 use crate::trail::Trail;
 
-pub(super) fn check(node: &Subschema, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check(
+    node: &Subschema,
+    number: &Number,
+    at: &Trail<'_>,
+    errors: &mut Vec<FieldError>,
+) {
     check_format(node, number, at, errors);
     let Limits {
         minimum,
@@ -49,9 +54,13 @@ pub(super) fn check(node: &Subschema, number: &Number, at: &Trail<'_>, errors: &
 fn check_format(node: &Subschema, number: &Number, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     let known = node.limits.format.as_ref();
     let fits = match (node.kind, known.map(|format| format.kind)) {
-        (Type::Integer, Some(Known::Int32)) => integer(number).is_some_and(|n| i32::try_from(n).is_ok()),
+        (Type::Integer, Some(Known::Int32)) => {
+            integer(number).is_some_and(|n| i32::try_from(n).is_ok())
+        }
         (Type::Integer, _) => integer(number).is_some(),
-        (Type::Number, Some(Known::Float)) => number.as_f64().is_some_and(|n| n.abs() <= f64::from(f32::MAX)),
+        (Type::Number, Some(Known::Float)) => {
+            number.as_f64().is_some_and(|n| n.abs() <= f64::from(f32::MAX))
+        }
         _ => true,
     };
     if !fits {

@@ -19,7 +19,13 @@ pub(super) fn prune(root: &Subschema, value: &mut Value, resource: bool) -> Vec<
 
 /// `node` is `None` below `additionalProperties: true`, where scalars stay and the fields of
 /// objects do not.
-fn walk(value: &mut Value, node: Option<&Subschema>, resource: bool, at: &Trail<'_>, unknown: &mut Vec<String>) {
+fn walk(
+    value: &mut Value,
+    node: Option<&Subschema>,
+    resource: bool,
+    at: &Trail<'_>,
+    unknown: &mut Vec<String>,
+) {
     match value {
         Value::Object(fields) => fields.retain(|name, child| {
             if resource && META_FIELDS.contains(&name.as_str()) {

@@ -92,7 +92,9 @@ fn type_problem<'n>(node: &'n Subschema, value: &Value) -> Option<(&'n str, &'st
     }
     match (&node.limits.format, value) {
         (Some(format), Value::Bool(_) | Value::Object(_)) => Some((&format.name, "")),
-        (Some(format), Value::Number(n)) => Some((&format.name, if n.is_i64() { "int64" } else { "float64" })),
+        (Some(format), Value::Number(n)) => {
+            Some((&format.name, if n.is_i64() { "int64" } else { "float64" }))
+        }
         _ => Some((node.kind.name(), given)),
     }
 }
@@ -170,7 +172,12 @@ struct Alternatives {
     progress: Progress,
 }
 
-fn alternatives(branches: &[Subschema], value: &Value, old: Option<&Value>, at: &Trail<'_>) -> Alternatives {
+fn alternatives(
+    branches: &[Subschema],
+    value: &Value,
+    old: Option<&Value>,
+    at: &Trail<'_>,
+) -> Alternatives {
     let mut found = Alternatives {
         valid: 0,
         errors: Vec::new(),

@@ -60,7 +60,9 @@ fn unescape(value: &str) -> Result<String, String> {
                 Some(kept @ ('\\' | ',' | '=')) => plain.push(kept),
                 other => {
                     let other = other.map(String::from).unwrap_or_default();
-                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: \\{other}"
+                    ));
                 }
             },
             ',' | '=' => {

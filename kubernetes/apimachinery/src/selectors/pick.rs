@@ -24,14 +24,14 @@ impl Wanted {
         let mut node = &mut self.root;
         for step in path {
             let step = step.as_ref();
-            let index = node
-                .children
-                .iter()
-                .position(|(name, _)| name == step)
-                .unwrap_or_else(|| {
-                    node.children.push((step.to_owned(), Node::default()));
-                    node.children.len() - 1
-                });
+            let index =
+                node.children
+                    .iter()
+                    .position(|(name, _)| name == step)
+                    .unwrap_or_else(|| {
+                        node.children.push((step.to_owned(), Node::default()));
+                        node.children.len() - 1
+                    });
             node = &mut node.children[index].1;
         }
         *node.slot.get_or_insert_with(|| {
@@ -189,7 +189,8 @@ mod tests {
         let mut wanted = Wanted::default();
         let label = wanted.add(&["metadata", "labels", "app"]);
         let name = wanted.add(&["metadata", "name"]);
-        let found = wanted.find(br#"{"metadata":{"labels":{"x":"y"},"name":"a"},this is never read"#);
+        let found =
+            wanted.find(br#"{"metadata":{"labels":{"x":"y"},"name":"a"},this is never read"#);
         assert_eq!((found.get(label), found.get(name)), (None, Some("a")));
     }
 

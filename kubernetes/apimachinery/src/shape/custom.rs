@@ -34,7 +34,9 @@ fn shape(schema: &Value, metadata: &Arc<Shape>) -> Shape {
     }
     match schema["type"].as_str() {
         Some("object") => match &schema["additionalProperties"] {
-            Value::Null if schema["properties"].is_null() && is("x-kubernetes-preserve-unknown-fields") => {
+            Value::Null
+                if schema["properties"].is_null() && is("x-kubernetes-preserve-unknown-fields") =>
+            {
                 untyped(schema)
             }
             Value::Null => Shape::Object(object(schema, metadata)),

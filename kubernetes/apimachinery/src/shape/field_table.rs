@@ -9,7 +9,8 @@ use super::{Field, List, ListKind, ListPatch, Map, Object, Scalar, Shape};
 /// share.
 pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
     // A damaged table would make every kind unknown; the tests hold it whole.
-    static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("field_table.txt")).unwrap_or_default());
+    static TABLE: LazyLock<Table> =
+        LazyLock::new(|| parse(include_str!("field_table.txt")).unwrap_or_default());
     TABLE.find(group, version, kind)
 }
 
@@ -22,12 +23,15 @@ struct Table {
 impl Table {
     fn find(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
         let versions = self.kinds.get(kind)?;
-        let (_, shape) = versions
-            .iter()
-            .find(|(api_version, _)| match api_version.split_once('/') {
-                Some((known_group, known_version)) => known_group == group && known_version == version,
-                None => *api_version == "*" || (group.is_empty() && *api_version == version),
-            })?;
+        let (_, shape) =
+            versions
+                .iter()
+                .find(|(api_version, _)| match api_version.split_once('/') {
+                    Some((known_group, known_version)) => {
+                        known_group == group && known_version == version
+                    }
+                    None => *api_version == "*" || (group.is_empty() && *api_version == version),
+                })?;
         Some(shape.clone())
     }
 }
@@ -69,7 +73,10 @@ fn parse(text: &'static str) -> Result<Table, &'static str> {
     Ok(table)
 }
 
-fn parse_kind(line: &'static str, types: &Types) -> Option<(&'static str, &'static str, Arc<Shape>)> {
+fn parse_kind(
+    line: &'static str,
+    types: &Types,
+) -> Option<(&'static str, &'static str, Arc<Shape>)> {
     let mut words = line.split(' ').skip(1);
     let (version, kind, name) = (words.next()?, words.next()?, words.next()?);
     Some((kind, version, types.get(name)?.clone()))

@@ -20,19 +20,30 @@ pub use json::parse_json;
 pub use quantity::nano;
 
 /// Brings an object of a built-in kind into its normal form. Returns the paths of unknown fields.
-pub fn normalize(object: &mut Value, shape: &Shape, version: &str, kind: &str) -> Result<Vec<String>> {
+pub fn normalize(
+    object: &mut Value,
+    shape: &Shape,
+    version: &str,
+    kind: &str,
+) -> Result<Vec<String>> {
     decode(object, shape, version, kind, kind, &Trail::Root)
 }
 
 /// The same for `metadata` alone, of a custom resource.
-pub fn metadata(object: &mut Value, shape: &Shape, version: &str, kind: &str) -> Result<Vec<String>> {
+pub fn metadata(
+    object: &mut Value,
+    shape: &Shape,
+    version: &str,
+    kind: &str,
+) -> Result<Vec<String>> {
     let field = match shape {
         Shape::Object(root) => root.fields.get("metadata"),
         _ => None,
     };
     match (field, object.get_mut("metadata")) {
         (Some(field), Some(metadata)) => {
-            let unknown = decode(metadata, &field.shape, version, kind, "ObjectMeta", &Trail::Root)?;
+            let unknown =
+                decode(metadata, &field.shape, version, kind, "ObjectMeta", &Trail::Root)?;
             Ok(unknown.into_iter().map(|path| format!("metadata.{path}")).collect())
         }
         _ => Ok(Vec::new()),
@@ -96,7 +107,12 @@ impl Decoder<'_> {
         }
     }
 
-    fn object(&mut self, fields: &mut Map<String, Value>, object: &Object, at: &Trail<'_>) -> Result<(), String> {
+    fn object(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        object: &Object,
+        at: &Trail<'_>,
+    ) -> Result<(), String> {
         let mut outcome = Ok(());
         fields.retain(|name, value| {
             if outcome.is_err() {
@@ -148,7 +164,9 @@ fn fill_null(value: &mut Value, shape: &Shape) {
     *value = match shape {
         Shape::Scalar(Scalar::String | Scalar::Bytes) => "".into(),
         Shape::Scalar(Scalar::Bool) => false.into(),
-        Shape::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString) => 0.into(),
+        Shape::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString) => {
+            0.into()
+        }
         Shape::Scalar(Scalar::Quantity) => "0".into(),
         Shape::Object(_) | Shape::Map(_) => Value::Object(Map::new()),
         Shape::List(_) => Value::Array(Vec::new()),

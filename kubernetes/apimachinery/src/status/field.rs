@@ -81,7 +81,12 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    pub fn new(problem: FieldProblem, field: Path, value: Option<Value>, detail: impl Into<String>) -> Self {
+    pub fn new(
+        problem: FieldProblem,
+        field: Path,
+        value: Option<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self {
             problem,
             field,

@@ -132,7 +132,8 @@ fn a_failed_rule_is_reported_by_message_reason_and_field() {
         let schema = compile(sample(), json!([rule])).unwrap();
         assert_eq!(errors(&schema, json!({"n": 9, "m": {}, "port": "x"}), None), [expected]);
     }
-    let scalar = compile(json!({"type": "string"}), json!([{"rule": "self.startsWith('a')"}])).unwrap();
+    let scalar =
+        compile(json!({"type": "string"}), json!([{"rule": "self.startsWith('a')"}])).unwrap();
     let found = errors(&scalar, json!("bb"), None);
     assert_eq!(
         found,

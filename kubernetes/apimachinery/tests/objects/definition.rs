@@ -101,7 +101,10 @@ fn names_and_versions_are_checked() {
     }
     let no_dot = errors(&with("/spec/group", json!("nodot")));
     assert!(
-        no_dot.contains(&"spec.group: Invalid value: \"nodot\": should be a domain with at least one dot".to_owned())
+        no_dot.contains(
+            &"spec.group: Invalid value: \"nodot\": should be a domain with at least one dot"
+                .to_owned()
+        )
     );
 }
 
@@ -227,9 +230,9 @@ fn a_version_that_objects_were_stored_in_can_not_go() {
     set_defaults(&mut new);
     let found: Vec<String> = check(&new, Some(&old)).iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 1);
-    assert!(
-        found[0].starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was")
-    );
+    assert!(found[0].starts_with(
+        "status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions; v1 was"
+    ));
 }
 
 #[test]

@@ -62,7 +62,8 @@ fn without_noise(value: Value, shape: &Shape) -> Value {
 }
 
 fn assert_decodes(vector: Vector) {
-    let decoded = decode(&vector.bytes(), shape_of).unwrap_or_else(|error| panic!("{}: {error}", vector.name));
+    let decoded = decode(&vector.bytes(), shape_of)
+        .unwrap_or_else(|error| panic!("{}: {error}", vector.name));
     let [api_version, kind] = ["apiVersion", "kind"].map(|name| vector.json[name].as_str());
     let shape = shape_of(api_version.unwrap(), kind.unwrap()).unwrap();
     let expected = without_noise(vector.json, &shape);
@@ -88,7 +89,8 @@ fn assert_same(decoded: &Value, expected: &Value, at: &str) {
     match (decoded, expected) {
         (Value::Object(left), Value::Object(right)) => {
             for name in left.keys().chain(right.keys()) {
-                let [left, right] = [left, right].map(|side| side.get(name).unwrap_or(&Value::Null));
+                let [left, right] =
+                    [left, right].map(|side| side.get(name).unwrap_or(&Value::Null));
                 assert_same(left, right, &format!("{at}.{name}"));
             }
         }

@@ -229,7 +229,9 @@ fn of_failed_alternatives_the_one_that_got_furthest_explains() {
         ]
     );
     assert_eq!(errors(&any_of, json!({"x": {"b": "s"}})), Vec::<String>::new());
-    let all_of = with_fields(json!({"x": {"type": "string", "allOf": [{"maxLength": 1}, {"minLength": 1}]}}));
+    let all_of = with_fields(
+        json!({"x": {"type": "string", "allOf": [{"maxLength": 1}, {"minLength": 1}]}}),
+    );
     assert_eq!(
         errors(&all_of, json!({"x": "aa"})),
         [
@@ -250,8 +252,7 @@ fn list_items_with_the_same_keys_are_duplicates_default_keys_included() {
             "protocol": {"type": "string", "default": "TCP"},
         }},
     }}));
-    let mut object =
-        json!({"spec": {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}, {"port": 1, "protocol": "UDP"}]}});
+    let mut object = json!({"spec": {"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}, {"port": 1, "protocol": "UDP"}]}});
     schema.default(&mut object);
     let found = schema.validate(&object, None);
     assert_eq!(found.len(), 1);
@@ -320,7 +321,8 @@ fn null_means_not_given_unless_the_schema_has_null() {
         "defaulted": {"type": "string", "default": "d"},
         "map": {"type": "object", "additionalProperties": {"type": "string"}},
     }));
-    let mut object = json!({"spec": {"plain": null, "nullable": null, "defaulted": null, "map": {"a": null}}});
+    let mut object =
+        json!({"spec": {"plain": null, "nullable": null, "defaulted": null, "map": {"a": null}}});
     assert_eq!(schema.prune(&mut object), Vec::<String>::new());
     schema.default(&mut object);
     assert_eq!(object, json!({"spec": {"nullable": null, "defaulted": "d", "map": {}}}));

@@ -26,8 +26,7 @@ fn names(list: &Value) -> Vec<&str> {
 #[test]
 fn a_list_with_a_merge_key_merges_item_by_item() {
     let live = json!({"containers": [{"name": "a", "image": "a:1", "env": [{"name": "X", "value": "1"}]}, {"name": "b", "image": "b:1"}]});
-    let patch =
-        json!({"containers": [{"name": "b", "image": "b:2"}, {"name": "a", "env": [{"name": "Y", "value": "2"}]}]});
+    let patch = json!({"containers": [{"name": "b", "image": "b:2"}, {"name": "a", "env": [{"name": "Y", "value": "2"}]}]});
     let patched = pod(live, patch).unwrap();
     assert_eq!(
         patched["containers"],
@@ -153,7 +152,8 @@ fn items_with_a_directive_need_no_place_in_the_order() {
 
 #[test]
 fn retain_keys_clears_the_rest_of_a_union() {
-    let live = json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
+    let live =
+        json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
     let patched = strategic(&live, &patch, &deployment()).unwrap();
     assert_eq!(patched["spec"]["strategy"], json!({"type": "Recreate"}));

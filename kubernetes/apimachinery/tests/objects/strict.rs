@@ -203,7 +203,8 @@ fn of_a_custom_resource_metadata_alone_is_decoded() {
         fields: [("metadata".to_owned(), field)].into(),
         ..Object::default()
     });
-    let mut object = json!({"metadata": {"name": "a", "foo": 1, "labels": null}, "spec": {"x": null, "y": 0}});
+    let mut object =
+        json!({"metadata": {"name": "a", "foo": 1, "labels": null}, "spec": {"x": null, "y": 0}});
     let unknown = metadata(&mut object, &shape, "v1", "Lab").unwrap();
     assert_eq!(unknown, ["metadata.foo"]);
     assert_eq!(object, json!({"metadata": {"name": "a"}, "spec": {"x": null, "y": 0}}));
@@ -216,7 +217,8 @@ fn of_a_custom_resource_metadata_alone_is_decoded() {
 
 #[test]
 fn fields_that_are_given_twice_are_named_and_the_last_counts() {
-    let text = br#"{"a": 1, "b": {"c": [{"d": 1, "d": 2}, {"d": 3}]}, "a": 2, "e": {"x": 1}, "e": {}}"#;
+    let text =
+        br#"{"a": 1, "b": {"c": [{"d": 1, "d": 2}, {"d": 3}]}, "a": 2, "e": {"x": 1}, "e": {}}"#;
     let (value, duplicates) = parse_json(text).unwrap();
     assert_eq!(duplicates, ["b.c[0].d", "a", "e"]);
     assert_eq!(value, json!({"a": 2, "b": {"c": [{"d": 2}, {"d": 3}]}, "e": {}}));

@@ -71,7 +71,11 @@ impl Load {
     }
 
     /// Each client is a task of its own, so that they run side by side.
-    async fn each_client<F: Future<Output = ()> + Send + 'static>(&self, clients: usize, work: impl Fn(Client) -> F) {
+    async fn each_client<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        clients: usize,
+        work: impl Fn(Client) -> F,
+    ) {
         let tasks: Vec<_> = self
             .clients
             .iter()
@@ -119,7 +123,9 @@ impl Load {
                     if n >= count {
                         return;
                     }
-                    let body = json!({"metadata": {"annotations": {"mark": format!("{clients}-{n}")}}}).to_string();
+                    let body =
+                        json!({"metadata": {"annotations": {"mark": format!("{clients}-{n}")}}})
+                            .to_string();
                     let path = format!("{path}/pod-{}", n % made);
                     send(&client, "PATCH", &path, "application/merge-patch+json", body).await;
                 }

@@ -152,7 +152,8 @@ async fn writes(figures: &mut Figures, kind: Kind) {
 async fn watch_delivery(figures: &mut Figures) {
     let remote = Remote::start(Kind::Embedded, "watch").await;
     remote.load.creates(CLIENTS, 1_000).await;
-    let (p50, p99) = watchers::delivery(&remote.config, &remote.load, WATCHERS, WRITES_PER_SECOND).await;
+    let (p50, p99) =
+        watchers::delivery(&remote.config, &remote.load, WATCHERS, WRITES_PER_SECOND).await;
     figures.millis("TLS, disk: watch delivery p50, 100 watchers, 1,000 writes/s", p50);
     figures.millis("TLS, disk: watch delivery p99, 100 watchers, 1,000 writes/s", p99);
 }

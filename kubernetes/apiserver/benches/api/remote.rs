@@ -74,7 +74,9 @@ impl Remote {
     /// their proportional part.
     pub fn memory(&self) -> u64 {
         match &self.running {
-            Running::Embedded(child, _) => Process::find(child.id().unwrap()).unwrap().resident().unwrap(),
+            Running::Embedded(child, _) => {
+                Process::find(child.id().unwrap()).unwrap().resident().unwrap()
+            }
             Running::Kubernetes(cluster) => ["kube-apiserver", "etcd"]
                 .map(|name| cluster.control_plane().process(name).unwrap().memory().unwrap())
                 .iter()

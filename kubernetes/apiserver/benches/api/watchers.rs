@@ -14,7 +14,12 @@ use crate::load::Load;
 const WRITES: usize = 10_000;
 
 /// p50 and p99 in milliseconds, from the moment the write is sent.
-pub async fn delivery(config: &Config, load: &Load, watchers: usize, per_second: u64) -> (f64, f64) {
+pub async fn delivery(
+    config: &Config,
+    load: &Load,
+    watchers: usize,
+    per_second: u64,
+) -> (f64, f64) {
     let start = Instant::now();
     let ready = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..watchers)
@@ -35,8 +40,10 @@ pub async fn delivery(config: &Config, load: &Load, watchers: usize, per_second:
         let (client, path) = (client.clone(), format!("{}/pod-{}", load.path(), n % 1_000));
         writes.push(tokio::spawn(async move {
             let sent = start.elapsed().as_nanos();
-            let body = serde_json::json!({"metadata": {"annotations": {"sent": format!("at:{sent}:")}}});
-            let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+            let body =
+                serde_json::json!({"metadata": {"annotations": {"sent": format!("at:{sent}:")}}});
+            let request =
+                Request::patch(path).header("content-type", "application/merge-patch+json");
             client
                 .request_text(request.body(body.to_string().into_bytes()).unwrap())
                 .await
@@ -56,8 +63,9 @@ pub async fn delivery(config: &Config, load: &Load, watchers: usize, per_second:
 }
 
 async fn watch(client: Client, path: String, start: Instant, ready: Arc<AtomicUsize>) -> Vec<u64> {
-    let version =
-        client.request::<serde_json::Value>(Request::get(format!("{path}?limit=1")).body(Vec::new()).unwrap());
+    let version = client.request::<serde_json::Value>(
+        Request::get(format!("{path}?limit=1")).body(Vec::new()).unwrap(),
+    );
     let version = version.await.unwrap()["metadata"]["resourceVersion"]
         .as_str()
         .unwrap()

@@ -9,7 +9,12 @@ pub struct Virtual {
     pub kind: &'static str,
 }
 
-const fn review(group: &'static str, plural: &'static str, singular: &'static str, kind: &'static str) -> Virtual {
+const fn review(
+    group: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    kind: &'static str,
+) -> Virtual {
     let version = "v1";
     Virtual {
         group,

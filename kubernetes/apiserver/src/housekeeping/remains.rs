@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(remains.told(&told, at(2)), None);
         remains.add("pods", &left(1, &json!([])));
         let later = remains.told(&told, at(3)).unwrap();
-        let times = [2, 3, 4].map(|n: usize| later["status"]["conditions"][n]["lastTransitionTime"].clone());
+        let times = [2, 3, 4]
+            .map(|n: usize| later["status"]["conditions"][n]["lastTransitionTime"].clone());
         assert_eq!(
             times,
             ["1970-01-01T00:00:01Z", "1970-01-01T00:00:03Z", "1970-01-01T00:00:01Z"]

@@ -44,7 +44,8 @@ pub fn failure(status: &Status) -> Response {
 
 /// The answer to a request that has no object to show: a delete, a binding.
 pub fn success(code: u16, details: Option<Value>) -> Response {
-    let mut status = value!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    let mut status =
+        value!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     if let Some(details) = details {
         status["details"] = details;
     } else {
@@ -141,6 +142,12 @@ pub fn shown(resources: &Resources, kind: &Kind, record: &Record, form: Form) ->
     Ok(shown.to_string().into())
 }
 
-pub fn object(resources: &Resources, kind: &Kind, record: &Record, form: Form, code: u16) -> Result<Response> {
+pub fn object(
+    resources: &Resources,
+    kind: &Kind,
+    record: &Record,
+    form: Form,
+    code: u16,
+) -> Result<Response> {
     Ok(typed(code, shown(resources, kind, record, form)?, JSON))
 }

@@ -28,7 +28,9 @@ pub async fn read(mut body: Body) -> Result<Bytes> {
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Status::bad_request(error.to_string()))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
         if read.len() + data.len() > LARGEST_BODY {
             // The answer does not wait for it.
             tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, discard(body)));
@@ -79,8 +81,9 @@ pub fn parse(headers: &HeaderMap, bytes: &[u8]) -> Result<Sent> {
 
 pub fn parse_json(bytes: &[u8]) -> Result<Sent> {
     let parsed = strict::parse_json(bytes);
-    let (value, duplicates) =
-        parsed.map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?;
+    let (value, duplicates) = parsed.map_err(|error| {
+        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+    })?;
     let duplicates = duplicates
         .iter()
         .map(|path| format!("duplicate field {path:?}"))
@@ -90,16 +93,20 @@ pub fn parse_json(bytes: &[u8]) -> Result<Sent> {
 
 /// Of keys that are given twice the last one counts, and the first such key is told.
 pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
-    let refused = |why: &dyn std::fmt::Display| Status::bad_request(format!("error converting YAML to JSON: {why}"));
+    let refused = |why: &dyn std::fmt::Display| {
+        Status::bad_request(format!("error converting YAML to JSON: {why}"))
+    };
     let text = std::str::from_utf8(bytes).map_err(|error| refused(&error))?;
     let mut duplicates = Vec::new();
     let value = match serde_saphyr::from_str(text) {
         Err(error) => {
-            if let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() {
+            if let serde_saphyr::Error::DuplicateMappingKey { key, location } =
+                error.without_snippet()
+            {
                 let key = key.as_deref().unwrap_or_default();
-                duplicates.push(format!("line {}: key {key:?} already set in map", location.line()));
-                let last =
-                    serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
+                duplicates
+                    .push(format!("line {}: key {key:?} already set in map", location.line()));
+                let last = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
                 serde_saphyr::from_str_with_options(text, last)
             } else {
                 Err(error)

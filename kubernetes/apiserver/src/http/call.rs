@@ -38,7 +38,11 @@ impl Front {
     }
 
     /// OpenAPI documents are made on first use and kept until the kinds change.
-    pub fn document(&self, name: &str, make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>) -> Result<Bytes> {
+    pub fn document(
+        &self,
+        name: &str,
+        make: impl FnOnce(&[Arc<Kind>]) -> Option<Bytes>,
+    ) -> Result<Bytes> {
         let (at, kinds) = self.resources.registry.versioned();
         if let Some((made_at, bytes)) = self.documents.lock().get(name)
             && *made_at == at

@@ -59,7 +59,9 @@ pub fn list(front: &Front, call: &Call) -> Result<Response> {
     }
     let kind = &call.kind;
     match call.form {
-        Form::Whole if kind.conversion == Conversion::None => Ok(stream_list(kind, &metadata, found.records)),
+        Form::Whole if kind.conversion == Conversion::None => {
+            Ok(stream_list(kind, &metadata, found.records))
+        }
         Form::Whole => {
             let items = decoded(&front.resources, kind, &found.records)?;
             Ok(answer::json(
@@ -79,7 +81,13 @@ pub fn list(front: &Front, call: &Call) -> Result<Response> {
     }
 }
 
-fn tabled(front: &Front, kind: &Kind, records: &[Record], include: Include, metadata: Value) -> Result<Response> {
+fn tabled(
+    front: &Front,
+    kind: &Kind,
+    records: &[Record],
+    include: Include,
+    metadata: Value,
+) -> Result<Response> {
     let table = Table::new(kind);
     let now = front.resources.clock.now();
     let objects = decoded(&front.resources, kind, records)?;
@@ -121,7 +129,9 @@ impl Token {
     fn decode(text: &str) -> Result<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok();
         let token = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        token.ok_or_else(|| Status::bad_request("continue key is not valid: it was not given out by this server"))
+        token.ok_or_else(|| {
+            Status::bad_request("continue key is not valid: it was not given out by this server")
+        })
     }
 }
 

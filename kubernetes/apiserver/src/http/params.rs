@@ -78,7 +78,8 @@ impl Params {
         };
         text.parse().map(Some).map_err(|_| {
             let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            let why = FieldError::invalid(Path::new("resourceVersion"), text.into(), detail).to_string();
+            let why =
+                FieldError::invalid(Path::new("resourceVersion"), text.into(), detail).to_string();
             if self.watch {
                 Status::unclassified(why)
             } else {
@@ -91,9 +92,9 @@ impl Params {
 /// A number below zero counts as none.
 fn number<T: TryFrom<i64>>(text: Option<String>, name: &str) -> Result<Option<T>> {
     let Some(text) = text else { return Ok(None) };
-    let number: i64 = text
-        .parse()
-        .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({name})")))?;
+    let number: i64 = text.parse().map_err(|_| {
+        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({name})"))
+    })?;
     Ok(T::try_from(number).ok())
 }
 

@@ -24,17 +24,32 @@ pub const USER: &str = "berth-admin";
 
 pub fn find(target: &Target) -> Option<Review> {
     match (target.group.as_str(), target.resource.as_str()) {
-        ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Review::Access("SelfSubjectAccessReview")),
-        ("authorization.k8s.io", "subjectaccessreviews") => Some(Review::Access("SubjectAccessReview")),
-        ("authorization.k8s.io", "localsubjectaccessreviews") => Some(Review::Access("LocalSubjectAccessReview")),
-        ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Review::Rules("SelfSubjectRulesReview")),
-        ("authentication.k8s.io", "selfsubjectreviews") => Some(Review::Myself("SelfSubjectReview")),
+        ("authorization.k8s.io", "selfsubjectaccessreviews") => {
+            Some(Review::Access("SelfSubjectAccessReview"))
+        }
+        ("authorization.k8s.io", "subjectaccessreviews") => {
+            Some(Review::Access("SubjectAccessReview"))
+        }
+        ("authorization.k8s.io", "localsubjectaccessreviews") => {
+            Some(Review::Access("LocalSubjectAccessReview"))
+        }
+        ("authorization.k8s.io", "selfsubjectrulesreviews") => {
+            Some(Review::Rules("SelfSubjectRulesReview"))
+        }
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            Some(Review::Myself("SelfSubjectReview"))
+        }
         ("", "bindings") => Some(Review::Bindings),
         _ => None,
     }
 }
 
-pub async fn answer(front: &Front, review: Review, parts: &Parts, content: Body) -> Result<Response> {
+pub async fn answer(
+    front: &Front,
+    review: Review,
+    parts: &Parts,
+    content: Body,
+) -> Result<Response> {
     if parts.method != http::Method::POST {
         return Err(Status::method_not_allowed());
     }

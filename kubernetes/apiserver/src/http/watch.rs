@@ -67,7 +67,8 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
     }
     // 0 names no end either; what is beyond a clock's reach is cut.
     let seconds = call.params.timeout_seconds.filter(|seconds| *seconds > 0);
-    let timeout = seconds.map_or(LONGEST, |seconds| Duration::from_secs(seconds.min(u32::MAX.into())));
+    let timeout =
+        seconds.map_or(LONGEST, |seconds| Duration::from_secs(seconds.min(u32::MAX.into())));
     let end = Instant::now() + timeout;
     let state = Stream {
         watcher,

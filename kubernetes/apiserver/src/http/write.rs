@@ -88,8 +88,9 @@ async fn read_patch(call: &Call, body: Body) -> Result<(PatchKind, Sent)> {
                 duplicates: Vec::new(),
             }
         }
-        PatchKind::Merge | PatchKind::Strategic => body::parse_json(&bytes)
-            .map_err(|status| Status::bad_request(format!("error decoding patch: {}", status.message)))?,
+        PatchKind::Merge | PatchKind::Strategic => body::parse_json(&bytes).map_err(|status| {
+            Status::bad_request(format!("error decoding patch: {}", status.message))
+        })?,
     };
     Ok((how, sent))
 }
@@ -196,7 +197,8 @@ pub async fn delete(front: &Front, call: &Call, body: Body) -> Result<Response> 
         }
         Deleted::Gone(record) => {
             let object = front.resources.decode(kind, &record)?;
-            let mut details = value!({"name": name, "kind": kind.plural, "uid": object["metadata"]["uid"]});
+            let mut details =
+                value!({"name": name, "kind": kind.plural, "uid": object["metadata"]["uid"]});
             if !kind.group.is_empty() {
                 details["group"] = kind.group.as_str().into();
             }

@@ -25,7 +25,9 @@ fn kind(definition: &Value, version: &Value, metadata: &Arc<Shape>) -> Result<Ki
     let spec = &definition["spec"];
     let names = &spec["names"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().map(text).collect() };
+    let list = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().map(text).collect()
+    };
     let schema = version["schema"]["openAPIV3Schema"].clone();
     let scale = &version["subresources"]["scale"];
     Ok(Kind {
@@ -108,7 +110,8 @@ mod tests {
             "status": {},
             "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"},
         });
-        next["additionalPrinterColumns"] = json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
+        next["additionalPrinterColumns"] =
+            json!([{"name": "A", "type": "string", "jsonPath": ".spec.a"}]);
         next["selectableFields"] = json!([{"jsonPath": ".spec.a"}]);
         let mut unserved = next.clone();
         unserved["name"] = json!("v3");

@@ -239,8 +239,7 @@ mod tests {
 
     #[test]
     fn an_event_of_the_new_kind_tells_time_and_count_by_its_series() {
-        let mut event =
-            json!({"eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "c", "reportingInstance": "i"});
+        let mut event = json!({"eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "c", "reportingInstance": "i"});
         let of = |event: &Value| {
             let cells = cells(COLUMNS, event, NOW.parse().unwrap());
             json!([cells[0], cells[5], cells[7], cells[8]])

@@ -192,7 +192,8 @@ fn scheduled_as(new: &Value, old: &Value) -> Value {
 fn status_word(job: &Value) -> &str {
     let conditions = columns::list(job, "/status/conditions");
     let holds = |kind: &str| {
-        let held = |c: &Value| columns::text(c, "/type") == kind && columns::text(c, "/status") == "True";
+        let held =
+            |c: &Value| columns::text(c, "/type") == kind && columns::text(c, "/status") == "True";
         conditions.iter().any(held)
     };
     if holds("Complete") {

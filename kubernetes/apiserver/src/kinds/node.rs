@@ -109,7 +109,9 @@ fn check_spec(node: &Value, errors: &mut Errors) {
             errors.push(FieldError::required(path.child("effect"), ""));
         }
         one_of(taint, "effect", &effects, &path, errors);
-        let same = |(_, other): &(usize, &Value)| other["key"] == taint["key"] && other["effect"] == taint["effect"];
+        let same = |(_, other): &(usize, &Value)| {
+            other["key"] == taint["key"] && other["effect"] == taint["effect"]
+        };
         if list(&node["spec"]["taints"]).take(index).any(|other| same(&other)) {
             let detail = "taints must be unique by key and effect pair";
             errors.push(FieldError::duplicate(path, taint.clone(), detail));

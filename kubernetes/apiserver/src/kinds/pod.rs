@@ -133,7 +133,8 @@ fn quality(spec: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
     for container in containers {
-        let (requests, limits) = (&container["resources"]["requests"], &container["resources"]["limits"]);
+        let (requests, limits) =
+            (&container["resources"]["requests"], &container["resources"]["limits"]);
         for resource in ["cpu", "memory"] {
             any |= !requests[resource].is_null() || !limits[resource].is_null();
             guaranteed &= !limits[resource].is_null() && requests[resource] == limits[resource];
@@ -190,8 +191,9 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
         }
         spec
     };
-    let kept = list(&old["spec"]["tolerations"])
-        .all(|(_, toleration)| list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration));
+    let kept = list(&old["spec"]["tolerations"]).all(|(_, toleration)| {
+        list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration)
+    });
     if movable(new) != movable(old) || !kept {
         let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
         errors.push(FieldError::forbidden(Path::new("spec"), detail));

@@ -126,7 +126,10 @@ fn check_spec(object: &Value, errors: &mut Errors) {
 /// An address that was given stays.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let address = &old["spec"]["clusterIP"];
-    if address.is_string() && new["spec"]["clusterIP"] != *address && new["spec"]["type"] != "ExternalName" {
+    if address.is_string()
+        && new["spec"]["clusterIP"] != *address
+        && new["spec"]["type"] != "ExternalName"
+    {
         let field = Path::new("spec.clusterIPs[0]");
         errors.push(FieldError::invalid(
             field,
@@ -194,8 +197,7 @@ mod tests {
     const NOW: &str = "2026-01-02T00:00:00Z";
 
     fn shown(spec: Value, ingress: Value) -> Value {
-        let service =
-            json!({"metadata": {"name": "s"}, "spec": spec, "status": {"loadBalancer": {"ingress": ingress}}});
+        let service = json!({"metadata": {"name": "s"}, "spec": spec, "status": {"loadBalancer": {"ingress": ingress}}});
         json!(cells(COLUMNS, &service, NOW.parse().unwrap())[1..5])
     }
 

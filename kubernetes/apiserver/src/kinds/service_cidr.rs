@@ -44,7 +44,9 @@ fn check(object: &Value, errors: &mut Errors) {
             for (index, cidr) in list(cidrs) {
                 match parse(cidr.as_str().unwrap_or_default()) {
                     Ok(address) => parsed.push(address),
-                    Err(why) => errors.push(FieldError::invalid(path.index(index), cidr.clone(), why)),
+                    Err(why) => {
+                        errors.push(FieldError::invalid(path.index(index), cidr.clone(), why))
+                    }
                 }
             }
             if let [first, second] = parsed[..]

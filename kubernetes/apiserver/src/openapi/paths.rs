@@ -73,7 +73,8 @@ pub fn add(
         strategic: !kind.is_custom(),
     };
     let of_all = ["list", "create", "deletecollection"];
-    let (of_all, of_one): (Vec<&str>, Vec<&str>) = kind.verbs().iter().partition(|verb| of_all.contains(verb));
+    let (of_all, of_one): (Vec<&str>, Vec<&str>) =
+        kind.verbs().iter().partition(|verb| of_all.contains(verb));
     if kind.namespaced {
         main.put(paths, everywhere, &["list"]);
     }
@@ -81,7 +82,11 @@ pub fn add(
     main.put(paths, format!("{home}/{{name}}"), &of_one);
     for (sub, schema) in subresources {
         let own = sub.response;
-        Resource { own, schema, ..main }.put(paths, format!("{home}/{{name}}/{}", sub.name), sub.verbs);
+        Resource { own, schema, ..main }.put(
+            paths,
+            format!("{home}/{{name}}/{}", sub.name),
+            sub.verbs,
+        );
     }
 }
 
@@ -139,9 +144,12 @@ impl Resource<'_> {
         let json_of = |schema: &Value| json!({"application/json": {"schema": schema}});
         match verb {
             "create" | "update" => {
-                operation["requestBody"] = json!({"content": json_of(self.schema), "required": true})
+                operation["requestBody"] =
+                    json!({"content": json_of(self.schema), "required": true})
             }
-            "patch" => operation["requestBody"] = json!({"content": self.patches(), "required": true}),
+            "patch" => {
+                operation["requestBody"] = json!({"content": self.patches(), "required": true})
+            }
             "delete" | "deletecollection" => {
                 operation["requestBody"] = json!({"content": json_of(self.delete_options)})
             }
@@ -167,7 +175,9 @@ fn placeholders(path: &str) -> Value {
     let named = ["name", "namespace"]
         .into_iter()
         .filter(|name| path.contains(&format!("{{{name}}}")));
-    let named = named.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+    let named = named.map(
+        |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}),
+    );
     named
         .chain([query(
             "pretty",

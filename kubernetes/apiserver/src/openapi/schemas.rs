@@ -33,7 +33,8 @@ struct Root {
 impl Default for Schemas {
     fn default() -> Self {
         let settings = SchemaSettings::draft2020_12();
-        let settings = settings.with(|settings| settings.definitions_path = "/components/schemas".into());
+        let settings =
+            settings.with(|settings| settings.definitions_path = "/components/schemas".into());
         Self {
             generator: settings.into_generator(),
             roots: Vec::new(),
@@ -53,7 +54,12 @@ impl Schemas {
         self.add_made(own, typed::find(own), None)
     }
 
-    fn add_made(&mut self, own: Gvk<'_>, make: Option<MakeSchema>, shape: Option<&Arc<Shape>>) -> Value {
+    fn add_made(
+        &mut self,
+        own: Gvk<'_>,
+        make: Option<MakeSchema>,
+        shape: Option<&Arc<Shape>>,
+    ) -> Value {
         let Some(make) = make else {
             return json!({"type": "object"});
         };
@@ -80,11 +86,9 @@ impl Schemas {
         if let (Value::Object(given), Value::Object(all)) = (given, &mut schema["properties"]) {
             // What a definition says of `metadata` is said on top of ObjectMeta, and only of its
             // name.
-            all.extend(
-                given
-                    .into_iter()
-                    .filter(|(field, _)| !["apiVersion", "kind", "metadata"].contains(&field.as_str())),
-            );
+            all.extend(given.into_iter().filter(|(field, _)| {
+                !["apiVersion", "kind", "metadata"].contains(&field.as_str())
+            }));
         }
         let reference = json!({"$ref": format!("{PREFIX}{name}")});
         self.custom.insert(name, schema);

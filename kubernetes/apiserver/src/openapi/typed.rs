@@ -13,10 +13,18 @@ use crate::kinds::{Gvk, MakeSchema, schema_of};
 pub fn find((group, _, kind): Gvk<'_>) -> Option<MakeSchema> {
     Some(match (group, kind) {
         ("", "Binding") => schema_of::<core::v1::Binding>,
-        ("authentication.k8s.io", "SelfSubjectReview") => schema_of::<authentication::v1::SelfSubjectReview>,
-        ("authorization.k8s.io", "SelfSubjectAccessReview") => schema_of::<authorization::v1::SelfSubjectAccessReview>,
-        ("authorization.k8s.io", "SelfSubjectRulesReview") => schema_of::<authorization::v1::SelfSubjectRulesReview>,
-        ("authorization.k8s.io", "SubjectAccessReview") => schema_of::<authorization::v1::SubjectAccessReview>,
+        ("authentication.k8s.io", "SelfSubjectReview") => {
+            schema_of::<authentication::v1::SelfSubjectReview>
+        }
+        ("authorization.k8s.io", "SelfSubjectAccessReview") => {
+            schema_of::<authorization::v1::SelfSubjectAccessReview>
+        }
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => {
+            schema_of::<authorization::v1::SelfSubjectRulesReview>
+        }
+        ("authorization.k8s.io", "SubjectAccessReview") => {
+            schema_of::<authorization::v1::SubjectAccessReview>
+        }
         ("autoscaling", "Scale") => schema_of::<autoscaling::v1::Scale>,
         ("policy", "Eviction") => schema_of::<policy::v1::Eviction>,
         _ => return None,

@@ -12,7 +12,13 @@ use crate::store::{Change, Guard, Key, Record, Refused, Store, Write};
 const NAME_DRAWS: usize = 8;
 
 impl Resources {
-    pub async fn create(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {
+    pub async fn create(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        object: Value,
+        writer: &Writer,
+    ) -> Result<Record> {
         let mut object = self.prepared(kind, namespace, object)?;
         let named = !name_of(&object).is_empty();
         let prefix = object["metadata"]["generateName"]
@@ -98,7 +104,13 @@ impl Resources {
         Ok(())
     }
 
-    async fn insert(&self, kind: &Kind, namespace: &str, object: Value, writer: &Writer) -> Result<Record> {
+    async fn insert(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        object: Value,
+        writer: &Writer,
+    ) -> Result<Record> {
         let key = self.key(kind, namespace, name_of(&object));
         if kind.namespaced {
             self.check_namespace(kind, namespace, &key.name)?;
@@ -107,7 +119,13 @@ impl Resources {
     }
 
     /// Also the end of a server-side apply that creates: its managed fields are its own.
-    pub(super) async fn put_new(&self, kind: &Kind, key: Key, object: Value, writer: &Writer) -> Result<Record> {
+    pub(super) async fn put_new(
+        &self,
+        kind: &Kind,
+        key: Key,
+        object: Value,
+        writer: &Writer,
+    ) -> Result<Record> {
         let draft = self.draft(kind, object)?;
         if writer.dry_run {
             return if self.store.get(&key).is_some() {
@@ -144,12 +162,13 @@ impl Resources {
         if object["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
         let mut status = Status::forbidden(kind.subject(), name, &why);
         if let Some(details) = &mut status.details {
             let message = format!("namespace {namespace} is being terminated");
-            details["causes"] =
-                json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
+            details["causes"] = json!([{"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}]);
         }
         Err(status)
     }

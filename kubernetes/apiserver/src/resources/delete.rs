@@ -59,10 +59,9 @@ impl DeleteOptions {
             (Some(other), _) => return Err(unknown_policy(other)),
         };
         let grace = match query("gracePeriodSeconds") {
-            Some(text) => Some(
-                text.parse()
-                    .map_err(|_| Status::bad_request(format!("gracePeriodSeconds: {text:?} is not a number")))?,
-            ),
+            Some(text) => Some(text.parse().map_err(|_| {
+                Status::bad_request(format!("gracePeriodSeconds: {text:?} is not a number"))
+            })?),
             None => body["gracePeriodSeconds"].as_i64(),
         };
         let dry_run: Vec<&Value> = body["dryRun"].as_array().into_iter().flatten().collect();
@@ -97,7 +96,13 @@ fn refused(error: FieldError) -> Status {
 }
 
 impl Resources {
-    pub async fn delete(&self, kind: &Kind, namespace: &str, name: &str, options: &DeleteOptions) -> Result<Deleted> {
+    pub async fn delete(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted> {
         let key = self.key(kind, namespace, name);
         if let Some(why) = (kind.deletion().refusal)(name) {
             return Err(Status::forbidden(kind.subject(), name, why));
@@ -169,7 +174,8 @@ impl Resources {
                 object["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             }
         }
-        let mut finalizers: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        let mut finalizers: Vec<String> =
+            metadata::finalizers(object).into_iter().map(str::to_owned).collect();
         if let Some(propagation) = options.propagation {
             finalizers.retain(|f| f != FOREGROUND && f != ORPHAN);
             match propagation {
@@ -195,7 +201,12 @@ impl Resources {
     }
 }
 
-fn check_preconditions(kind: &Kind, name: &str, live: &Value, options: &DeleteOptions) -> Result<()> {
+fn check_preconditions(
+    kind: &Kind,
+    name: &str,
+    live: &Value,
+    options: &DeleteOptions,
+) -> Result<()> {
     let differs = |given: &Option<String>, field: &str| {
         let found = live["metadata"][field].as_str().unwrap_or_default();
         let given = given.as_deref().filter(|given| *given != found)?;
@@ -214,7 +225,13 @@ fn check_preconditions(kind: &Kind, name: &str, live: &Value, options: &DeleteOp
 
 impl Resources {
     /// A delete by the server's own loops, background and without conditions but the UID.
-    pub(crate) async fn collect(&self, kind: &Kind, namespace: &str, name: &str, options: DeleteOptions) {
+    pub(crate) async fn collect(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: DeleteOptions,
+    ) {
         if let Err(status) = self.delete(kind, namespace, name, &options).await
             && status.code != 404
             && status.code != 409

@@ -56,7 +56,8 @@ pub fn forged(new: &Value, live: &Value) -> Vec<FieldError> {
             "field is immutable; may only be changed via deletion",
         ),
     ];
-    let is_forged = |field: &str| live["metadata"][field].is_null() && !new["metadata"][field].is_null();
+    let is_forged =
+        |field: &str| live["metadata"][field].is_null() && !new["metadata"][field].is_null();
     marks
         .into_iter()
         .filter(|(field, _)| is_forged(field))

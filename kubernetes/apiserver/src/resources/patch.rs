@@ -70,7 +70,14 @@ impl Resources {
         self.change(kind, namespace, name, writer, usize::MAX, next).await
     }
 
-    async fn apply(&self, kind: &Kind, namespace: &str, name: &str, patch: &Patch, writer: &Writer) -> Result<Updated> {
+    async fn apply(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        writer: &Writer,
+    ) -> Result<Updated> {
         let decoded = patch.decode(kind, patch.sent.value.clone())?;
         let Decoded {
             object: mut applied,
@@ -93,9 +100,9 @@ impl Resources {
             )?;
             let outcome = match found {
                 Ok((_, live)) => {
-                    if version_of(&applied)
-                        .is_some_and(|given| Some(&*given) != live["metadata"]["resourceVersion"].as_str())
-                    {
+                    if version_of(&applied).is_some_and(|given| {
+                        Some(&*given) != live["metadata"]["resourceVersion"].as_str()
+                    }) {
                         return Err(Status::stale(kind.subject(), name));
                     }
                     self.replace(kind, live, merged, writer, false).await
@@ -149,10 +156,14 @@ fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
     } else if !kind.is_custom() {
         fields.remove("spec");
     } else {
-        fields.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+        fields.retain(|field, _| {
+            matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status")
+        });
         let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
         if let Some(metadata) = metadata {
-            metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+            metadata.retain(|field, _| {
+                matches!(field.as_str(), "name" | "namespace" | "uid" | "resourceVersion")
+            });
         }
     }
 }

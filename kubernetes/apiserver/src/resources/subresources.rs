@@ -9,13 +9,22 @@ use crate::store::Record;
 
 impl Resources {
     /// Gives a pod its node. Twice is a conflict, even to the same node.
-    pub async fn bind(&self, pods: &Kind, namespace: &str, name: &str, binding: &Value, writer: &Writer) -> Result<()> {
+    pub async fn bind(
+        &self,
+        pods: &Kind,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+        writer: &Writer,
+    ) -> Result<()> {
         let target = &binding["target"];
         let node = target["name"].as_str().unwrap_or_default();
         let kind = target["kind"].as_str().unwrap_or("Node");
         // Kubernetes has no reason for these two, only a 500.
         if kind != "Node" && !kind.is_empty() {
-            let why = format!(r#"target.kind: Unsupported value: {kind:?}: supported values: "Node", "<empty>""#);
+            let why = format!(
+                r#"target.kind: Unsupported value: {kind:?}: supported values: "Node", "<empty>""#
+            );
             return Err(Status::unclassified(why));
         }
         if node.is_empty() {
@@ -46,7 +55,9 @@ impl Resources {
                 ));
             }
             if metadata::is_deleting(live) {
-                return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
+                return conflict(format!(
+                    "pod {name} is being deleted, cannot be assigned to a host"
+                ));
             }
             if let Some(there) = live["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {
                 return conflict(format!("pod {name} is already assigned to node {there:?}"));
@@ -67,7 +78,14 @@ impl Resources {
         Ok(())
     }
 
-    pub async fn evict(&self, pods: &Kind, namespace: &str, name: &str, eviction: &Value, dry_run: bool) -> Result<()> {
+    pub async fn evict(
+        &self,
+        pods: &Kind,
+        namespace: &str,
+        name: &str,
+        eviction: &Value,
+        dry_run: bool,
+    ) -> Result<()> {
         let mut options = DeleteOptions::parse(&eviction["deleteOptions"], |_| None)?;
         options.dry_run |= dry_run;
         self.delete(pods, namespace, name, &options).await?;
@@ -75,7 +93,13 @@ impl Resources {
     }
 
     /// A namespace gives up finalizers of its spec; with the last one it goes.
-    pub async fn finalize(&self, kind: &Kind, name: &str, object: &Value, writer: &Writer) -> Result<Record> {
+    pub async fn finalize(
+        &self,
+        kind: &Kind,
+        name: &str,
+        object: &Value,
+        writer: &Writer,
+    ) -> Result<Record> {
         let finalizers = object["spec"]["finalizers"].clone();
         let updated = self.change(kind, "", name, writer, usize::MAX, |live| {
             let mut namespace = live.clone();
@@ -93,6 +117,8 @@ impl Resources {
 fn set_condition(status: &mut Value, kind: &str, now: &str) {
     let mut conditions: Vec<Value> = status["conditions"].as_array().cloned().unwrap_or_default();
     conditions.retain(|condition| condition["type"] != kind);
-    conditions.push(json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now}));
+    conditions.push(
+        json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
+    );
     status["conditions"] = conditions.into();
 }

@@ -110,7 +110,9 @@ impl Resources {
         let given = new["metadata"]["uid"].as_str().unwrap_or_default();
         let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
         if !given.is_empty() && given != uid {
-            let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+            let why = format!(
+                "Precondition failed: UID in precondition: {given}, UID in object meta: {uid}"
+            );
             return Err(Status::conflict(kind.subject(), name, why).into());
         }
         confine(kind, &mut new, &live, &writer.subresource);
@@ -147,7 +149,8 @@ impl Resources {
         };
         // A namespace goes only when nothing is in it: checked in the commit, so that no create can
         // slip in before.
-        let guard = (goes && kind.deletion().needs_empty_namespace).then(|| Guard::NamespaceEmpty(key.name.clone()));
+        let guard = (goes && kind.deletion().needs_empty_namespace)
+            .then(|| Guard::NamespaceEmpty(key.name.clone()));
         let write = Write {
             key: key.clone(),
             change,
@@ -160,7 +163,13 @@ impl Resources {
         }
     }
 
-    fn accept_change(&self, kind: &Kind, new: &mut Value, live: &Value, writer: &Writer) -> Result<()> {
+    fn accept_change(
+        &self,
+        kind: &Kind,
+        new: &mut Value,
+        live: &Value,
+        writer: &Writer,
+    ) -> Result<()> {
         kind.default(new);
         kind.readmit(new);
         // What comes by `/status` or by a binding is not what somebody wants.
@@ -226,7 +235,8 @@ fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
     // else's metadata goes this way.
     let open = kind.opens_metadata();
     let managed = new["metadata"].get("managedFields").cloned();
-    let mut fields: Vec<String> = new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
+    let mut fields: Vec<String> =
+        new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
     fields.extend(live.as_object().into_iter().flatten().map(|(k, _)| k.clone()));
     for field in fields {
         if field != "status" && !(open && field == "metadata") {

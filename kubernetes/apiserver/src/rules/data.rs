@@ -13,8 +13,14 @@ pub fn check(object: &Value, errors: &mut Errors) {
         for (key, value) in object[field].as_object().into_iter().flatten() {
             size += value.as_str().unwrap_or_default().len();
             let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if key.is_empty() || key.len() > 253 || key == "." || key.starts_with("..") || !key.chars().all(inner) {
-                let detail = "a valid key is 1 to 253 letters, digits, '-', '_' or '.', and not '.' or '..'";
+            if key.is_empty()
+                || key.len() > 253
+                || key == "."
+                || key.starts_with("..")
+                || !key.chars().all(inner)
+            {
+                let detail =
+                    "a valid key is 1 to 253 letters, digits, '-', '_' or '.', and not '.' or '..'";
                 errors.push(FieldError::invalid(
                     Path::new(field).key(key),
                     key.as_str().into(),

@@ -26,8 +26,9 @@ static CONTAINER: LazyLock<Value> = LazyLock::new(
     || json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "resources": {}}),
 );
 static PORT: LazyLock<Value> = LazyLock::new(|| json!({"protocol": "TCP"}));
-static PROBE: LazyLock<Value> =
-    LazyLock::new(|| json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}));
+static PROBE: LazyLock<Value> = LazyLock::new(
+    || json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
+);
 
 pub fn default(spec: &mut Value) {
     fill(spec, &POD);
@@ -104,7 +105,8 @@ fn volume(volume: &mut Value) {
     }
     fill_if_there(volume, "hostPath", &json!({"type": ""}));
     if let Some(source) = volume.get_mut("downwardAPI") {
-        each(source, "items").for_each(|item| fill_if_there(item, "fieldRef", &json!({"apiVersion": "v1"})));
+        each(source, "items")
+            .for_each(|item| fill_if_there(item, "fieldRef", &json!({"apiVersion": "v1"})));
     }
 }
 
@@ -113,7 +115,8 @@ pub fn check(spec: &Value, path: &Path, errors: &mut Errors) {
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         errors.push(FieldError::required(path.child("containers"), ""));
     }
-    let volumes: BTreeSet<&str> = list(&spec["volumes"]).map(|(_, volume)| text(volume, "name")).collect();
+    let volumes: BTreeSet<&str> =
+        list(&spec["volumes"]).map(|(_, volume)| text(volume, "name")).collect();
     for field in ["initContainers", "containers"] {
         for (index, container) in list(&spec[field]) {
             let path = path.child(field).index(index);
@@ -237,7 +240,8 @@ fn check_resources(resources: &Value, path: &Path, errors: &mut Errors) {
                 errors.push(FieldError::invalid(path.key(name), value.clone(), detail));
             }
             if list == "requests"
-                && amount("limits", name).is_some_and(|limit| given.is_some_and(|given| given > limit))
+                && amount("limits", name)
+                    .is_some_and(|limit| given.is_some_and(|given| given > limit))
             {
                 let detail = format!(
                     "must be less than or equal to {name} limit of {}",

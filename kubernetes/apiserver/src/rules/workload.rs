@@ -81,8 +81,10 @@ fn selects(selector: &Value, labels: &Value) -> bool {
     selector.is_some_and(|selector| selector.matches(|key| labels[key].as_str()))
 }
 
-pub const CONTAINERS: Column = Column::made("Containers", |object, _| of_containers(object, "/name")).wide();
-pub const IMAGES: Column = Column::made("Images", |object, _| of_containers(object, "/image")).wide();
+pub const CONTAINERS: Column =
+    Column::made("Containers", |object, _| of_containers(object, "/name")).wide();
+pub const IMAGES: Column =
+    Column::made("Images", |object, _| of_containers(object, "/image")).wide();
 pub const SELECTOR: Column = Column::made("Selector", selector).wide();
 
 fn of_containers(object: &Value, field: &str) -> Value {

@@ -70,7 +70,8 @@ async fn connection(
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let connection =
+        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -84,7 +85,11 @@ async fn connection(
     }
 }
 
-async fn admit(router: Router, token: &str, request: Request) -> Result<Response, std::convert::Infallible> {
+async fn admit(
+    router: Router,
+    token: &str,
+    request: Request,
+) -> Result<Response, std::convert::Infallible> {
     if !is_public(request.uri().path()) && !carries(&request, token) {
         return Ok(crate::http::failure(&Status::unauthorized()).into_response());
     }

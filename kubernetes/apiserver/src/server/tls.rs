@@ -10,8 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use berth_kit::private_file;
 use rand::RngExt;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -69,15 +69,19 @@ impl Credentials {
                 ("ca.key", &made.key.serialize_pem()),
                 ("ca.crt", &made.ca),
             ] {
-                private_file::write(&file(name), content).map_err(|error| failed(format!("{name}: {error}")))?;
+                private_file::write(&file(name), content)
+                    .map_err(|error| failed(format!("{name}: {error}")))?;
             }
             return Ok(Self {
                 directory: directory.to_owned(),
                 ..made
             });
         }
-        let read = |name: &str| std::fs::read_to_string(file(name)).map_err(|error| failed(format!("{name}: {error}")));
-        let key = KeyPair::from_pem(&read("ca.key")?).map_err(|error| failed(format!("ca.key: {error}")))?;
+        let read = |name: &str| {
+            std::fs::read_to_string(file(name)).map_err(|error| failed(format!("{name}: {error}")))
+        };
+        let key = KeyPair::from_pem(&read("ca.key")?)
+            .map_err(|error| failed(format!("ca.key: {error}")))?;
         let token = read("token")?.trim().to_owned();
         if token.is_empty() {
             return Err(failed("token: is empty".to_owned()));
@@ -99,16 +103,22 @@ impl Credentials {
     }
 
     /// Names: loopback by every name, and the address that is listened on.
-    pub fn server_config(&self, listening: Option<IpAddr>) -> Result<Arc<ServerConfig>, StartError> {
+    pub fn server_config(
+        &self,
+        listening: Option<IpAddr>,
+    ) -> Result<Arc<ServerConfig>, StartError> {
         let failed = |why: String| StartError::Credentials {
             path: self.directory.clone(),
             why,
         };
         let key = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
-        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "kubernetes".to_owned()])
-            .map_err(|error| failed(error.to_string()))?;
+        let mut params =
+            CertificateParams::new(vec!["localhost".to_owned(), "kubernetes".to_owned()])
+                .map_err(|error| failed(error.to_string()))?;
         let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        addresses.extend(listening.filter(|address| !address.is_loopback() && !address.is_unspecified()));
+        addresses.extend(
+            listening.filter(|address| !address.is_loopback() && !address.is_unspecified()),
+        );
         params
             .subject_alt_names
             .extend(addresses.into_iter().map(SanType::IpAddress));
@@ -120,12 +130,13 @@ impl Credentials {
             .signed_by(&key, &issuer)
             .map_err(|error| failed(error.to_string()))?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| failed(error.to_string()))?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .map_err(|error| failed(error.to_string()))?;
+        let mut config =
+            ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| failed(error.to_string()))?
+                .with_no_client_auth()
+                .with_single_cert(vec![certificate.der().clone()], key)
+                .map_err(|error| failed(error.to_string()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -135,8 +146,12 @@ impl Credentials {
         let token = &self.token;
         // Somebody who listens everywhere still reaches it on this machine by loopback.
         let address = match address.ip() {
-            ip if ip.is_unspecified() && ip.is_ipv4() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
-            ip if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+            ip if ip.is_unspecified() && ip.is_ipv4() => {
+                SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())
+            }
+            ip if ip.is_unspecified() => {
+                SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port())
+            }
             _ => address,
         };
         format!(

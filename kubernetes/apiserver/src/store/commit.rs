@@ -179,7 +179,12 @@ fn persist(disk: &Disk, accepted: &[Accepted]) -> Result<(), redb::Error> {
 }
 
 /// `overlay`: what earlier writes of the same batch have left, by version; `None` for gone.
-fn check(state: &State, overlay: &HashMap<Key, Option<u64>>, version: u64, write: &Write) -> Result<Accepted, Refused> {
+fn check(
+    state: &State,
+    overlay: &HashMap<Key, Option<u64>>,
+    version: u64,
+    write: &Write,
+) -> Result<Accepted, Refused> {
     let there = |key: &Key| match overlay.get(key) {
         Some(version) => *version,
         None => state
@@ -201,8 +206,12 @@ fn check(state: &State, overlay: &HashMap<Key, Option<u64>>, version: u64, write
         (Change::Create(_), Some(_)) => return Err(Refused::Exists),
         (Change::Create(draft), None) => (draft, EventKind::Added),
         (Change::Update(..) | Change::Delete(..), None) => return Err(Refused::Missing),
-        (Change::Update(given, draft), Some(found)) if *given == found => (draft, EventKind::Modified),
-        (Change::Delete(given, draft), Some(found)) if *given == found => (draft, EventKind::Deleted),
+        (Change::Update(given, draft), Some(found)) if *given == found => {
+            (draft, EventKind::Modified)
+        }
+        (Change::Delete(given, draft), Some(found)) if *given == found => {
+            (draft, EventKind::Deleted)
+        }
         (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(Refused::Stale),
     };
     let line = draft.line(kind, version);

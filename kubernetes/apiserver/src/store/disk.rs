@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use berth_kit::private_file;
 use bytes::Bytes;
-use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{
+    Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition,
+};
 
 use super::record::{Key, Record};
 
@@ -25,13 +27,17 @@ const CACHE_BYTES: usize = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("data directory {0} is in use by another process; stop that one or choose another directory")]
+    #[error(
+        "data directory {0} is in use by another process; stop that one or choose another directory"
+    )]
     InUse(PathBuf),
     #[error("data directory {path} can't be used: {error}; choose one that you may write to")]
     Directory { path: PathBuf, error: std::io::Error },
     #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
     Damaged { path: PathBuf, why: String },
-    #[error("{path} was written by a newer version (format {found}); use that version, or another directory")]
+    #[error(
+        "{path} was written by a newer version (format {found}); use that version, or another directory"
+    )]
     Newer { path: PathBuf, found: u64 },
 }
 
@@ -67,19 +73,20 @@ impl Disk {
         // The directory may have been there before, and be open to all.
         let file = private_file::open(&path).map_err(unusable)?;
         private_file::wait_until_unlocked(&file).map_err(unusable)?;
-        let database = Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .create_file(file)
-            .map_err(|error| match error {
-                DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
-                DatabaseError::Storage(redb::StorageError::Io(error))
-                    if error.kind() != std::io::ErrorKind::InvalidData
-                        && error.kind() != std::io::ErrorKind::UnexpectedEof =>
-                {
-                    unusable(error)
-                }
-                other => damaged(other.into()),
-            })?;
+        let database =
+            Builder::new()
+                .set_cache_size(CACHE_BYTES)
+                .create_file(file)
+                .map_err(|error| match error {
+                    DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
+                    DatabaseError::Storage(redb::StorageError::Io(error))
+                        if error.kind() != std::io::ErrorKind::InvalidData
+                            && error.kind() != std::io::ErrorKind::UnexpectedEof =>
+                    {
+                        unusable(error)
+                    }
+                    other => damaged(other.into()),
+                })?;
         let disk = Self { database };
         let found = disk.load().map_err(|error| match error {
             LoadError::Redb(error) => damaged(error),
@@ -119,8 +126,9 @@ impl Disk {
         };
         for entry in transaction.open_table(OBJECTS)?.iter()? {
             let (key, value) = entry?;
-            let entry = decode(key.value(), value.value())
-                .ok_or_else(|| LoadError::Entry(format!("entry {:?}", key.value().escape_ascii().to_string())))?;
+            let entry = decode(key.value(), value.value()).ok_or_else(|| {
+                LoadError::Entry(format!("entry {:?}", key.value().escape_ascii().to_string()))
+            })?;
             found.objects.push(entry);
         }
         Ok(found)

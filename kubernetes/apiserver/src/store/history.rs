@@ -39,7 +39,13 @@ pub struct Event {
 
 impl Event {
     /// The line is that of the object under this version.
-    pub fn new(version: u64, kind: EventKind, key: Key, line: Bytes, previous: Option<Record>) -> Self {
+    pub fn new(
+        version: u64,
+        kind: EventKind,
+        key: Key,
+        line: Bytes,
+        previous: Option<Record>,
+    ) -> Self {
         Self {
             version,
             kind,

@@ -11,7 +11,12 @@ use berth_kit::watch::Key;
 /// Detaches what nobody on the node needs any more: pods may have gone while nobody watched. The
 /// node's pods wait for that once, so that what is free can be given to them; when it fails they go
 /// on, and it is tried again.
-pub async fn collect(network: &dyn PodNetwork, node: String, queue: &Queue<Key>, index: &Mutex<Index>) {
+pub async fn collect(
+    network: &dyn PodNetwork,
+    node: String,
+    queue: &Queue<Key>,
+    index: &Mutex<Index>,
+) {
     network.ready(&node).await;
     for failures in 0.. {
         let valid = index.lock().begin_collecting(&node);

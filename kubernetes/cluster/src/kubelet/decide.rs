@@ -20,7 +20,13 @@ pub enum Action {
 }
 
 /// What to do next about `pod`, or nothing when all is as it should be.
-pub fn decide(pod: &Pod, fleet: Fleet, node_exists: bool, attachment: &Attachment, now: &Time) -> Option<Action> {
+pub fn decide(
+    pod: &Pod,
+    fleet: Fleet,
+    node_exists: bool,
+    attachment: &Attachment,
+    now: &Time,
+) -> Option<Action> {
     let node = bound_to(pod)?;
     let before = pod.status.clone().unwrap_or_default();
     let deleted = pod.metadata.deletion_timestamp.is_some();
@@ -43,7 +49,8 @@ pub fn decide(pod: &Pod, fleet: Fleet, node_exists: bool, attachment: &Attachmen
     if after != before {
         return Some(Action::Report(Box::new(after)));
     }
-    matches!(attachment, Attachment::Unknown { .. } | Attachment::Detached).then_some(Action::Attach)
+    matches!(attachment, Attachment::Unknown { .. } | Attachment::Detached)
+        .then_some(Action::Attach)
 }
 
 #[cfg(test)]

@@ -118,7 +118,8 @@ impl Index {
                 let node = bound_to(&pod)?.to_owned();
                 let uid = pod.uid().unwrap_or_default();
                 if self.pods.get(&key).is_none_or(|known| known.uid != uid) {
-                    let on_host = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+                    let on_host =
+                        pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
                     let attachment = if self.networked && !on_host {
                         Attachment::Unknown { tried: false }
                     } else {

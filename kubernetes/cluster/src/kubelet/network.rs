@@ -26,14 +26,22 @@ pub trait PodNetwork: Debug + Send + Sync {
 
     /// The addresses that the sandbox has from now on; those that it has already, if it has. When
     /// none is free this may wait so long for one.
-    fn attach<'a>(&'a self, sandbox: &'a Sandbox, wait: Duration) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>>;
+    fn attach<'a>(
+        &'a self,
+        sandbox: &'a Sandbox,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>>;
 
     /// Gives back what the sandbox has. One that has nothing is detached.
     fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>>;
 
     /// Detaches every sandbox of the node but these. Nothing is attached on the node meanwhile that
     /// was not before.
-    fn keep_only<'a>(&'a self, node: &'a str, sandboxes: &'a [String]) -> BoxFuture<'a, Result<(), Refused>>;
+    fn keep_only<'a>(
+        &'a self,
+        node: &'a str,
+        sandboxes: &'a [String],
+    ) -> BoxFuture<'a, Result<(), Refused>>;
 }
 
 /// Why the network did not do it.

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    HostIP, PodCondition, PodIP, PodSpec, PodStatus,
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, HostIP, PodCondition, PodIP, PodSpec, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -23,7 +23,12 @@ impl Addresses {
     /// A pod has the addresses of its sandbox. Until those are known it has what its status says,
     /// as after a start; where there is no network, somebody else writes them there. One on the
     /// host's network has its node's.
-    pub fn of(spec: &PodSpec, status: &PodStatus, attachment: &Attachment, host: Option<Ipv4Addr>) -> Self {
+    pub fn of(
+        spec: &PodSpec,
+        status: &PodStatus,
+        attachment: &Attachment,
+        host: Option<Ipv4Addr>,
+    ) -> Self {
         let host = host.map(|ip| ip.to_string());
         let mut pod = match attachment {
             Attachment::Attached(addresses) => addresses.iter().map(ToString::to_string).collect(),
@@ -50,11 +55,18 @@ fn listed(status: &PodStatus) -> Vec<String> {
 }
 
 const UNWRITTEN: &str = "The pod waits for an address: it runs once status.podIPs has one";
-const UNATTACHED: &str = "The pod waits for an address: its node asks for one, and its events say what is in the way";
+const UNATTACHED: &str =
+    "The pod waits for an address: its node asks for one, and its events say what is in the way";
 
 /// `before` with what the node knows better. What others wrote stays; what holds unchanged keeps
 /// its times.
-pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: Option<i64>, now: &Time) -> PodStatus {
+pub fn of(
+    spec: &PodSpec,
+    before: &PodStatus,
+    addresses: Addresses,
+    generation: Option<i64>,
+    now: &Time,
+) -> PodStatus {
     let running = !addresses.pod.is_empty();
     let mut status = before.clone();
     let phase = if running { "Running" } else { "Pending" };
@@ -79,19 +91,20 @@ pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: 
     } else {
         "PodInitializing"
     };
-    let describe_all = |containers: &[Container], known: &Option<Vec<ContainerStatus>>, ends: bool| {
-        let statuses = containers.iter().map(|container| {
-            let sidecar = container.restart_policy.as_deref() == Some("Always");
-            let state = match running {
-                false => State::Waiting(waiting),
-                true if ends && !sidecar => State::Ended,
-                true => State::Running,
-            };
-            let mut known = known.iter().flatten();
-            describe(container, known.find(|s| s.name == container.name), state, now)
-        });
-        Some(statuses.collect::<Vec<_>>()).filter(|all| !all.is_empty())
-    };
+    let describe_all =
+        |containers: &[Container], known: &Option<Vec<ContainerStatus>>, ends: bool| {
+            let statuses = containers.iter().map(|container| {
+                let sidecar = container.restart_policy.as_deref() == Some("Always");
+                let state = match running {
+                    false => State::Waiting(waiting),
+                    true if ends && !sidecar => State::Ended,
+                    true => State::Running,
+                };
+                let mut known = known.iter().flatten();
+                describe(container, known.find(|s| s.name == container.name), state, now)
+            });
+            Some(statuses.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+        };
     status.init_container_statuses = describe_all(init, &before.init_container_statuses, true);
     status.container_statuses = describe_all(&spec.containers, &before.container_statuses, false);
     status.observed_generation = generation;
@@ -107,7 +120,11 @@ pub fn of(spec: &PodSpec, before: &PodStatus, addresses: Addresses, generation: 
 type Verdict = Result<(), (&'static str, String)>;
 
 /// `missing` is what keeps the pod from running.
-fn verdicts(spec: &PodSpec, missing: Option<&str>, before: &PodStatus) -> [(&'static str, Verdict); 5] {
+fn verdicts(
+    spec: &PodSpec,
+    missing: Option<&str>,
+    before: &PodStatus,
+) -> [(&'static str, Verdict); 5] {
     let unless_running = |reason, message: String| match missing {
         None => Ok(()),
         Some(_) => Err((reason, message)),
@@ -152,7 +169,13 @@ fn verdicts(spec: &PodSpec, missing: Option<&str>, before: &PodStatus) -> [(&'st
     ]
 }
 
-fn set(conditions: &mut Vec<PodCondition>, type_: &str, verdict: Verdict, generation: Option<i64>, now: &Time) {
+fn set(
+    conditions: &mut Vec<PodCondition>,
+    type_: &str,
+    verdict: Verdict,
+    generation: Option<i64>,
+    now: &Time,
+) {
     let status = if verdict.is_ok() { "True" } else { "False" };
     let (reason, message) = verdict.err().unzip();
     let known = conditions.iter().position(|c| c.type_ == type_);
@@ -182,7 +205,12 @@ enum State {
     Ended,
 }
 
-fn describe(container: &Container, known: Option<&ContainerStatus>, state: State, now: &Time) -> ContainerStatus {
+fn describe(
+    container: &Container,
+    known: Option<&ContainerStatus>,
+    state: State,
+    now: &Time,
+) -> ContainerStatus {
     let time = Some(now.clone());
     let since_now = match state {
         State::Waiting(reason) => ContainerState {

@@ -105,7 +105,8 @@ impl Worker<'_> {
             let Some((attachment, node_exists)) = known else {
                 return Ok(());
             };
-            let done = match decide(&pod, self.fleet, node_exists, &attachment, &self.clock.time()) {
+            let done = match decide(&pod, self.fleet, node_exists, &attachment, &self.clock.time())
+            {
                 None => return Ok(()),
                 Some(Action::Finish) => return self.finish(&api, &pod).await,
                 Some(Action::Report(status)) => {
@@ -156,7 +157,9 @@ impl Worker<'_> {
         };
         let wait = if tried { Duration::ZERO } else { FIRST_WAIT };
         let outcome = match network.attach(&sandbox, wait).await {
-            Ok(addresses) if addresses.is_empty() => Err(Refused("the network gave it no address".to_owned())),
+            Ok(addresses) if addresses.is_empty() => {
+                Err(Refused("the network gave it no address".to_owned()))
+            }
             outcome => outcome,
         };
         self.index.lock().attached(key, uid, outcome.as_ref().ok().cloned());

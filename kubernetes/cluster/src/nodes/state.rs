@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo, Taint};
+use k8s_openapi::api::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo, Taint,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
@@ -67,7 +69,8 @@ pub fn metadata(node: &Node, health: Health) -> Option<Value> {
             ..Taint::default()
         }),
     }
-    let mut patch = json!({"metadata": {"resourceVersion": node.resource_version(), "labels": labels}});
+    let mut patch =
+        json!({"metadata": {"resourceVersion": node.resource_version(), "labels": labels}});
     if taints != before {
         patch["spec"] = json!({"taints": taints});
     } else if !missing {
@@ -130,7 +133,9 @@ fn conditions(health: Health) -> [(&'static str, &'static str, &'static str, &'s
             ),
             ("Ready", "True", "KubeletReady", "The virtual node takes pods"),
         ],
-        Health::NotRun => ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(all_unknown),
+        Health::NotRun => {
+            ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(all_unknown)
+        }
     }
 }
 

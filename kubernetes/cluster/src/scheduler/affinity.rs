@@ -15,7 +15,8 @@ pub struct Wanted {
 impl Wanted {
     pub fn of(spec: &PodSpec) -> Self {
         let affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
-        let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+        let required =
+            affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
         Self {
             labels: spec.node_selector.clone().unwrap_or_default(),
             terms: required.map(|selector| selector.node_selector_terms.clone()),
@@ -35,7 +36,9 @@ fn holds(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>)
     let fields = term.match_fields.as_deref().unwrap_or_default();
     let label = |r: &NodeSelectorRequirement| satisfied(r, labels.get(&r.key).map(String::as_str));
     let field = |r: &NodeSelectorRequirement| r.key == "metadata.name" && satisfied(r, Some(name));
-    !(expressions.is_empty() && fields.is_empty()) && expressions.iter().all(label) && fields.iter().all(field)
+    !(expressions.is_empty() && fields.is_empty())
+        && expressions.iter().all(label)
+        && fields.iter().all(field)
 }
 
 fn satisfied(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {

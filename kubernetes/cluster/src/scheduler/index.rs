@@ -222,7 +222,8 @@ mod tests {
     fn pod(name: &str, mut spec: Value) -> Pod {
         let requests = json!({"requests": {"cpu": "1"}});
         spec["containers"] = json!([{"name": "c", "resources": requests}]);
-        let pod = json!({"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": spec});
+        let pod =
+            json!({"metadata": {"namespace": "default", "name": name, "uid": name}, "spec": spec});
         serde_json::from_value(pod).unwrap()
     }
 
@@ -238,7 +239,9 @@ mod tests {
         std::iter::from_fn(|| index.decide())
             .map(|decision| match decision {
                 Decision::Bind { pod, node } => format!("{}→{node}", pod.name.unwrap()),
-                Decision::Refuse { pod, message, .. } => format!("{}: {message}", pod.name.unwrap()),
+                Decision::Refuse { pod, message, .. } => {
+                    format!("{}: {message}", pod.name.unwrap())
+                }
             })
             .collect()
     }

@@ -127,13 +127,16 @@ fn refuse(demand: &Demand, name: &str, host: &Host, used: &Resources) -> Vec<Str
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let same = |ours: &Option<String>, theirs: &str| ours.as_deref().is_none_or(|o| o.is_empty() || o == theirs);
+    let same = |ours: &Option<String>, theirs: &str| {
+        ours.as_deref().is_none_or(|o| o.is_empty() || o == theirs)
+    };
     let value = |v: &Option<String>| v.clone().unwrap_or_default();
     same(&toleration.effect, &taint.effect)
         && match toleration.operator.as_deref() {
             Some("Exists") => same(&toleration.key, &taint.key),
             None | Some("" | "Equal") => {
-                toleration.key.as_deref() == Some(&taint.key) && value(&toleration.value) == value(&taint.value)
+                toleration.key.as_deref() == Some(&taint.key)
+                    && value(&toleration.value) == value(&taint.value)
             }
             Some(_) => false,
         }
@@ -171,7 +174,8 @@ mod tests {
     }
 
     fn demand(mut spec: Value) -> Demand {
-        spec["containers"] = json!([{"name": "c", "resources": {"requests": spec["requests"].clone()}}]);
+        spec["containers"] =
+            json!([{"name": "c", "resources": {"requests": spec["requests"].clone()}}]);
         Demand::of(&serde_json::from_value(spec).unwrap())
     }
 
@@ -235,8 +239,12 @@ mod tests {
     fn what_is_used_is_no_longer_free_to_the_last_milli() {
         let one = hosts([json!({})]);
         let used = BTreeMap::from([("n0".to_owned(), amounts("1500m", "0", "1"))]);
-        assert!(place(&demand(json!({"requests": {"cpu": "500m"}})), &one, &used, &|_| None).is_ok());
-        assert!(place(&demand(json!({"requests": {"cpu": "501m"}})), &one, &used, &|_| None).is_err());
+        assert!(
+            place(&demand(json!({"requests": {"cpu": "500m"}})), &one, &used, &|_| None).is_ok()
+        );
+        assert!(
+            place(&demand(json!({"requests": {"cpu": "501m"}})), &one, &used, &|_| None).is_err()
+        );
     }
 
     #[test]

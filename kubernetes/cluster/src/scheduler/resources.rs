@@ -86,7 +86,9 @@ impl Resources {
 
     /// The resources that `request` would take beyond `self` when `used` of it is gone.
     pub fn short_of<'a>(&self, used: &Self, request: &'a Self) -> Vec<&'a str> {
-        let short = |name: &str, amount: i128| amount > 0 && used.get(name).saturating_add(amount) > self.get(name);
+        let short = |name: &str, amount: i128| {
+            amount > 0 && used.get(name).saturating_add(amount) > self.get(name)
+        };
         let names = request.0.iter();
         names
             .filter(|(name, amount)| short(name, **amount))
@@ -169,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_pod_takes_its_containers_together_or_its_hungriest_init_container() {
-        let small = json!({"initContainers": [asks("100m")], "containers": [asks("200m"), asks("300m")]});
+        let small =
+            json!({"initContainers": [asks("100m")], "containers": [asks("200m"), asks("300m")]});
         assert_eq!(pod(small).get("cpu"), 500);
         let hungry = json!({"initContainers": [asks("900m")], "containers": [asks("200m")]});
         assert_eq!(pod(hungry).get("cpu"), 900);

@@ -127,7 +127,11 @@ fn scale(set: &Arc<ReplicaSet>, to: i32) -> Option<Scale> {
 
 /// A paused Deployment can be scaled but rolls nothing out: its one living set follows; with
 /// several there is a rollout to leave alone.
-fn scale_paused(desired: i32, new: Option<&Arc<ReplicaSet>>, old: &[Arc<ReplicaSet>]) -> Vec<Scale> {
+fn scale_paused(
+    desired: i32,
+    new: Option<&Arc<ReplicaSet>>,
+    old: &[Arc<ReplicaSet>],
+) -> Vec<Scale> {
     let mut living = old.iter().chain(new).filter(|set| asked(set) > 0);
     let one = match (living.next(), living.next()) {
         (Some(one), None) => Some(one),
@@ -165,16 +169,17 @@ mod tests {
 
     fn deployment(image: &str, mut spec: Value) -> Deployment {
         spec["selector"] = json!({"matchLabels": {"app": "web"}});
-        spec["template"] =
-            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}]}});
-        let deployment = json!({"metadata": {"namespace": "default", "name": "web", "uid": "d"}, "spec": spec});
+        spec["template"] = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}]}});
+        let deployment =
+            json!({"metadata": {"namespace": "default", "name": "web", "uid": "d"}, "spec": spec});
         serde_json::from_value(deployment).unwrap()
     }
 
     /// A set as it is some time after it was made for `image`: all its pods are available.
     fn set(image: &str, replicas: i32, revision: i64) -> Arc<ReplicaSet> {
         let mut set = replica_set(&deployment(image, json!({})), replicas, revision).unwrap();
-        let status = json!({"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas});
+        let status =
+            json!({"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas});
         set.status = Some(serde_json::from_value(status).unwrap());
         Arc::new(set)
     }

@@ -45,7 +45,9 @@ impl Index {
         let pick = Pick::of(deployment.spec.as_ref().map(|spec| &spec.selector));
         let mut owned = Vec::new();
         let mut orphans = Vec::new();
-        for (key, set) in in_namespace(&self.replica_sets, &deployment.namespace().unwrap_or_default()) {
+        for (key, set) in
+            in_namespace(&self.replica_sets, &deployment.namespace().unwrap_or_default())
+        {
             match controller(&set.metadata) {
                 Some(owner) if Some(owner) == uid.as_deref() => owned.push(set.clone()),
                 None if pick.matches(set.labels()) => orphans.push(key.clone()),
@@ -144,7 +146,9 @@ impl Index {
         // A Deployment that recreates its pods waits for the last old one to be gone, long after
         // its set counts none.
         for task in tasks.clone() {
-            let Task::ReplicaSet(set) = task else { continue };
+            let Task::ReplicaSet(set) = task else {
+                continue;
+            };
             if let Some(owned) = self.replica_sets.get(&set) {
                 tasks.extend(self.owners_of(&set, owned));
             }
@@ -201,7 +205,10 @@ fn replaces<K: Resource>(held: Option<&Arc<K>>, incoming: &K) -> bool {
     version(held) <= version(incoming)
 }
 
-fn in_namespace<'a, V>(map: &'a BTreeMap<Key, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Key, &'a V)> {
+fn in_namespace<'a, V>(
+    map: &'a BTreeMap<Key, V>,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a Key, &'a V)> {
     let first = Key {
         namespace: namespace.to_owned(),
         name: String::new(),
@@ -273,8 +280,7 @@ mod tests {
         let deployment = json!({"metadata": {"namespace": "default", "name": "d", "uid": "d"}});
         index.apply_deployment(Arc::new(serde_json::from_value(deployment).unwrap()));
         let mut owned = Arc::unwrap_or_clone(set("a", 1, 1));
-        let owner =
-            json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d", "controller": true}]);
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d", "controller": true}]);
         owned.metadata.owner_references = serde_json::from_value(owner).unwrap();
         index.apply_replica_set(Arc::new(owned));
         index.apply_pod(&pod("p", Some("a"), "a"));

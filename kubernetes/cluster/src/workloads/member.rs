@@ -53,7 +53,10 @@ impl Member {
     /// Whether its set would count it the same: where it runs matters only when one is to go.
     pub fn counts_as(&self, other: &Self) -> bool {
         let key = |member: &Self| (member.finished, member.deleting, member.ready_since);
-        self.uid == other.uid && self.owner == other.owner && self.labels == other.labels && key(self) == key(other)
+        self.uid == other.uid
+            && self.owner == other.owner
+            && self.labels == other.labels
+            && key(self) == key(other)
     }
 
     pub fn active(&self) -> bool {

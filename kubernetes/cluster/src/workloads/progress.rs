@@ -19,13 +19,18 @@ pub struct Sets<'a> {
 }
 
 /// The status now, and when a rollout that makes no progress has to be looked at again.
-pub fn status(deployment: &Deployment, sets: &Sets, now: &Time) -> (DeploymentStatus, Option<Duration>) {
+pub fn status(
+    deployment: &Deployment,
+    sets: &Sets,
+    now: &Time,
+) -> (DeploymentStatus, Option<Duration>) {
     let before = deployment.status.clone().unwrap_or_default();
     let Some(spec) = &deployment.spec else {
         return (before, None);
     };
     let all = || sets.new.into_iter().chain(sets.old);
-    let sum = |count: fn(&ReplicaSet) -> Option<i32>| all().filter_map(|set| count(set)).sum::<i32>();
+    let sum =
+        |count: fn(&ReplicaSet) -> Option<i32>| all().filter_map(|set| count(set)).sum::<i32>();
     let replicas = sum(|set| set.status.as_ref().map(|s| s.replicas));
     let ready = sum(|set| set.status.as_ref()?.ready_replicas);
     let available = sum(|set| set.status.as_ref()?.available_replicas);
@@ -37,7 +42,9 @@ pub fn status(deployment: &Deployment, sets: &Sets, now: &Time) -> (DeploymentSt
         updated_replicas: some(updated),
         ready_replicas: some(ready),
         available_replicas: some(available),
-        unavailable_replicas: some(sum(|set| set.spec.as_ref()?.replicas).max(replicas) - available),
+        unavailable_replicas: some(
+            sum(|set| set.spec.as_ref()?.replicas).max(replicas) - available,
+        ),
         collision_count: before.collision_count,
         conditions: before.conditions.clone(),
         terminating_replicas: Some(sum(|set| set.status.as_ref()?.terminating_replicas)),
@@ -74,7 +81,8 @@ pub fn status(deployment: &Deployment, sets: &Sets, now: &Time) -> (DeploymentSt
         None => conditions.retain(|c| c.type_ != "ReplicaFailure"),
     }
 
-    let complete = updated == bounds.desired && replicas == bounds.desired && available == bounds.desired;
+    let complete =
+        updated == bounds.desired && replicas == bounds.desired && available == bounds.desired;
     let moved = before.updated_replicas.unwrap_or(0) < updated
         || before.ready_replicas.unwrap_or(0) < ready
         || before.available_replicas.unwrap_or(0) < available
@@ -160,7 +168,10 @@ fn set(
     let known = conditions.iter().position(|c| c.type_ == type_);
     let before = known.and_then(|i| conditions.get(i));
     let same = before.filter(|c| {
-        !touch && c.status == status && c.reason.as_deref() == Some(reason) && c.message.as_deref() == Some(message)
+        !touch
+            && c.status == status
+            && c.reason.as_deref() == Some(reason)
+            && c.message.as_deref() == Some(message)
     });
     if same.is_some() {
         return;
@@ -210,7 +221,12 @@ mod tests {
     }
 
     /// The deployment after its status was written, and its Progressing reason.
-    fn step(deployment: &mut Deployment, new: (i32, i32), old: (i32, i32), second: i64) -> (String, Option<Duration>) {
+    fn step(
+        deployment: &mut Deployment,
+        new: (i32, i32),
+        old: (i32, i32),
+        second: i64,
+    ) -> (String, Option<Duration>) {
         let (new, old) = (set_of("new", new.0, new.1), [set_of("old", old.0, old.1)]);
         let sets = Sets {
             new: Some(&new),

@@ -25,13 +25,20 @@ pub struct Plan {
 }
 
 /// `failure` is what went wrong when pods were last made.
-pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Option<&str>, now: &Time) -> Plan {
+pub fn plan(
+    set: &ReplicaSet,
+    owned: &[Found],
+    orphans: &[Found],
+    failure: Option<&str>,
+    now: &Time,
+) -> Plan {
     let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
         return Plan::default();
     };
     let keys = |found: &[Found]| found.iter().map(|(key, _)| (*key).clone()).collect::<Vec<_>>();
     let pick = Pick::of(Some(&spec.selector));
-    let (kept, strays): (Vec<Found>, Vec<Found>) = owned.iter().partition(|(_, pod)| pick.matches(&pod.labels));
+    let (kept, strays): (Vec<Found>, Vec<Found>) =
+        owned.iter().partition(|(_, pod)| pick.matches(&pod.labels));
     let adopted: Vec<_> = orphans.iter().filter(|(_, pod)| pod.active()).copied().collect();
     let strays: Vec<_> = strays.into_iter().filter(|(_, pod)| pod.active()).collect();
     let terminating = kept.iter().filter(|(_, pod)| pod.deleting && !pod.finished).count();
@@ -40,7 +47,8 @@ pub fn plan(set: &ReplicaSet, owned: &[Found], orphans: &[Found], failure: Optio
 
     let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
     let surplus = active.len().saturating_sub(wanted);
-    let min_ready = Duration::from_secs(spec.min_ready_seconds.and_then(|s| s.try_into().ok()).unwrap_or(0));
+    let min_ready =
+        Duration::from_secs(spec.min_ready_seconds.and_then(|s| s.try_into().ok()).unwrap_or(0));
     let waits: Vec<_> = active
         .iter()
         .filter_map(|(_, pod)| until_available(pod, min_ready, now))
@@ -179,7 +187,8 @@ mod tests {
     fn plan_for(set: &ReplicaSet, pods: &[(&str, Member)]) -> Plan {
         let keys: Vec<_> = pods.iter().map(|(name, _)| key(name)).collect();
         let found: Vec<_> = keys.iter().zip(pods).map(|(key, (_, pod))| (key, pod)).collect();
-        let (owned, orphans): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pod)| pod.owner == "web");
+        let (owned, orphans): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(_, pod)| pod.owner == "web");
         plan(set, &owned, &orphans, None, &at(100))
     }
 
@@ -206,7 +215,13 @@ mod tests {
     fn deletes_first_what_serves_least_and_then_the_newest() {
         let pods = [
             ("old", member()),
-            ("new", Member { created: 9, ..member() }),
+            (
+                "new",
+                Member {
+                    created: 9,
+                    ..member()
+                },
+            ),
             (
                 "cheap",
                 Member {

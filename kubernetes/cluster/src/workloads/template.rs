@@ -60,7 +60,8 @@ pub fn replica_set(deployment: &Deployment, replicas: i32, revision: i64) -> Opt
     // So that `rollout history` can show why; but not what belongs to the Deployment alone.
     let mut annotations = deployment.annotations().clone();
     annotations.retain(|key, _| {
-        key != "kubectl.kubernetes.io/last-applied-configuration" && !key.starts_with("deployment.kubernetes.io/")
+        key != "kubectl.kubernetes.io/last-applied-configuration"
+            && !key.starts_with("deployment.kubernetes.io/")
     });
     annotations.insert(REVISION.to_owned(), revision.to_string());
     annotations.extend(sizes(deployment));
@@ -106,8 +107,8 @@ pub fn pod(set: &ReplicaSet) -> Option<Pod> {
 /// that share one are told apart by the number of collisions so far.
 fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Option<String> {
     const LETTERS: [char; 27] = [
-        'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w', 'x', 'z', '2', '4',
-        '5', '6', '7', '8', '9',
+        'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
+        'x', 'z', '2', '4', '5', '6', '7', '8', '9',
     ];
     let text = serde_json::to_vec(&(template, collisions)).ok()?;
     // FNV-1a.

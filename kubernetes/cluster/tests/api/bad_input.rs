@@ -52,7 +52,14 @@ impl Desk {
     }
 
     /// Expects this refusal. A cause is a reason and a field.
-    fn refuses(&self, what: &str, request: Request, code: u16, reason: &str, causes: &[(&str, &str)]) -> Value {
+    fn refuses(
+        &self,
+        what: &str,
+        request: Request,
+        code: u16,
+        reason: &str,
+        causes: &[(&str, &str)],
+    ) -> Value {
         let before = self.state();
         let answer = request.send();
         let status: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -69,7 +76,9 @@ impl Desk {
             .map(|(reason, field)| ((*reason).to_owned(), (*field).to_owned()))
             .collect();
         let same = answer.code == code && text(&status["reason"]) == reason && found == wanted;
-        let well_formed = status["kind"] == "Status" && status["status"] == "Failure" && status["code"] == answer.code;
+        let well_formed = status["kind"] == "Status"
+            && status["status"] == "Failure"
+            && status["code"] == answer.code;
         if !same || !well_formed {
             let (code_got, reason_got) = (answer.code, text(&status["reason"]));
             let words = if well_formed {

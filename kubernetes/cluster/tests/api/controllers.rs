@@ -84,7 +84,9 @@ fn a_namespace_that_ends_says_what_it_waits_for() {
     });
     let said: Vec<[&str; 3]> = conditions
         .iter()
-        .map(|condition| ["type", "status", "reason"].map(|field| condition[field].as_str().unwrap()))
+        .map(|condition| {
+            ["type", "status", "reason"].map(|field| condition[field].as_str().unwrap())
+        })
         .collect();
     assert_eq!(
         said,
@@ -143,7 +145,8 @@ fn a_deployment_owns_its_set_and_the_set_its_pods() {
         assert!(name(pod).starts_with(&format!("{}-", name(&set))), "{pod}");
     }
     until("the Deployment counts them", || {
-        let status = get(namespace.group("apps/v1", "deployments/web")).send().expect(200)["status"].clone();
+        let status =
+            get(namespace.group("apps/v1", "deployments/web")).send().expect(200)["status"].clone();
         let counts = [
             "observedGeneration",
             "replicas",

@@ -84,7 +84,12 @@ impl Kind {
 
     /// Writes the object over the one that is there, if any, then its status, which is written by
     /// itself.
-    fn write(&self, namespace: &Namespace, live: Option<Value>, object: &Value) -> Result<Value, Vec<Refusal>> {
+    fn write(
+        &self,
+        namespace: &Namespace,
+        live: Option<Value>,
+        object: &Value,
+    ) -> Result<Value, Vec<Refusal>> {
         let collection = self.collection(namespace);
         let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap());
         let written = match live {
@@ -182,7 +187,9 @@ fn hold(kind: &str, cases: &str) {
     for case in &cases {
         let found = served.put(&namespace, case);
         let fits = |wanted: &Refusal| {
-            let same = |refusal: &&Refusal| refusal.field == wanted.field && refusal.message.contains(&wanted.message);
+            let same = |refusal: &&Refusal| {
+                refusal.field == wanted.field && refusal.message.contains(&wanted.message)
+            };
             found.iter().any(|refusal| same(&refusal))
         };
         if found.len() != case.refused.len() || !case.refused.iter().all(fits) {
@@ -198,7 +205,8 @@ fn hold(kind: &str, cases: &str) {
     let index = Regex::new(r"\[\d+\]").unwrap();
     all.retain(|(field, message)| {
         let by_it = |refusal: &Refusal| {
-            index.replace_all(&refusal.field, "[]") == field.as_str() && refusal.message.contains(message)
+            index.replace_all(&refusal.field, "[]") == field.as_str()
+                && refusal.message.contains(message)
         };
         !told.iter().any(by_it)
     });

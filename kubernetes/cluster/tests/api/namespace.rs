@@ -28,7 +28,8 @@ impl Namespace {
             name: unique("t"),
             outside: RefCell::default(),
         };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.name}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.name}});
         post("/api/v1/namespaces").json(&namespace).send().expect(201);
         if target().can(Capability::Controllers) {
             // Real servers refuse pods until it is there.

@@ -40,7 +40,8 @@ fn the_generation_counts_changes_of_what_is_wanted() {
     assert_eq!(generation(&json!({"metadata": {"labels": {"x": "y"}}})), 1);
     assert_eq!(generation(&json!({"spec": {"minReadySeconds": 3}})), 2);
     assert_eq!(generation(&json!({"spec": {"minReadySeconds": 3}})), 2);
-    let status = patch(format!("{path}/status")).of_type("merge", &json!({"status": {"replicas": 0}}));
+    let status =
+        patch(format!("{path}/status")).of_type("merge", &json!({"status": {"replicas": 0}}));
     assert_eq!(status.send().expect(200)["metadata"]["generation"], 2);
 }
 
@@ -50,8 +51,12 @@ fn annotations_of_a_deployment_are_wanted_too() {
     let deployment = but(&deployment("a"), "/spec/paused", json!(true));
     namespace.have(&namespace.group("apps/v1", "deployments"), &deployment);
     let path = namespace.group("apps/v1", "deployments/a");
-    let before = merge(&path, &json!({"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"].clone();
-    let after = merge(&path, &json!({"metadata": {"annotations": {"x": "y"}}}))["metadata"]["generation"].clone();
+    let before =
+        merge(&path, &json!({"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"]
+            .clone();
+    let after =
+        merge(&path, &json!({"metadata": {"annotations": {"x": "y"}}}))["metadata"]["generation"]
+            .clone();
     assert!(after.as_i64() > before.as_i64(), "{before} {after}");
 }
 
@@ -90,7 +95,8 @@ fn a_pods_first_address_stands_in_both_places() {
     let path = namespace.core("pods/a/status");
     let one = merge(&path, &json!({"status": {"podIP": "10.0.0.1"}}));
     assert_eq!(one["status"]["podIPs"], json!([{"ip": "10.0.0.1"}]));
-    let both = json!({"status": {"podIP": null, "podIPs": [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]}});
+    let both =
+        json!({"status": {"podIP": null, "podIPs": [{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]}});
     let both = merge(&path, &both);
     assert_eq!(both["status"]["podIP"], "10.0.0.2");
     assert_eq!(both["status"]["podIPs"], json!([{"ip": "10.0.0.2"}, {"ip": "fd00::2"}]));

@@ -213,7 +213,9 @@ async fn living_nodes(client: &Client) -> usize {
     let leases = leases.list(&ListParams::default()).await.unwrap();
     let living = leases.into_iter().filter(|lease| {
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        let fresh = renewed.is_some_and(|time| Timestamp::now().duration_since(time.0) < SignedDuration::from_secs(60));
+        let fresh = renewed.is_some_and(|time| {
+            Timestamp::now().duration_since(time.0) < SignedDuration::from_secs(60)
+        });
         let name = lease.metadata.name.as_ref();
         fresh && name.is_some_and(|name| names.contains(name))
     });

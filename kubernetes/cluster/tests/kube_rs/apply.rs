@@ -46,7 +46,8 @@ fn applying_creates_and_applying_the_same_again_writes_nothing() {
         };
         assert_eq!(entry.operation.as_deref(), Some("Apply"));
         assert_eq!(entry.api_version.as_deref(), Some("coordination.k8s.io/v1"));
-        let fields = json!({"f:metadata": {"f:labels": {"f:one": {}}}, "f:spec": {"f:holderIdentity": {}}});
+        let fields =
+            json!({"f:metadata": {"f:labels": {"f:one": {}}}, "f:spec": {"f:holderIdentity": {}}});
         assert_eq!(owned(&created, "first"), fields);
         let again = apply(&space, "first", lease).await.unwrap();
         assert_eq!(again, created);
@@ -57,8 +58,7 @@ fn applying_creates_and_applying_the_same_again_writes_nothing() {
 fn what_is_new_has_to_say_its_name_and_what_is_there_need_not() {
     in_space(async |space| {
         let leases = space.api::<Lease>();
-        let nameless =
-            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"labels": {"one": "1"}}});
+        let nameless = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"labels": {"one": "1"}}});
         let apply_nameless = async || {
             leases
                 .patch("a", &PatchParams::apply("first"), &Patch::Apply(&nameless))
@@ -78,7 +78,8 @@ fn a_field_of_another_manager_is_a_conflict_that_names_both() {
         let created = apply(&space, "first", json!({"spec": {"holderIdentity": "x"}}))
             .await
             .unwrap();
-        let status = refusal(apply(&space, "second", json!({"spec": {"holderIdentity": "y"}})).await);
+        let status =
+            refusal(apply(&space, "second", json!({"spec": {"holderIdentity": "y"}})).await);
         assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
         let causes = status.details.unwrap().causes;
         let causes: Vec<_> = causes
@@ -158,11 +159,13 @@ fn what_was_written_without_apply_is_owned_too() {
             field_manager: Some("writer".to_owned()),
             ..PostParams::default()
         };
-        let lease: Lease = object(json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}));
+        let lease: Lease =
+            object(json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}));
         let created = space.api::<Lease>().create(&params, &lease).await.unwrap();
         let operation = created.managed_fields()[0].operation.as_deref();
         assert_eq!(operation, Some("Update"));
-        let status = refusal(apply(&space, "second", json!({"spec": {"holderIdentity": "y"}})).await);
+        let status =
+            refusal(apply(&space, "second", json!({"spec": {"holderIdentity": "y"}})).await);
         let cause = &status.details.unwrap().causes[0];
         assert!(
             cause.message.starts_with("conflict with \"writer\""),

@@ -26,7 +26,8 @@ fn a_streaming_list_ends_with_a_bookmark_that_says_so() {
             let event = next(name, &mut stream).await.unwrap();
             assert!(matches!(event, WatchEvent::Added(lease) if lease.name_any() == name));
         }
-        let WatchEvent::Bookmark(bookmark) = next("the bookmark", &mut stream).await.unwrap() else {
+        let WatchEvent::Bookmark(bookmark) = next("the bookmark", &mut stream).await.unwrap()
+        else {
             panic!("after the last object comes a bookmark");
         };
         assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");

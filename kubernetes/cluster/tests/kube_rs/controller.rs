@@ -33,7 +33,10 @@ struct Running {
 
 /// Runs a controller for ConfigMaps that own Leases. Errors are retried soon: a conflict is none of
 /// this test's business.
-fn run<R, E>(space: &Space, reconcile: impl FnMut(Arc<ConfigMap>, Arc<Context>) -> R + Send + 'static) -> Running
+fn run<R, E>(
+    space: &Space,
+    reconcile: impl FnMut(Arc<ConfigMap>, Arc<Context>) -> R + Send + 'static,
+) -> Running
 where
     R: Future<Output = Result<Action, E>> + Send + 'static,
     E: std::error::Error + Send + 'static,
@@ -125,7 +128,10 @@ fn a_controller_reconciles_the_owner_when_its_child_changes_or_goes() {
 
 const FINALIZER: &str = "berth.dev/test-guard";
 
-async fn guard(owner: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action, finalizer::Error<kube::Error>> {
+async fn guard(
+    owner: Arc<ConfigMap>,
+    context: Arc<Context>,
+) -> Result<Action, finalizer::Error<kube::Error>> {
     let owners = context.space.api::<ConfigMap>();
     finalizer(&owners, FINALIZER, owner, async |event| {
         let (what, owner) = match event {

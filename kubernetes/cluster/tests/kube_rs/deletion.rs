@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams,
+};
 use serde_json::json;
 
 use crate::space::{in_space, names, refusal, version};
@@ -91,7 +93,9 @@ fn an_object_with_a_finalizer_stays_until_the_finalizer_is_taken_off() {
             .unwrap();
         assert_eq!(again, marked, "deleted already");
 
-        let add = Patch::Merge(json!({"metadata": {"finalizers": ["berth.dev/test-guard", "berth.dev/late"]}}));
+        let add = Patch::Merge(
+            json!({"metadata": {"finalizers": ["berth.dev/test-guard", "berth.dev/late"]}}),
+        );
         let status = refusal(leases.patch("a", &PatchParams::default(), &add).await);
         assert_eq!(status.code, 422, "no finalizer comes to an object that is going");
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));

@@ -3,7 +3,9 @@
 use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
+};
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -25,7 +27,8 @@ async fn discover(client: &Client) -> [Discovery; 2] {
         let groups = Discovery::new(client.clone()).run().await.ok()?;
         let aggregated = Discovery::new(client.clone()).run_aggregated().await.ok()?;
         let both = [groups, aggregated];
-        let there = |found: &Discovery| found.has_group("berth.dev") && found.has_group("acn.azure.com");
+        let there =
+            |found: &Discovery| found.has_group("berth.dev") && found.has_group("acn.azure.com");
         both.iter().all(there).then_some(both)
     })
     .await
@@ -39,7 +42,11 @@ fn resolve<K: Resource<DynamicType = ()>>(discovery: &Discovery) -> (ApiResource
 }
 
 /// A kind is there under its plural and in its scope, and everything can be done with it.
-fn check<K: Resource<DynamicType = ()>>(discovery: &Discovery, scope: Scope, subresources: &[&str]) {
+fn check<K: Resource<DynamicType = ()>>(
+    discovery: &Discovery,
+    scope: Scope,
+    subresources: &[&str],
+) {
     let (resource, capabilities) = resolve::<K>(discovery);
     assert_eq!(resource.plural, K::plural(&()));
     assert_eq!(resource.api_version, K::api_version(&()));
@@ -101,7 +108,8 @@ fn what_discovery_says_is_enough_to_use_a_kind() {
         for (number, found) in discover(&space.client).await.iter().enumerate() {
             let name = format!("node-{number}");
             let (resource, _) = resolve::<NodeNetworkConfig>(found);
-            let api: Api<DynamicObject> = Api::namespaced_with(space.client.clone(), &space.name, &resource);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(space.client.clone(), &space.name, &resource);
             let mut object = DynamicObject::new(&name, &resource);
             object.data = json!({"spec": {"requestedIPCount": 16}});
             let created = api.create(&PostParams::default(), &object).await.unwrap();

@@ -25,8 +25,7 @@ fn a_dry_run_answers_as_the_write_would_and_changes_nothing() {
         let label = Patch::Merge(json!({"metadata": {"labels": {"color": "red"}}}));
         let labelled = leases.patch("a", &patch, &label).await.unwrap();
         assert_eq!(labelled.labels()["color"], "red");
-        let applied =
-            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"labels": {"color": "blue"}}});
+        let applied = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"labels": {"color": "blue"}}});
         let params = PatchParams::apply("test").dry_run();
         let applied = leases.patch("a", &params, &Patch::Apply(applied)).await.unwrap();
         assert_eq!(applied.labels()["color"], "blue");

@@ -21,7 +21,8 @@ struct Contender {
 fn stand(space: &Space, identity: &str) -> Contender {
     let seconds = Duration::from_secs;
     let timing = Timing::new(seconds(60), seconds(50), Duration::from_millis(50)).unwrap();
-    let election = LeaderElection::new(space.client.clone(), &space.name, "leader", identity).with_timing(timing);
+    let election = LeaderElection::new(space.client.clone(), &space.name, "leader", identity)
+        .with_timing(timing);
     let stop = CancellationToken::new();
     Contender {
         leadership: election.leadership(),
@@ -46,7 +47,8 @@ fn one_of_two_contenders_leads_until_it_lets_go_then_the_other() {
         let before = leases.get("leader").await.unwrap().spec.unwrap();
         until("the leader renews", async || {
             let now = leases.get("leader").await.unwrap().spec.unwrap();
-            (now.renew_time > before.renew_time && now.holder_identity == before.holder_identity).then_some(())
+            (now.renew_time > before.renew_time && now.holder_identity == before.holder_identity)
+                .then_some(())
         })
         .await;
         assert!(!other.leadership.is_leader());

@@ -35,8 +35,10 @@ fn a_recorded_event_is_one_object_in_both_groups() {
         record(&recorder(&space), &about, "SubnetFull").await;
 
         let everything = ListParams::default();
-        let [new] = <[Event; 1]>::try_from(space.api().list(&everything).await.unwrap().items).unwrap();
-        let [old] = <[CoreEvent; 1]>::try_from(space.api().list(&everything).await.unwrap().items).unwrap();
+        let [new] =
+            <[Event; 1]>::try_from(space.api().list(&everything).await.unwrap().items).unwrap();
+        let [old] =
+            <[CoreEvent; 1]>::try_from(space.api().list(&everything).await.unwrap().items).unwrap();
         assert_eq!((new.uid(), new.resource_version()), (old.uid(), old.resource_version()));
         assert_eq!(new.regarding.unwrap(), old.involved_object);
         assert_eq!(old.involved_object.uid, about.uid());

@@ -68,7 +68,9 @@ fn a_list_at_an_exact_version_shows_what_was_there_then() {
         assert_eq!(exact.metadata.resource_version.as_deref(), Some(at.as_str()));
         let newer = ListParams::default().at(&at).matching(VersionMatch::NotOlderThan);
         let newer = leases.list(&newer).await.unwrap();
-        assert!(newer.metadata.resource_version.unwrap().parse::<u64>().unwrap() >= at.parse().unwrap());
+        assert!(
+            newer.metadata.resource_version.unwrap().parse::<u64>().unwrap() >= at.parse().unwrap()
+        );
         let latest = ListParams::default().at(&version(&last).to_string());
         let latest = leases.list(&latest.matching(VersionMatch::NotOlderThan)).await.unwrap();
         assert_eq!(names(latest), ["lease-000", "lease-002", "lease-003"]);

@@ -3,7 +3,9 @@
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, WatchEvent, WatchParams,
+};
 use kube::core::{ObjectMeta, PartialObjectMetaExt, TypeMeta};
 use kube::runtime::watcher::watcher;
 

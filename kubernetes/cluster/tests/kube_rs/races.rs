@@ -49,7 +49,8 @@ fn of_32_concurrent_entries_one_creates_and_all_get_its_object() {
                 let mut entry = entry.or_insert(|| held_by(writer));
                 match entry.commit(&PostParams::default()).await {
                     Ok(()) => return holder(entry.get()),
-                    Err(CommitError::Save(kube::Error::Api(status))) if status.is_already_exists() => {}
+                    Err(CommitError::Save(kube::Error::Api(status)))
+                        if status.is_already_exists() => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -116,7 +117,8 @@ async fn concurrent_patches_on_disk_are_all_kept() {
     let leases: Api<Lease> = Api::default_namespaced(server.client());
     leases.create(&PostParams::default(), &held_by(0)).await.unwrap();
     let label = async |writer| {
-        let patch = Patch::Merge(json!({"metadata": {"labels": {format!("writer-{writer}"): "was-here"}}}));
+        let patch =
+            Patch::Merge(json!({"metadata": {"labels": {format!("writer-{writer}"): "was-here"}}}));
         leases.patch("prize", &PatchParams::default(), &patch).await.unwrap();
     };
     join_all((0..WRITERS).map(label)).await;
@@ -131,8 +133,11 @@ fn a_write_that_names_a_version_holds_for_that_version_only() {
         let leases = space.api::<Lease>();
         let old = space.lease("prize").await;
         let new = space.label("prize", "late", Some("yes")).await;
-        let patch =
-            |version| Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": "x"}}));
+        let patch = |version| {
+            Patch::Merge(
+                json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": "x"}}),
+            )
+        };
         let params = PatchParams::default();
         let status = refusal(leases.patch("prize", &params, &patch(old.resource_version())).await);
         assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));

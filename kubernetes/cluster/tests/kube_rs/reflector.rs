@@ -28,7 +28,9 @@ async fn live(space: &Space, name: &str, goes: bool) {
     }
 }
 
-fn versions(leases: impl IntoIterator<Item = impl Borrow<Lease>>) -> BTreeMap<String, Option<String>> {
+fn versions(
+    leases: impl IntoIterator<Item = impl Borrow<Lease>>,
+) -> BTreeMap<String, Option<String>> {
     let leases = leases.into_iter();
     let version = |lease: &Lease| (lease.name_any(), lease.resource_version());
     leases.map(|lease| version(lease.borrow())).collect()
@@ -41,12 +43,15 @@ fn a_store_ends_up_as_the_list_after_500_concurrent_writes() {
         for (round, config) in strategies().into_iter().enumerate() {
             let (store, writer) = reflector::store();
             let stream = watcher(leases.clone(), config).default_backoff();
-            let reflecting = tokio::spawn(reflector(writer, stream).for_each(async |event| drop(event.unwrap())));
+            let reflecting = tokio::spawn(
+                reflector(writer, stream).for_each(async |event| drop(event.unwrap())),
+            );
             // From here on everything comes by the watch.
             within("the store is ready", store.wait_until_ready()).await.unwrap();
 
-            let lives =
-                (0..NAMES).map(async |number| live(&space, &format!("{round}-{number}"), number % 2 == 1).await);
+            let lives = (0..NAMES).map(async |number| {
+                live(&space, &format!("{round}-{number}"), number % 2 == 1).await
+            });
             stream::iter(lives)
                 .buffer_unordered(CONCURRENT)
                 .collect::<Vec<_>>()

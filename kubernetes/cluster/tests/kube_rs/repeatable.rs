@@ -52,7 +52,8 @@ async fn write(client: &Client) {
         } else {
             vec![]
         };
-        let lease: Lease = object(json!({"metadata": {"generateName": "lease-", "ownerReferences": references}}));
+        let lease: Lease =
+            object(json!({"metadata": {"generateName": "lease-", "ownerReferences": references}}));
         tokio::time::sleep(Duration::from_millis(u64::from(number * 700))).await;
         let lease = leases.create(&PostParams::default(), &lease).await.unwrap();
         let patch = Patch::Merge(json!({"metadata": {"labels": {"number": number.to_string()}}}));

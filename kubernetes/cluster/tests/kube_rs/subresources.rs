@@ -39,7 +39,8 @@ fn scale_reads_and_writes_the_replicas_of_a_deployment() {
         );
 
         scale.spec.as_mut().unwrap().replicas = Some(0);
-        let status = refusal(deployments.replace_scale("web", &PostParams::default(), &scale).await);
+        let status =
+            refusal(deployments.replace_scale("web", &PostParams::default(), &scale).await);
         assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
         scale.metadata.resource_version = None;
         deployments
@@ -68,7 +69,9 @@ fn the_status_of_a_pod_is_written_through_its_subresource_alone() {
             through_status.status.as_ref().unwrap().phase.as_deref(),
             Some("Running")
         );
-        let patch = Patch::Strategic(json!({"spec": {"activeDeadlineSeconds": 60}, "status": {"phase": "Failed"}}));
+        let patch = Patch::Strategic(
+            json!({"spec": {"activeDeadlineSeconds": 60}, "status": {"phase": "Failed"}}),
+        );
         let through_object = pods.patch("a", &params, &patch).await.unwrap();
         assert_eq!(through_object.status, through_status.status);
         assert_eq!(through_object.spec.unwrap().active_deadline_seconds, Some(60));

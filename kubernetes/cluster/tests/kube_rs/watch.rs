@@ -22,7 +22,11 @@ pub fn strategies() -> [watcher::Config; 2] {
 }
 
 /// A watch of what comes after a version.
-pub async fn watch<K>(api: &Api<K>, params: &WatchParams, from: &str) -> BoxStream<'static, kube::Result<WatchEvent<K>>>
+pub async fn watch<K>(
+    api: &Api<K>,
+    params: &WatchParams,
+    from: &str,
+) -> BoxStream<'static, kube::Result<WatchEvent<K>>>
 where
     K: Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -121,7 +125,8 @@ fn a_watch_from_a_version_repeats_what_came_after_it() {
         space.label("a", "step", Some("1")).await;
         space.lease("b").await;
         let leases = space.api::<Lease>();
-        let mut stream = watch(&leases, &WatchParams::default(), &first.resource_version().unwrap()).await;
+        let mut stream =
+            watch(&leases, &WatchParams::default(), &first.resource_version().unwrap()).await;
         let event = next("the change of a", &mut stream).await.unwrap();
         assert!(matches!(event, WatchEvent::Modified(lease) if lease.labels()["step"] == "1"));
         let event = next("the creation of b", &mut stream).await.unwrap();

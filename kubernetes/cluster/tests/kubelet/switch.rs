@@ -119,7 +119,11 @@ impl PodNetwork for Switch {
         .boxed()
     }
 
-    fn attach<'a>(&'a self, sandbox: &'a Sandbox, _wait: Duration) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
+    fn attach<'a>(
+        &'a self,
+        sandbox: &'a Sandbox,
+        _wait: Duration,
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
         async move {
             self.begin("attach", &sandbox.id)?;
             let mut held = self.held.subscribe();
@@ -147,7 +151,11 @@ impl PodNetwork for Switch {
         .boxed()
     }
 
-    fn keep_only<'a>(&'a self, node: &'a str, sandboxes: &'a [String]) -> BoxFuture<'a, Result<(), Refused>> {
+    fn keep_only<'a>(
+        &'a self,
+        node: &'a str,
+        sandboxes: &'a [String],
+    ) -> BoxFuture<'a, Result<(), Refused>> {
         async move {
             self.begin("keep_only", node)?;
             let mut state = self.state();

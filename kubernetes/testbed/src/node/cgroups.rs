@@ -42,7 +42,8 @@ impl Groups {
         for cluster in cluster {
             let folder = cluster.join(node);
             for made in [cluster, &folder] {
-                std::fs::create_dir_all(made).with_context(|| format!("making {}", made.display()))?;
+                std::fs::create_dir_all(made)
+                    .with_context(|| format!("making {}", made.display()))?;
                 inherit_cpuset(made)?;
             }
             folders.push(folder);
@@ -52,7 +53,8 @@ impl Groups {
 
     /// A command that joins the groups, and then becomes what is appended to it.
     pub fn command(&self) -> Command {
-        const JOIN: &str = r#"while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
+        const JOIN: &str =
+            r#"while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
         let mut command = Command::new("sh");
         command.args(["-ec", JOIN, "join"]);
         for folder in &self.folders {
@@ -67,7 +69,8 @@ impl Groups {
     /// Called when the node's namespace is there, whose root stays where it is.
     pub fn settle(&self) -> Result<()> {
         for folder in &self.folders {
-            let controllers = std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+            let controllers =
+                std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
             if controllers.trim().is_empty() {
                 continue;
             }
@@ -137,7 +140,8 @@ fn inherit_cpuset(folder: &Path) -> Result<()> {
 }
 
 fn enable(folder: &Path, controllers: &str) -> Result<()> {
-    let words: Vec<String> = controllers.split_whitespace().map(|name| format!("+{name}")).collect();
+    let words: Vec<String> =
+        controllers.split_whitespace().map(|name| format!("+{name}")).collect();
     let file = folder.join("cgroup.subtree_control");
     std::fs::write(&file, words.join(" ")).with_context(|| format!("writing {}", file.display()))
 }
@@ -153,7 +157,9 @@ fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
     let mut found = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
             bail!("/proc/self/cgroup: {line} is not understood");
         };
         // Not mounted, not used.
@@ -209,7 +215,8 @@ mod tests {
         let found = parse(mounts, own).unwrap();
         let options: Vec<&str> = found.iter().map(|hierarchy| hierarchy.options.as_str()).collect();
         assert_eq!(options, ["cpu,cpuacct", "none,name=systemd", ""]);
-        let parents: Vec<&Path> = found.iter().map(|hierarchy| hierarchy.parent.as_path()).collect();
+        let parents: Vec<&Path> =
+            found.iter().map(|hierarchy| hierarchy.parent.as_path()).collect();
         let expected = [
             "/sys/fs/cgroup/cpu,cpuacct/ours",
             "/sys/fs/cgroup/systemd",
@@ -220,7 +227,8 @@ mod tests {
 
     #[test]
     fn the_second_generation_is_joined_at_its_root() {
-        let mounts = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let mounts =
+            "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
         let found = parse(mounts, "0::/user.slice/session-1.scope\n").unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].kind, "cgroup2");

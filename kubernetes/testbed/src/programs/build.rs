@@ -52,7 +52,8 @@ impl Module {
         let mut parts = Vec::new();
         for name in self.sources {
             let path = self.sources_folder().join(name);
-            let content = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            let content =
+                std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
             // With its length, so that what moves from one file to the next makes a difference.
             parts.push(content.len().to_le_bytes().to_vec());
             parts.push(content);
@@ -175,7 +176,8 @@ impl Module {
     /// What follows `word` in go.mod.
     fn required(&self, word: &str) -> Result<String> {
         let path = self.sources_folder().join("go.mod");
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("reading {}", path.display()))?;
         let found = text.lines().find_map(|line| {
             let line = line.trim().trim_start_matches("require ");
             line.strip_prefix(word)?.strip_prefix(' ')

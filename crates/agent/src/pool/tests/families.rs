@@ -66,7 +66,8 @@ fn two_containers_of_one_family_each_give_one_of_each_and_not_two_of_one() {
 fn every_address_of_a_static_container_is_a_pods() {
     let mut pool = Pool::default();
     pool.deliver(&delivered(json!([overlay("10.0.0.1/30")])));
-    let mut given: Vec<String> = (1..=4).flat_map(|n| pool.add(&request(n, 1), 2).unwrap()).collect();
+    let mut given: Vec<String> =
+        (1..=4).flat_map(|n| pool.add(&request(n, 1), 2).unwrap()).collect();
     given.sort();
     assert_eq!(given, ["10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     assert_eq!(pool.add(&request(5, 1), 2), Err(Reason::PoolEmpty));

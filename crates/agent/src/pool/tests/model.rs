@@ -48,8 +48,12 @@ impl World {
         match action {
             Action::Add { n, late } => {
                 let before = self.pool.holdings().clone();
-                if let Ok(Plan::Gets(held, entry)) = self.pool.plan_request(&request(*n, now - late), now) {
-                    for (other, holding) in before.iter().filter(|(other, _)| **other != attachment(*n)) {
+                if let Ok(Plan::Gets(held, entry)) =
+                    self.pool.plan_request(&request(*n, now - late), now)
+                {
+                    for (other, holding) in
+                        before.iter().filter(|(other, _)| **other != attachment(*n))
+                    {
                         assert!(
                             holding
                                 .held
@@ -129,7 +133,8 @@ impl World {
                 Content::Leases(leases) => leases.len(),
                 Content::Blocks(_) => 0,
             });
-        let all = counts.free + counts.resting + counts.assigned + counts.leaving + counts.uncertain;
+        let all =
+            counts.free + counts.resting + counts.assigned + counts.leaving + counts.uncertain;
         assert_eq!(usize::try_from(all).unwrap(), listed.sum::<usize>(), "nothing is lost");
     }
 }

@@ -102,7 +102,9 @@ fn a_living_sandbox_has_what_an_old_journal_gives_to_one_that_is_gone() {
     let addresses = ["10.64.0.10".parse().unwrap()];
     let (two, three) = (attachment(2), attachment(3));
     let living = BTreeSet::from([&two, &three]);
-    let adopted = |pool: &Pool, who: &Attachment| pool.plan_adoption(who, &PodRef::default(), &addresses, &living, 5);
+    let adopted = |pool: &Pool, who: &Attachment| {
+        pool.plan_adoption(who, &PodRef::default(), &addresses, &living, 5)
+    };
     // A whole journal knows better than a runtime that has not heard yet.
     assert_eq!(adopted(&pool, &three), None);
     pool.apply(&Entry::Doubted);

@@ -38,7 +38,8 @@ pub struct Machines {
 
 impl Machines {
     pub fn of(choice: &Choice, arguments: MachineArgs) -> Result<Self> {
-        NetworkFlag::check_all(&arguments.network).map_err(|error| anyhow!("--network: {error}"))?;
+        NetworkFlag::check_all(&arguments.network)
+            .map_err(|error| anyhow!("--network: {error}"))?;
         let names = CONTROLLERS.iter().map(|controller| controller.name);
         let names: BTreeSet<&'static str> = names.filter(|name| choice.has(name)).collect();
         ensure!(

@@ -50,24 +50,31 @@ impl SourceArgs {
         ];
         let Some(url) = self.allocator else {
             if let Some((flag, _)) = files.into_iter().find(|(_, file)| file.is_some()) {
-                bail!("{flag}: it is for the service of --allocator: give --allocator URL, or leave {flag} out");
+                bail!(
+                    "{flag}: it is for the service of --allocator: give --allocator URL, or leave {flag} out"
+                );
             }
             let store = self.store.unwrap_or(StoreChoice::Kubernetes);
             return Ok(SourceChoice::Store(store, self.etcd));
         };
         if let Some(store) = self.store {
-            bail!("--allocator {url} and --store {store}: the service keeps the ledger: leave out one of the two");
+            bail!(
+                "--allocator {url} and --store {store}: the service keeps the ledger: leave out one of the two"
+            );
         }
         let [ca, certificate, key] = files.map(|(flag, file)| readable(flag, file.as_deref()));
         let remote = RemoteAllocator::connect(&url, ca?, certificate?, key?);
-        let remote = remote.context("--allocator, --allocator-ca, --allocator-cert and --allocator-key")?;
+        let remote =
+            remote.context("--allocator, --allocator-ca, --allocator-cert and --allocator-key")?;
         Ok(SourceChoice::Service(Arc::new(remote), url))
     }
 }
 
 /// What is in it, those say who need it.
 fn readable<'a>(flag: &str, file: Option<&'a Path>) -> Result<&'a Path> {
-    let file = file.with_context(|| format!("{flag} is not given, and --allocator needs it: give {flag} FILE"))?;
+    let file = file.with_context(|| {
+        format!("{flag} is not given, and --allocator needs it: give {flag} FILE")
+    })?;
     match std::fs::File::open(file) {
         Ok(_) => Ok(file),
         Err(error) => bail!("{flag} {}: {error}; give a PEM file that can be read", file.display()),
@@ -126,7 +133,11 @@ impl Source {
 
     /// With a ledger of its own each time: what an earlier term knew may be old.
     /// The ledger is there for those that a service does not serve.
-    pub fn allocator(self, clock: Clock, metrics: LedgerMetrics) -> (Arc<dyn Allocator>, Option<Ledger>) {
+    pub fn allocator(
+        self,
+        clock: Clock,
+        metrics: LedgerMetrics,
+    ) -> (Arc<dyn Allocator>, Option<Ledger>) {
         match self {
             Self::Store(store, _) => {
                 let ledger = Ledger::new(store, clock, metrics);

@@ -29,11 +29,15 @@ impl Directory {
         let path = match (asked, &temporary) {
             (Some(path), _) => path,
             (None, Some(temporary)) => temporary.clone(),
-            (None, None) => default_path(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
-                .context("--data-dir: HOME is not set, so there is no default; give --data-dir DIR")?,
+            (None, None) => {
+                default_path(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME")).context(
+                    "--data-dir: HOME is not set, so there is no default; give --data-dir DIR",
+                )?
+            }
         };
-        let absolute =
-            |path: PathBuf| std::path::absolute(&path).with_context(|| format!("--data-dir {}", path.display()));
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).with_context(|| format!("--data-dir {}", path.display()))
+        };
         Ok(Self {
             path: absolute(path)?,
             temporary: temporary.map(absolute).transpose()?,
@@ -174,7 +178,9 @@ mod tests {
 
     #[test]
     fn the_default_follows_xdg_and_then_home() {
-        let path = |xdg: Option<&str>, home: Option<&str>| default_path(xdg.map(Into::into), home.map(Into::into));
+        let path = |xdg: Option<&str>, home: Option<&str>| {
+            default_path(xdg.map(Into::into), home.map(Into::into))
+        };
         assert_eq!(path(Some("/x"), Some("/h")), Some("/x/berth".into()));
         assert_eq!(path(Some("x"), Some("/h")), Some("/h/.local/share/berth".into()));
         assert_eq!(path(None, Some("/h")), Some("/h/.local/share/berth".into()));

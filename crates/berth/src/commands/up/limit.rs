@@ -28,8 +28,9 @@ impl PodLimit for PodIps {
     }
 
     fn reserve(&self, pod: &Candidate<'_>, node: &str) -> Result<(), String> {
-        let reserve =
-            |accounting: &mut berth_scheduler::Accounting| accounting.reserve(pod.uid, !pod.host_network, node);
+        let reserve = |accounting: &mut berth_scheduler::Accounting| {
+            accounting.reserve(pod.uid, !pod.host_network, node)
+        };
         self.books
             .change(reserve)
             .map(drop)

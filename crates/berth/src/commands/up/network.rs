@@ -140,7 +140,8 @@ pub async fn count_pod_ips(client: &Client, metrics: &Metrics, stop: &Cancellati
     let books = Books::new(settings);
     let tasks = TaskTracker::new();
     books.follow(client, &tasks, stop);
-    let publishing = publish_fit(books.clone(), client.clone(), metrics.share(SchedulerMetrics::register));
+    let publishing =
+        publish_fit(books.clone(), client.clone(), metrics.share(SchedulerMetrics::register));
     let stop = stop.clone();
     tokio::spawn(async move {
         stop.run_until_cancelled(publishing).await;
@@ -201,7 +202,8 @@ pub async fn run(
     let provider = provider::run(client.clone(), queues, stop.clone());
     // Its nodes are not machines: the routes are in memory, and what people see is their condition.
     let settings = has_node_cidrs.then(|| RouteSettings::of_up(&metrics));
-    let routes = settings.map(|settings| routes::run(settings.options(client.clone(), None), stop.clone()));
+    let routes =
+        settings.map(|settings| routes::run(settings.options(client.clone(), None), stop.clone()));
     let routes = OptionFuture::from(routes);
     let options = Options {
         client,

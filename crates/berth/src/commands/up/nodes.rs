@@ -78,7 +78,13 @@ pub struct Agents {
 
 impl Agents {
     /// They run until the tasks are asked to stop. One that can't go on ends the process.
-    pub fn start(client: &Client, fleet: Fleet, folders: &Folders, metrics: &Metrics, tasks: &Tasks) -> Result<Self> {
+    pub fn start(
+        client: &Client,
+        fleet: Fleet,
+        folders: &Folders,
+        metrics: &Metrics,
+        tasks: &Tasks,
+    ) -> Result<Self> {
         let boot = berth_agent::boot_id().context("asking the kernel for the id of this boot")?;
         let reporter = Reporter {
             controller: "berth-agent".to_owned(),

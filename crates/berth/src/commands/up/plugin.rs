@@ -103,7 +103,12 @@ impl Plugin {
     }
 
     /// What the plugin wrote to stdout.
-    async fn call(&self, what: &'static str, sandbox: Option<&Sandbox>, conf: &Value) -> Result<Vec<u8>, Refused> {
+    async fn call(
+        &self,
+        what: &'static str,
+        sandbox: Option<&Sandbox>,
+        conf: &Value,
+    ) -> Result<Vec<u8>, Refused> {
         let mut command = Command::new(&self.program);
         command
             .arg0(IPAM)
@@ -117,7 +122,8 @@ impl Plugin {
         let Ok(ended) = ended.await else {
             return Err(Refused(format!("{IPAM} {what} has not ended after {LONGEST:?}")));
         };
-        let ended = ended.map_err(|error| Refused(format!("{IPAM} {what} cannot be run: {error}")))?;
+        let ended =
+            ended.map_err(|error| Refused(format!("{IPAM} {what} cannot be run: {error}")))?;
         if ended.status.success() {
             Ok(ended.stdout)
         } else {
@@ -173,7 +179,11 @@ async fn run(mut command: Command, stdin: Vec<u8>) -> std::io::Result<Ended> {
     let ((), stdout, stderr) = tokio::join!(write, read(output), read(errors));
     let (stdout, stderr) = (stdout?, stderr?);
     let status = child.wait().await?;
-    Ok(Ended { status, stdout, stderr })
+    Ok(Ended {
+        status,
+        stdout,
+        stderr,
+    })
 }
 
 /// No more than [`MOST_BYTES`]; closed after that, so one that goes on writing ends.
@@ -206,7 +216,11 @@ impl PodNetwork for Plugin {
         self.serves(node).boxed()
     }
 
-    fn attach<'a>(&'a self, sandbox: &'a Sandbox, wait: Duration) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
+    fn attach<'a>(
+        &'a self,
+        sandbox: &'a Sandbox,
+        wait: Duration,
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
         self.add(sandbox, wait).boxed()
     }
 
@@ -214,7 +228,11 @@ impl PodNetwork for Plugin {
         self.del(sandbox).boxed()
     }
 
-    fn keep_only<'a>(&'a self, node: &'a str, sandboxes: &'a [String]) -> BoxFuture<'a, Result<(), Refused>> {
+    fn keep_only<'a>(
+        &'a self,
+        node: &'a str,
+        sandboxes: &'a [String],
+    ) -> BoxFuture<'a, Result<(), Refused>> {
         self.gc(node, sandboxes).boxed()
     }
 }

@@ -12,7 +12,8 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::wire::{
-    RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+    RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest,
+    WatchResponse,
 };
 
 /// For endpoints with `https`. All in PEM.
@@ -88,7 +89,10 @@ impl Client {
 
     /// The first message says that the watch is there; all that happens from then on comes after it. On a connection of its own: what is not
     /// read of a watch yet would else hold up the answers to writes, for which its reader may be waiting.
-    pub async fn watch(&self, create: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
+    pub async fn watch(
+        &self,
+        create: WatchCreateRequest,
+    ) -> Result<Streaming<WatchResponse>, Status> {
         let request = WatchRequest {
             create_request: Some(create),
         };

@@ -7,7 +7,8 @@ use tonic::Status;
 
 use super::client::{Client, EtcdTls};
 use super::wire::{
-    Compare, CompareTarget, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest,
+    Compare, CompareTarget, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    WatchCreateRequest,
 };
 use super::{STORE, unreachable};
 use crate::store::{Document, StoreError, Version};
@@ -23,7 +24,12 @@ pub struct EtcdDocument {
 
 impl EtcdDocument {
     /// Kept as `<prefix>/<name>`. Connects when it is first used.
-    pub fn new(endpoints: &[String], prefix: &str, name: &str, tls: Option<&EtcdTls>) -> Result<Self, StoreError> {
+    pub fn new(
+        endpoints: &[String],
+        prefix: &str,
+        name: &str,
+        tls: Option<&EtcdTls>,
+    ) -> Result<Self, StoreError> {
         let client = Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
         Ok(Self::of(client, prefix, name))
     }
@@ -54,7 +60,11 @@ impl EtcdDocument {
     }
 
     /// Whether it was written: not when it is at another version than `expected`. After an error it may have been.
-    pub async fn swap(&self, value: Vec<u8>, expected: Option<Version>) -> Result<bool, StoreError> {
+    pub async fn swap(
+        &self,
+        value: Vec<u8>,
+        expected: Option<Version>,
+    ) -> Result<bool, StoreError> {
         let key = self.key.clone().into_bytes();
         // A key that is not there has revision 0, and etcd counts in i64.
         let Ok(revision) = i64::try_from(expected.map_or(0, |version| version.0)) else {

@@ -90,7 +90,9 @@ impl Keys {
         let (subnet, name) = self.parts(&entry.key)?;
         let (first, record) = codec::decode(&entry.value).map_err(fault)?;
         if name::of_block(first) != name {
-            return Err(fault(Unreadable::Content { what: "the first unit" }));
+            return Err(fault(Unreadable::Content {
+                what: "the first unit",
+            }));
         }
         Ok(Stored {
             key: BlockKey {

@@ -162,9 +162,12 @@ mod tests {
             found.starts_with("metadata.name: ") && found.ends_with("pods-fd64.0.0.0.0.0.0.0"),
             "{found}"
         );
-        let found = why(|object| object.spec.owned.get_mut(&Offset(3)).unwrap().owner = "me".to_owned());
+        let found =
+            why(|object| object.spec.owned.get_mut(&Offset(3)).unwrap().owner = "me".to_owned());
         assert!(found.starts_with("spec.owned.3.owner: "), "{found}");
-        let found = why(|object| object.spec.owned.get_mut(&Offset(200)).unwrap().lease = "mine".to_owned());
+        let found = why(|object| {
+            object.spec.owned.get_mut(&Offset(200)).unwrap().lease = "mine".to_owned()
+        });
         assert!(found.starts_with("spec.owned.200.lease: "), "{found}");
         let found = why(|object| {
             object.spec.released.insert(Offset(3), MicroTime(Timestamp::UNIX_EPOCH));

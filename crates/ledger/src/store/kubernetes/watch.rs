@@ -110,7 +110,9 @@ impl Watch {
                     *self = watch;
                     return;
                 }
-                Err(error) => warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be reached"),
+                Err(error) => {
+                    warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be reached")
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }

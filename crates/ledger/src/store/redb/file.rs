@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use berth_addr::Prefix;
 use berth_kit::private_file;
-use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition};
+use redb::{
+    Builder, Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition,
+};
 
 use crate::record::BlockKey;
 use crate::store::codec::{self, Unreadable};
@@ -47,7 +49,9 @@ pub enum OpenError {
     File(#[from] io::Error),
     #[error("it is damaged: {0}; restore it from a copy")]
     Damaged(redb::Error),
-    #[error("it was written by a newer version (format {found}): use that version, or another file")]
+    #[error(
+        "it was written by a newer version (format {found}): use that version, or another file"
+    )]
     Newer { found: u64 },
 }
 
@@ -88,7 +92,9 @@ pub fn open(path: &Path) -> Result<Database, OpenError> {
     let created = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
     let database = created.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
-        DatabaseError::Storage(StorageError::Io(error)) if !is_damage(&error) => OpenError::File(error),
+        DatabaseError::Storage(StorageError::Io(error)) if !is_damage(&error) => {
+            OpenError::File(error)
+        }
         other => OpenError::Damaged(other.into()),
     })?;
     // A file is not durable before its name is.
@@ -166,7 +172,11 @@ pub fn read_plan(transaction: &ReadTransaction) -> Result<Option<(Version, Vec<u
 }
 
 /// Whether it was written. Durable when it returns.
-pub fn swap_plan(database: &Database, expected: Option<Version>, text: &[u8]) -> Result<bool, Fault> {
+pub fn swap_plan(
+    database: &Database,
+    expected: Option<Version>,
+    text: &[u8],
+) -> Result<bool, Fault> {
     let transaction = database.begin_write()?;
     {
         let mut documents = transaction.open_table(DOCUMENTS)?;
@@ -216,7 +226,9 @@ fn stored(subnet: &str, place: &Place, value: &[u8]) -> Result<Stored, Fault> {
     let version = version(value).map_err(fault)?;
     let (first, record) = codec::decode(&value[8..]).map_err(fault)?;
     if self::place(first) != *place {
-        return Err(fault(Unreadable::Content { what: "the first unit" }));
+        return Err(fault(Unreadable::Content {
+            what: "the first unit",
+        }));
     }
     Ok(Stored {
         key: BlockKey {

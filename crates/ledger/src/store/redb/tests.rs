@@ -20,7 +20,18 @@ fn key(first: &str) -> BlockKey {
 fn write(first: &str, expected: Option<Version>) -> Write {
     let owner = Owner::new(Kind::Machine, "c", "m", "").unwrap();
     let lease = LeaseId::from_u128(1);
-    let record = Record::new([(7, Tenure { owner, lease, since: 3 })], [(8, 5)]).unwrap();
+    let record = Record::new(
+        [(
+            7,
+            Tenure {
+                owner,
+                lease,
+                since: 3,
+            },
+        )],
+        [(8, 5)],
+    )
+    .unwrap();
     Write {
         key: key(first),
         expected,

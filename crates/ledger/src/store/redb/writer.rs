@@ -48,7 +48,8 @@ impl Writer {
     pub fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let waiting = std::iter::once(first).chain(jobs.try_iter()).take(MOST_JOBS);
-            let (calls, answers): (Vec<_>, Vec<_>) = waiting.map(|job| (job.writes, job.answer)).unzip();
+            let (calls, answers): (Vec<_>, Vec<_>) =
+                waiting.map(|job| (job.writes, job.answer)).unzip();
             self.serve(calls, answers);
         }
     }
@@ -84,7 +85,11 @@ impl Writer {
         done.map_err(OpenError::Damaged)
     }
 
-    fn transact_in(&mut self, database: &Database, calls: Vec<Vec<Write>>) -> Result<Outcome, redb::Error> {
+    fn transact_in(
+        &mut self,
+        database: &Database,
+        calls: Vec<Vec<Write>>,
+    ) -> Result<Outcome, redb::Error> {
         let transaction = database.begin_write()?;
         let mut outcome = Outcome::default();
         {

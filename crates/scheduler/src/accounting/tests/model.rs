@@ -48,7 +48,8 @@ impl Model {
             return 0;
         };
         let listed: u64 = self.drawing(subnet).map(|(_, leases)| leases.listed).sum();
-        let deficit = |(name, leases): (&String, &Leases)| self.used(name, but).saturating_sub(leases.has);
+        let deficit =
+            |(name, leases): (&String, &Leases)| self.used(name, but).saturating_sub(leases.has);
         let deficit: u64 = self.drawing(subnet).map(deficit).sum();
         let available = facts.available.min(facts.capacity.saturating_sub(listed));
         available.saturating_sub(deficit)
@@ -90,7 +91,8 @@ impl Model {
                 subnets: self.subnets.clone(),
                 pods: pods.clone(),
             };
-            let bounded = |name: &&String| model.free(name, "") != u64::MAX && model.free(name, "") > 0;
+            let bounded =
+                |name: &&String| model.free(name, "") != u64::MAX && model.free(name, "") > 0;
             // First what is at hand, as no other node can have that.
             let at_hand = |name: &String| match model.nncs.get(name) {
                 Some(NncFacts::Leases(leases)) => leases.has > model.used(name, ""),
@@ -153,7 +155,9 @@ fn apply(accounting: &mut Accounting, model: &mut Model, step: Step) {
             let free = model.free(&name(node), &uid(pod)) > 0;
             let reserved = accounting.reserve(&uid(pod), true, &name(node));
             match placed {
-                Place::Bound(there) | Place::Reserved(there) => assert_eq!(reserved.is_ok(), *there == *name(node)),
+                Place::Bound(there) | Place::Reserved(there) => {
+                    assert_eq!(reserved.is_ok(), *there == *name(node))
+                }
                 Place::Nowhere | Place::Nominated(_) => {
                     assert_eq!(reserved.is_ok(), free, "{reserved:?}");
                     if free {
@@ -215,15 +219,16 @@ fn uid(number: u8) -> String {
 }
 
 fn nnc() -> impl Strategy<Value = NncFacts> {
-    let leases = (0..2_u8, 0..6_u64, 0..3_u64, 0..8_u64).prop_map(|(subnet, has, releasing, max)| {
-        NncFacts::Leases(Leases {
-            subnet: subnet_name(subnet),
-            has,
-            listed: has + releasing + 1,
-            max,
-            batch: 4,
-        })
-    });
+    let leases =
+        (0..2_u8, 0..6_u64, 0..3_u64, 0..8_u64).prop_map(|(subnet, has, releasing, max)| {
+            NncFacts::Leases(Leases {
+                subnet: subnet_name(subnet),
+                has,
+                listed: has + releasing + 1,
+                max,
+                batch: 4,
+            })
+        });
     let blocks = (0..3_u8, 0..6_u64).prop_map(|(subnet, pods)| NncFacts::Blocks {
         subnet: subnet_name(subnet),
         pods,
@@ -234,7 +239,8 @@ fn nnc() -> impl Strategy<Value = NncFacts> {
 fn step() -> impl Strategy<Value = Step> {
     let node = || 0..4_u8;
     let pod = || 0..12_u8;
-    let subnet = (0..40_u64, 0..12_u64).prop_map(|(capacity, available)| SubnetFacts { capacity, available });
+    let subnet = (0..40_u64, 0..12_u64)
+        .prop_map(|(capacity, available)| SubnetFacts { capacity, available });
     let facts = (any::<bool>(), prop::option::of(node()), prop::option::of(node()));
     let facts = facts.prop_map(|(needs_ip, bound, nominated)| PodFacts {
         needs_ip,

@@ -36,7 +36,8 @@ impl Site {
     async fn create(&self, name: &str, spec: Value) -> String {
         let mut whole = json!({"containers": [{"name": "c", "image": "i"}]});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": whole})).unwrap();
+        let pod =
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": whole})).unwrap();
         let created = self.pods.create(&PostParams::default(), &pod).await.unwrap();
         created.uid().unwrap()
     }
@@ -62,7 +63,8 @@ async fn the_last_ip_goes_to_one_pod() {
     let a = site.create("a", json!({})).await;
     let b = site.create("b", json!({})).await;
     let (one, other) = tokio::join!(site.bind("a", &a, "n"), site.bind("b", &b, "n"));
-    let errors: Vec<&String> = [&one, &other].into_iter().filter(|error| !error.is_empty()).collect();
+    let errors: Vec<&String> =
+        [&one, &other].into_iter().filter(|error| !error.is_empty()).collect();
     assert_eq!(errors, ["no pod IP left in the node's podCIDR"]);
     let bound = [site.node_of("a").await, site.node_of("b").await];
     assert_eq!(bound.iter().flatten().collect::<Vec<_>>(), ["n"]);

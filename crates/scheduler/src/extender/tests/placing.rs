@@ -46,7 +46,8 @@ async fn whole_nodes_go_back_as_they_came() {
 
 #[tokio::test]
 async fn a_pod_on_the_host_goes_everywhere() {
-    let args = json!({"Pod": pod("new", json!({"hostNetwork": true})), "NodeNames": ["full", "nobody"]});
+    let args =
+        json!({"Pod": pod("new", json!({"hostNetwork": true})), "NodeNames": ["full", "nobody"]});
     let answer = three().ask("/filter", args).await;
     assert_eq!(answer["NodeNames"], json!(["full", "nobody"]));
 }

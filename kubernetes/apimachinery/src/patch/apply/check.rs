@@ -29,7 +29,9 @@ fn value(given: &Value, shape: &Shape, path: &str, problems: &mut Vec<String>) {
             }
         }
         (Shape::List(list), Value::Array(items)) => each_item(items, list, path, problems),
-        (Shape::List(_), _) => problems.push(format!("{path}: expected list, got &{{{}}}", go::printed(given))),
+        (Shape::List(_), _) => {
+            problems.push(format!("{path}: expected list, got &{{{}}}", go::printed(given)))
+        }
         (Shape::Object(_) | Shape::Map(_), Value::Object(fields)) => {
             for (name, given) in fields {
                 let path = format!("{path}.{name}");
@@ -52,17 +54,18 @@ fn is_unknown(shape: &Shape, name: &str) -> bool {
 
 fn unfit(scalar: Scalar, given: &Value) -> Option<String> {
     match scalar {
-        Scalar::Int32 | Scalar::Int64 | Scalar::Float => {
-            (!given.is_number()).then(|| format!("expected numeric (int or float), got {}", go::type_name(given)))
-        }
-        Scalar::Bool => (!given.is_boolean()).then(|| format!("expected boolean, got &{{{}}}", go::printed(given))),
-        Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => (!given.is_string())
-            .then(|| {
+        Scalar::Int32 | Scalar::Int64 | Scalar::Float => (!given.is_number())
+            .then(|| format!("expected numeric (int or float), got {}", go::type_name(given))),
+        Scalar::Bool => (!given.is_boolean())
+            .then(|| format!("expected boolean, got &{{{}}}", go::printed(given))),
+        Scalar::String | Scalar::Bytes | Scalar::Time | Scalar::MicroTime | Scalar::Duration => {
+            (!given.is_string()).then(|| {
                 format!(
                     "expected string, got &value.valueUnstructured{{Value:{}}}",
                     go::printed(given)
                 )
-            }),
+            })
+        }
         Scalar::Quantity | Scalar::IntOrString => (given.is_object() || given.is_array())
             .then(|| format!("expected any scalar, got &{{{}}}", go::printed(given))),
         Scalar::Raw => None,
@@ -90,7 +93,9 @@ fn each_item(items: &[Value], list: &List, path: &str, problems: &mut Vec<String
 
 fn nameless(item: &Value, kind: &ListKind) -> String {
     match (kind, item) {
-        (ListKind::Map(_), Value::Null) => "associative list with keys may not have a null element".to_owned(),
+        (ListKind::Map(_), Value::Null) => {
+            "associative list with keys may not have a null element".to_owned()
+        }
         (ListKind::Map(keys), Value::Object(_)) => {
             let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
             format!(
@@ -98,8 +103,12 @@ fn nameless(item: &Value, kind: &ListKind) -> String {
                 keys.join(" ")
             )
         }
-        (ListKind::Map(_), _) => "associative list with keys may not have non-map elements".to_owned(),
-        (_, Value::Object(_)) => "associative list without keys has an element that's a map type".to_owned(),
+        (ListKind::Map(_), _) => {
+            "associative list with keys may not have non-map elements".to_owned()
+        }
+        (_, Value::Object(_)) => {
+            "associative list without keys has an element that's a map type".to_owned()
+        }
         (_, Value::Array(_)) => "not supported: associative list with lists as elements".to_owned(),
         _ => "associative list without keys has an element that's an explicit null".to_owned(),
     }

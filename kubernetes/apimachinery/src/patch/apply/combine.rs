@@ -12,17 +12,25 @@ pub(super) fn merge(live: &mut Value, applied: &Value, shape: &Shape) {
     match (shape, &mut *live, applied) {
         (Shape::Object(object), ..) if object.atomic => *live = applied.clone(),
         (Shape::Map(map), ..) if map.atomic => *live = applied.clone(),
-        (Shape::Any | Shape::Object(_) | Shape::Map(_), Value::Object(live), Value::Object(applied)) => {
+        (
+            Shape::Any | Shape::Object(_) | Shape::Map(_),
+            Value::Object(live),
+            Value::Object(applied),
+        ) => {
             merge_members(live, applied, shape);
         }
         // `creationTimestamp: null` is in all that kubectl generates, and asks for nothing.
         (Shape::Scalar(Scalar::Time), _, Value::Null) => {}
-        (Shape::Object(_) | Shape::Map(_), Value::Object(live), Value::Null) if !live.is_empty() => {}
-        (Shape::List(list), Value::Array(live), Value::Array(applied)) if list.kind != ListKind::Atomic => {
+        (Shape::Object(_) | Shape::Map(_), Value::Object(live), Value::Null)
+            if !live.is_empty() => {}
+        (Shape::List(list), Value::Array(live), Value::Array(applied))
+            if list.kind != ListKind::Atomic =>
+        {
             let items = std::mem::take(live);
             *live = merge_items(items, applied, list);
         }
-        (Shape::List(list), Value::Array(live), Value::Null) if list.kind != ListKind::Atomic && !live.is_empty() => {}
+        (Shape::List(list), Value::Array(live), Value::Null)
+            if list.kind != ListKind::Atomic && !live.is_empty() => {}
         _ => *live = applied.clone(),
     }
 }

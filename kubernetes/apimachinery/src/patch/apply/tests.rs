@@ -162,7 +162,8 @@ fn applied_items_come_in_their_order_and_others_stay_near_their_place() {
             .map(|item| item["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    let named = |names: &[&str]| containers(names.iter().map(|name| json!({"name": name})).collect());
+    let named =
+        |names: &[&str]| containers(names.iter().map(|name| json!({"name": name})).collect());
     let live = updated(None, named(&["a", "b", "c", "d"]), "u");
     for (applied, want) in [
         (["c", "a"], ["b", "c", "d", "a"].as_slice()),
@@ -260,7 +261,9 @@ fn a_configuration_that_does_not_fit_is_refused_with_each_reason() {
         ),
     ] {
         let status = run(None, &deployment(spec), "m", false).unwrap_err();
-        let want = format!("failed to create typed patch object (n/d; apps/v1, Kind=Deployment): {reason}");
+        let want = format!(
+            "failed to create typed patch object (n/d; apps/v1, Kind=Deployment): {reason}"
+        );
         assert_eq!((status.code, status.message), (500, want));
     }
 }
@@ -268,8 +271,7 @@ fn a_configuration_that_does_not_fit_is_refused_with_each_reason() {
 #[test]
 fn an_item_without_any_of_its_keys_is_refused() {
     let item = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    let list =
-        json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]});
+    let list = json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]});
     let shape = custom(
         &json!({"type": "object", "properties": {"list": list}}),
         std::sync::Arc::new(Shape::Any),
@@ -328,8 +330,7 @@ fn what_one_owner_empties_stays_another_owners() {
 
 #[test]
 fn a_list_that_one_owner_empties_stays_another_owners() {
-    let widget =
-        |spec: Value| json!({"apiVersion": "x.y/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
+    let widget = |spec: Value| json!({"apiVersion": "x.y/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
     let mut live = run_widget(None, &widget(json!({"set": ["a"], "text": "x"})), "m", THEN);
     let mut other = live["metadata"]["managedFields"][0].clone();
     other["manager"] = "other".into();
@@ -359,10 +360,14 @@ fn widget() -> Shape {
     custom(&schema, builtin("meta.k8s.io", "v1", "ObjectMeta").unwrap())
 }
 
-fn some_of<S: Strategy<Value = Value> + 'static>(fields: Vec<(&'static str, S)>) -> BoxedStrategy<Value> {
+fn some_of<S: Strategy<Value = Value> + 'static>(
+    fields: Vec<(&'static str, S)>,
+) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
-        .map(|(name, value)| prop::option::of(value.prop_map(move |value| (name.to_owned(), value))))
+        .map(|(name, value)| {
+            prop::option::of(value.prop_map(move |value| (name.to_owned(), value)))
+        })
         .collect();
     fields.prop_map(|fields| fields.into_iter().flatten().collect()).boxed()
 }

@@ -73,7 +73,8 @@ pub(in crate::patch) fn element(item: &Value, list: &List) -> Option<String> {
         .filter_map(|key| Some((key.as_str(), item.get(key).or_else(|| default(key))?)))
         .collect();
     found.sort_unstable_by_key(|(key, _)| *key);
-    let pairs: Vec<String> = found.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    let pairs: Vec<String> =
+        found.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
     (!pairs.is_empty()).then(|| format!("k:{{{}}}", pairs.join(",")))
 }
 
@@ -127,7 +128,9 @@ fn compare(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (Node, No
         Shape::List(list) if !is_atomic(shape) => compare_items(old, new, list),
         Shape::Object(_) | Shape::Map(_) if !is_atomic(shape) => compare_members(old, new, shape),
         Shape::Any if !given.clone().any(Value::is_object) => compare_leaf(old, new),
-        Shape::Any if given.all(|value| value.is_object() || value.is_null()) => compare_members(old, new, shape),
+        Shape::Any if given.all(|value| value.is_object() || value.is_null()) => {
+            compare_members(old, new, shape)
+        }
         // From an object to something else or back.
         Shape::Any => {
             let (mut written, _) = compare(None, new, shape);
@@ -196,7 +199,9 @@ fn implied(name: &str, field: &Field) -> Option<&'static Value> {
     match &*field.shape {
         _ if field.pointer => None,
         Shape::Object(_) => Some(&NOTHING),
-        Shape::List(list) if name == "containers" && matches!(list.kind, ListKind::Map(_)) => Some(&Value::Null),
+        Shape::List(list) if name == "containers" && matches!(list.kind, ListKind::Map(_)) => {
+            Some(&Value::Null)
+        }
         _ => None,
     }
 }
@@ -233,7 +238,8 @@ fn compare_items(old: Option<&Value>, new: Option<&Value>, list: &List) -> (Node
     for same in all.chunk_by(|(one, ..), (other, ..)| one == other) {
         let (was, is) = same.split_at(same.partition_point(|(_, is_new, _)| !is_new));
         let name = || same[0].0.clone();
-        let (first_was, first_is) = (was.first().map(|(.., item)| *item), is.first().map(|(.., item)| *item));
+        let (first_was, first_is) =
+            (was.first().map(|(.., item)| *item), is.first().map(|(.., item)| *item));
         // Items that share a name are owned together, as one leaf.
         let (child_written, child_removed) = match (was.len(), is.len()) {
             (0 | 1, 0 | 1) => compare(first_was, first_is, &list.item),
@@ -327,9 +333,10 @@ fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, tidy: bool
                     Some(_) if contains_self(node) => true,
                     Some(child) => {
                         remove(child, node, member_shape(shape, name), tidy);
-                        let is_empty =
-                            child.as_object().is_some_and(Map::is_empty) || child.as_array().is_some_and(Vec::is_empty);
-                        tidy && is_empty && declared(shape, name).is_some_and(|field| !field.tag.is_empty())
+                        let is_empty = child.as_object().is_some_and(Map::is_empty)
+                            || child.as_array().is_some_and(Vec::is_empty);
+                        tidy && is_empty
+                            && declared(shape, name).is_some_and(|field| !field.tag.is_empty())
                     }
                 };
                 if goes {

@@ -11,7 +11,13 @@ fn config_map(data: Value) -> Value {
 }
 
 /// The object as it is after `manager` has written it.
-fn write(old: Option<&Value>, mut new: Value, manager: &str, subresource: &str, now: &str) -> Value {
+fn write(
+    old: Option<&Value>,
+    mut new: Value,
+    manager: &str,
+    subresource: &str,
+    now: &str,
+) -> Value {
     let shape = builtin("", "v1", "ConfigMap").unwrap();
     track_update(old, &mut new, &shape, manager, subresource, "v1", now);
     new
@@ -79,10 +85,10 @@ fn who_creates_an_object_owns_what_it_has() {
 
 #[test]
 fn a_custom_resource_appears_with_its_spec() {
-    let schema =
-        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}});
     let shape = crate::shape::custom(&schema, builtin("meta.k8s.io", "v1", "ObjectMeta").unwrap());
-    let mut new = json!({"apiVersion": "x.y/v1", "kind": "X", "metadata": {"name": "x"}, "spec": {"a": "b"}});
+    let mut new =
+        json!({"apiVersion": "x.y/v1", "kind": "X", "metadata": {"name": "x"}, "spec": {"a": "b"}});
     track_update(None, &mut new, &shape, "m", "", "x.y/v1", NOW);
     assert_eq!(take(&mut new)[0]["fieldsV1"], json!({"f:spec": {".": {}, "f:a": {}}}));
 }

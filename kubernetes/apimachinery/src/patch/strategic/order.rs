@@ -27,7 +27,12 @@ fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
 /// Sorts `merged` so that items of `wanted` are in its order and the others in the order of
 /// `before`; where the two meet, an other item goes ahead of a wanted one if it was ahead of it
 /// before.
-pub(super) fn arrange(merged: Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) -> Result<Vec<Value>> {
+pub(super) fn arrange(
+    merged: Vec<Value>,
+    wanted: &[Value],
+    before: &[Value],
+    key: Option<&str>,
+) -> Result<Vec<Value>> {
     if let Some(key) = key
         && let Some(item) = merged.iter().find(|item| item.get(key).is_none())
     {
@@ -46,7 +51,9 @@ pub(super) fn arrange(merged: Vec<Value>, wanted: &[Value], before: &[Value], ke
         let other_first = match named.peek() {
             None => true,
             Some((_, named_was, _)) => {
-                named_was.is_some() && other_was.is_some() && other_was.cmp(named_was) == Ordering::Less
+                named_was.is_some()
+                    && other_was.is_some()
+                    && other_was.cmp(named_was) == Ordering::Less
             }
         };
         let next = if other_first { others.next() } else { named.next() };

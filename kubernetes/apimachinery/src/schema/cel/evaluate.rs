@@ -67,7 +67,12 @@ pub(super) struct Variables<'v> {
 }
 
 impl<'v> Variables<'v> {
-    pub(super) fn new(node: &'v Subschema, resource: bool, value: &'v Value, old: Option<&'v Value>) -> Self {
+    pub(super) fn new(
+        node: &'v Subschema,
+        resource: bool,
+        value: &'v Value,
+        old: Option<&'v Value>,
+    ) -> Self {
         let mut variables: BTreeMap<String, Box<dyn Val>> = BTreeMap::new();
         variables.insert("self".to_owned(), convert(node, resource, value));
         if let Some(old) = old {
@@ -83,7 +88,11 @@ impl<'v> Variables<'v> {
         }
     }
 
-    pub(super) fn predicate(&mut self, expression: &Expression, optional: bool) -> Result<bool, Failure> {
+    pub(super) fn predicate(
+        &mut self,
+        expression: &Expression,
+        optional: bool,
+    ) -> Result<bool, Failure> {
         match self.resolve(expression, optional)? {
             CelValue::Bool(holds) => Ok(holds),
             _ => Err(Failure("no such overload".to_owned())),
@@ -134,7 +143,9 @@ pub(super) fn resolve(expression: &Expression, context: &Context<'_>) -> Result<
 fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => {
+            format!("index out of bounds: {index}")
+        }
         ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
         ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
         ExecutionError::Overflow(..) => "integer overflow".to_owned(),

@@ -57,8 +57,12 @@ fn object(node: &Subschema, resource: bool, fields: &Map<String, Value>) -> Boxe
                 };
                 (key, convert(property, property.embedded, value))
             }
-            (_, None, Some(Some(values))) => (Cow::Borrowed(name.as_str()), convert(values, values.embedded, value)),
-            _ if node.preserve && node.properties.is_empty() => (Cow::Borrowed(name.as_str()), raw(value)),
+            (_, None, Some(Some(values))) => {
+                (Cow::Borrowed(name.as_str()), convert(values, values.embedded, value))
+            }
+            _ if node.preserve && node.properties.is_empty() => {
+                (Cow::Borrowed(name.as_str()), raw(value))
+            }
             _ => continue,
         };
         map.insert(CelMapKey::from(key.as_ref()), value);

@@ -19,7 +19,8 @@ pub fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
             _ => return Err(token.unexpected("!, identifier, or 'end of string'")),
         }
         let requirement = parser.requirement();
-        requirements.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
+        requirements
+            .push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
         let token = parser.take();
         match (token.kind, parser.peek().kind) {
             (Kind::End, _) => return Ok(requirements),
@@ -209,7 +210,9 @@ mod tests {
         }
         let error = requirements("-a=b").unwrap_err();
         assert!(
-            error.starts_with("unable to parse requirement: <nil>: Invalid value: \"-a\": name part must"),
+            error.starts_with(
+                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must"
+            ),
             "{error}"
         );
         let error = requirements("a=-b").unwrap_err();

@@ -30,7 +30,11 @@ pub enum Operator {
 }
 
 impl Requirement {
-    pub(super) fn new(key: &str, operator: Operator, values: BTreeSet<String>) -> Result<Self, String> {
+    pub(super) fn new(
+        key: &str,
+        operator: Operator,
+        values: BTreeSet<String>,
+    ) -> Result<Self, String> {
         let mut errors: Vec<FieldError> = check_key(key, Path::new("key")).into_iter().collect();
         let path = Path::new("values");
         if matches!(operator, Operator::In | Operator::NotIn) && values.is_empty() {
@@ -39,7 +43,9 @@ impl Requirement {
         }
         for (index, value) in values.iter().enumerate() {
             let path = path.index(index);
-            if matches!(operator, Operator::GreaterThan | Operator::LessThan) && value.parse::<i64>().is_err() {
+            if matches!(operator, Operator::GreaterThan | Operator::LessThan)
+                && value.parse::<i64>().is_err()
+            {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
                 errors.push(FieldError::invalid(path.clone(), json!(value), detail));
             }

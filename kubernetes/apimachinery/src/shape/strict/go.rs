@@ -11,7 +11,9 @@ pub(super) fn mismatch(given: &Value, expected: &str, outermost: &str, at: &Trai
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
         // A number that does not fit is shown; one where no number belongs is not.
-        Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
+        Value::Number(number) if matches!(expected, "int32" | "int64") => {
+            format!("number {number}")
+        }
         Value::Number(_) => "number".to_owned(),
         Value::String(_) => "string".to_owned(),
         Value::Array(_) => "array".to_owned(),
@@ -45,9 +47,12 @@ pub(super) fn scalar_name(scalar: Scalar) -> &'static str {
         Scalar::Int64 => "int64",
         Scalar::Float => "float64",
         Scalar::Bytes => "[]uint8",
-        Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::Quantity | Scalar::Raw => {
-            "string"
-        }
+        Scalar::String
+        | Scalar::Time
+        | Scalar::MicroTime
+        | Scalar::Duration
+        | Scalar::Quantity
+        | Scalar::Raw => "string",
     }
 }
 

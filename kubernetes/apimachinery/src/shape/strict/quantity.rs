@@ -1,6 +1,7 @@
 //! Quantities: `100m`, `1.5Gi`, `1e3`, each in its shortest form without a fraction.
 
-const PATTERN: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const PATTERN: &str =
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const BEYOND: &str = "unable to parse quantity's suffix";
 
 /// Powers of ten, from the smallest.

@@ -8,7 +8,11 @@ use serde_json::{Number, Value};
 use super::{go, quantity};
 use crate::shape::Scalar;
 
-pub(super) fn decode(value: &mut Value, kind: Scalar, mismatch: impl Fn(&Value, &str) -> String) -> Result<(), String> {
+pub(super) fn decode(
+    value: &mut Value,
+    kind: Scalar,
+    mismatch: impl Fn(&Value, &str) -> String,
+) -> Result<(), String> {
     let name = go::scalar_name(kind);
     match (kind, &mut *value) {
         (Scalar::Raw, _) => Ok(()),
@@ -20,7 +24,8 @@ pub(super) fn decode(value: &mut Value, kind: Scalar, mismatch: impl Fn(&Value, 
             *value = quantity::canonical(&text)?.into();
             Ok(())
         }
-        (Scalar::String | Scalar::IntOrString, Value::String(_)) | (Scalar::Bool, Value::Bool(_)) => Ok(()),
+        (Scalar::String | Scalar::IntOrString, Value::String(_))
+        | (Scalar::Bool, Value::Bool(_)) => Ok(()),
         (Scalar::Int32 | Scalar::IntOrString, Value::Number(number)) if fits_i32(number) => Ok(()),
         (Scalar::Int64, Value::Number(number)) if number.is_i64() => Ok(()),
         (Scalar::Float, Value::Number(_)) => Ok(()),
@@ -44,7 +49,9 @@ fn bytes(text: &mut String) -> Result<(), String> {
     text.retain(|c| c != '\n' && c != '\r');
     match STANDARD.decode(text.as_bytes()) {
         Ok(_) => Ok(()),
-        Err(base64::DecodeError::InvalidByte(at, _)) => Err(format!("illegal base64 data at input byte {at}")),
+        Err(base64::DecodeError::InvalidByte(at, _)) => {
+            Err(format!("illegal base64 data at input byte {at}"))
+        }
         Err(_) => Err(format!("illegal base64 data at input byte {}", text.len() / 4 * 4)),
     }
 }

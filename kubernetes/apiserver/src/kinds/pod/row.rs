@@ -74,7 +74,8 @@ struct Tally<'a> {
 impl<'a> Tally<'a> {
     fn of(pod: &'a Value) -> Self {
         let phase = text(pod, "/status/phase");
-        let gated = condition(pod, "PodScheduled").is_some_and(|c| text(c, "/reason") == "SchedulingGated");
+        let gated =
+            condition(pod, "PodScheduled").is_some_and(|c| text(c, "/reason") == "SchedulingGated");
         let status = if gated {
             "SchedulingGated"
         } else {
@@ -212,7 +213,8 @@ mod tests {
     fn one_word_says_how_the_containers_are() {
         let running = || json!({"running": {}});
         let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
-        let ended = |code: i64, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason}});
+        let ended =
+            |code: i64, reason: &str| json!({"terminated": {"exitCode": code, "reason": reason}});
         for (phase, a, b, expected) in [
             ("Pending", json!({}), json!({}), "0/2 Pending 0"),
             ("Running", running(), running(), "2/2 Running 0"),
@@ -308,7 +310,8 @@ mod tests {
             .enumerate()
         {
             pod["status"]["containerStatuses"][index]["restartCount"] = count.into();
-            pod["status"]["containerStatuses"][index]["lastState"] = json!({"terminated": {"finishedAt": at}});
+            pod["status"]["containerStatuses"][index]["lastState"] =
+                json!({"terminated": {"finishedAt": at}});
         }
         assert_eq!(shown(&pod), "2/2 Running 3 (60m ago)");
     }
@@ -327,7 +330,8 @@ mod tests {
     #[test]
     fn a_gated_pod_says_so() {
         let mut pod = pod("Pending", json!([]), json!([]));
-        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
+        pod["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
         assert_eq!(shown(&pod), "0/0 SchedulingGated 0");
     }
 

@@ -13,7 +13,8 @@ fn pod(mut spec: Value) -> Pod {
     if spec.get("containers").is_none() {
         spec["containers"] = json!([{"name": "c", "image": "x"}]);
     }
-    let pod = json!({"metadata": {"namespace": "default", "name": "a", "generation": 1}, "spec": spec});
+    let pod =
+        json!({"metadata": {"namespace": "default", "name": "a", "generation": 1}, "spec": spec});
     serde_json::from_value(pod).unwrap()
 }
 

@@ -19,7 +19,10 @@ use berth_kit::watch::Key;
 
 impl Workloads {
     /// Returns when to look again though nothing changes.
-    pub(in super::super) async fn sync_deployment(&mut self, key: &Key) -> kube::Result<Option<Duration>> {
+    pub(in super::super) async fn sync_deployment(
+        &mut self,
+        key: &Key,
+    ) -> kube::Result<Option<Duration>> {
         let Some(deployment) = self.index.deployment(key) else {
             return Ok(None);
         };
@@ -54,7 +57,12 @@ impl Workloads {
         Ok(plan.recheck)
     }
 
-    async fn create(&mut self, deployment: &Deployment, api: &Api<ReplicaSet>, set: ReplicaSet) -> kube::Result<()> {
+    async fn create(
+        &mut self,
+        deployment: &Deployment,
+        api: &Api<ReplicaSet>,
+        set: ReplicaSet,
+    ) -> kube::Result<()> {
         let name = set.name_any();
         let refused = match api.create(&PostParams::default(), &set).await {
             Ok(created) => {
@@ -67,7 +75,8 @@ impl Workloads {
             Err(error) => return Err(error),
         };
         let there = api.get_opt(&name).await?;
-        let ours = |set: &ReplicaSet| controller(&set.metadata) == deployment.metadata.uid.as_deref();
+        let ours =
+            |set: &ReplicaSet| controller(&set.metadata) == deployment.metadata.uid.as_deref();
         if let Some(set) = there.filter(ours) {
             self.put(set);
             return Ok(());
@@ -75,7 +84,8 @@ impl Workloads {
         // Two templates with one hash, or somebody took the name: count it, and the next try has
         // another name.
         let collisions = deployment.status.as_ref().and_then(|s| s.collision_count);
-        let patch = json!({"status": {"collisionCount": collisions.unwrap_or(0).saturating_add(1)}});
+        let patch =
+            json!({"status": {"collisionCount": collisions.unwrap_or(0).saturating_add(1)}});
         let deployments = self.api::<Deployment>(&deployment.namespace().unwrap_or_default());
         let counted = deployments
             .patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch))
@@ -85,10 +95,16 @@ impl Workloads {
         Err(kube::Error::Api(refused))
     }
 
-    async fn scale(&mut self, deployment: &Deployment, api: &Api<ReplicaSet>, scale: Scale) -> kube::Result<()> {
+    async fn scale(
+        &mut self,
+        deployment: &Deployment,
+        api: &Api<ReplicaSet>,
+        scale: Scale,
+    ) -> kube::Result<()> {
         let name = scale.set.name_any();
         let sizes = BTreeMap::from(template::sizes(deployment));
-        let metadata = json!({"resourceVersion": scale.set.resource_version(), "annotations": sizes});
+        let metadata =
+            json!({"resourceVersion": scale.set.resource_version(), "annotations": sizes});
         let patch = json!({"metadata": metadata, "spec": {"replicas": scale.to}});
         let scaled = merge(api, &name, patch).await?;
         self.put(scaled);

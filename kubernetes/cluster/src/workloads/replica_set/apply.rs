@@ -24,7 +24,10 @@ const BURST: usize = 500;
 
 impl Workloads {
     /// Returns when to look again though nothing changes.
-    pub(in super::super) async fn sync_replica_set(&mut self, key: &Key) -> kube::Result<Option<Duration>> {
+    pub(in super::super) async fn sync_replica_set(
+        &mut self,
+        key: &Key,
+    ) -> kube::Result<Option<Duration>> {
         let Some(set) = self.index.replica_set(key) else {
             return Ok(None);
         };
@@ -39,7 +42,8 @@ impl Workloads {
             self.index.apply_pod(&adopted);
         }
         for pod in &plan.release {
-            let patch = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": set.uid()}]}});
+            let patch =
+                json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": set.uid()}]}});
             let params = PatchParams::default();
             let released = pods.patch(&pod.name, &params, &Patch::Strategic(patch)).await?;
             self.index.apply_pod(&released);
@@ -71,7 +75,12 @@ impl Workloads {
         Ok(())
     }
 
-    async fn create_pods(&mut self, set: &ReplicaSet, api: &Api<Pod>, count: usize) -> kube::Result<()> {
+    async fn create_pods(
+        &mut self,
+        set: &ReplicaSet,
+        api: &Api<Pod>,
+        count: usize,
+    ) -> kube::Result<()> {
         let Some(pod) = template::pod(set).filter(|_| count > 0) else {
             return Ok(());
         };
@@ -111,7 +120,12 @@ impl Workloads {
         self.tell(set, EventType::Warning, "FailedCreate", note);
     }
 
-    async fn delete_pods(&mut self, set: &ReplicaSet, api: &Api<Pod>, surplus: &[Key]) -> kube::Result<()> {
+    async fn delete_pods(
+        &mut self,
+        set: &ReplicaSet,
+        api: &Api<Pod>,
+        surplus: &[Key],
+    ) -> kube::Result<()> {
         for batch in surplus.chunks(CONCURRENCY) {
             let params: Vec<_> = batch.iter().map(|pod| self.delete_params(pod)).collect();
             let deletions = batch

@@ -40,7 +40,8 @@ fn a_malformed_body_is_a_bad_request() {
     ] {
         desk.refuses(what, post(&maps).body("application/yaml", text), 400, "BadRequest", &[]);
     }
-    let protobuf = post(&maps).body("application/vnd.kubernetes.protobuf", "k8s\0 this is not protobuf");
+    let protobuf =
+        post(&maps).body("application/vnd.kubernetes.protobuf", "k8s\0 this is not protobuf");
     desk.refuses("not protobuf", protobuf, 400, "BadRequest", &[]);
 }
 
@@ -158,7 +159,8 @@ fn a_duplicate_field_is_refused_when_strict_and_warned_of_otherwise() {
         "{status}"
     );
 
-    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  a: \"1\"\n  a: \"2\"\n";
+    let yaml =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  a: \"1\"\n  a: \"2\"\n";
     let strict = post(&maps)
         .query("fieldValidation=Strict")
         .body("application/yaml", yaml);

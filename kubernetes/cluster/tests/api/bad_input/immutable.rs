@@ -29,7 +29,8 @@ fn a_pods_spec_stays_but_for_its_image() {
     ] {
         merge(&desk, what, &path, &json!({"spec": spec}), &[(FORBIDDEN, "spec")]);
     }
-    let more = json!({"spec": {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "x"}]}});
+    let more =
+        json!({"spec": {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "x"}]}});
     merge(
         &desk,
         "one more container",
@@ -173,7 +174,8 @@ fn immutable_data_stays() {
         .send()
         .expect(200);
 
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "immutable": true});
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "immutable": true});
     desk.have(&desk.core("secrets"), &secret);
     let path = desk.core("secrets/a");
     merge(
@@ -188,7 +190,8 @@ fn immutable_data_stays() {
 #[test]
 fn a_bindings_role_stays() {
     let desk = Desk::new();
-    let role = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+    let role =
+        |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",

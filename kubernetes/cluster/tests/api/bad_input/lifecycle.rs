@@ -117,7 +117,8 @@ fn options_of_a_delete_that_mean_nothing_are_refused() {
         "BadRequest",
         &[],
     );
-    let both = delete(&path).json(&json!({"propagationPolicy": "Orphan", "orphanDependents": true}));
+    let both =
+        delete(&path).json(&json!({"propagationPolicy": "Orphan", "orphanDependents": true}));
     desk.refuses(
         "both ways",
         both,
@@ -179,7 +180,8 @@ fn a_binding_names_a_pod_and_a_node() {
 #[test]
 fn what_is_not_there_can_not_be_evicted() {
     let desk = Desk::new();
-    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
     desk.refuses(
         "eviction",
         post(desk.core("pods/a/eviction")).json(&eviction),

@@ -24,7 +24,8 @@ fn an_invalid_name_is_refused() {
         "Invalid",
         &[(REQUIRED, "metadata.name")],
     );
-    let prefix = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "A_"}});
+    let prefix =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "A_"}});
     let causes = [(INVALID, "metadata.generateName"), (INVALID, "metadata.name")];
     desk.refuses("generateName", post(&maps).json(&prefix), 422, "Invalid", &causes);
 }

@@ -154,7 +154,8 @@ fn a_policy_that_says_nothing_is_refused() {
             vec![(REQUIRED, "spec.paramKind.apiVersion".to_owned())],
         ),
     ] {
-        let causes: Vec<(&str, &str)> = causes.iter().map(|(reason, field)| (*reason, field.as_str())).collect();
+        let causes: Vec<(&str, &str)> =
+            causes.iter().map(|(reason, field)| (*reason, field.as_str())).collect();
         let request = post(POLICIES).json(&but(&policy(), pointer, value.clone()));
         desk.refuses(&format!("{pointer} {value}"), request, 422, "Invalid", &causes);
     }

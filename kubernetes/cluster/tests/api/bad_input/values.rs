@@ -272,8 +272,7 @@ fn data_with_bad_keys_or_above_1_mib_is_refused() {
         &[("FieldValueTooLong", "[]")],
     );
     let secret = |kind: &str, data: serde_json::Value| {
-        let object =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": kind, "data": data});
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": kind, "data": data});
         post(desk.core("secrets")).json(&object)
     };
     let docker = secret("kubernetes.io/dockerconfigjson", json!({}));

@@ -95,7 +95,8 @@ fn a_version_that_is_no_number_is_refused() {
         &[],
     );
     let map = desk.have(&maps, &config_map("a"));
-    let update = put(desk.core("configmaps/a")).json(&but(&map, "/metadata/resourceVersion", json!("abc")));
+    let update =
+        put(desk.core("configmaps/a")).json(&but(&map, "/metadata/resourceVersion", json!("abc")));
     desk.refuses("update", update, 500, "", &[]);
 }
 
@@ -160,7 +161,8 @@ fn a_delete_whose_condition_does_not_hold_is_a_conflict() {
         ("uid", json!({"uid": "11111111-2222-3333-4444-555555555555"})),
         ("resourceVersion", json!({"resourceVersion": "1"})),
     ] {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition});
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": condition});
         desk.refuses(what, delete(&path).json(&options), 409, "Conflict", &[]);
     }
 }

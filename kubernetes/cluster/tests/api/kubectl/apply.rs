@@ -34,10 +34,12 @@ fn apply_of_a_deployment_merges_lists_by_their_keys() {
             &text(r#"[{"name": "K", "value": "1"}, {"name": "L", "value": "2"}]"#),
             "apply -f -",
         );
-        let sidecar = r#"{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"s"}]}}}}"#;
+        let sidecar =
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"s"}]}}}}"#;
         kubectl.ok(["patch", "deployment", "web", "-p", sidecar]);
         kubectl.fed(&text(r#"[{"name": "L", "value": "3"}]"#), "apply -f -");
-        let containers = kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"].clone();
+        let containers =
+            kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"].clone();
         let find = |name: &str| {
             containers
                 .as_array()

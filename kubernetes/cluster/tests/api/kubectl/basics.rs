@@ -63,10 +63,12 @@ fn api_resources_and_versions_list_what_is_served() {
 #[test]
 fn openapi_is_there_for_every_group() {
     each(|kubectl| {
-        let index: serde_json::Value = serde_json::from_str(&kubectl.ok("get --raw /openapi/v3")).unwrap();
+        let index: serde_json::Value =
+            serde_json::from_str(&kubectl.ok("get --raw /openapi/v3")).unwrap();
         for path in ["api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1"] {
             let url = index["paths"][path]["serverRelativeURL"].as_str().unwrap();
-            let document: serde_json::Value = serde_json::from_str(&kubectl.ok(["get", "--raw", url])).unwrap();
+            let document: serde_json::Value =
+                serde_json::from_str(&kubectl.ok(["get", "--raw", url])).unwrap();
             assert!(document["components"]["schemas"].is_object(), "{path}");
             assert!(document["paths"].is_object(), "{path}");
         }

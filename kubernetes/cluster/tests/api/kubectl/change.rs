@@ -9,18 +9,21 @@ fn patch_takes_all_four_types() {
     each(|kubectl| {
         kubectl.ok("create deployment web --image=x --replicas=0");
         let containers = |what: &str| {
-            let text = kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"].clone();
+            let text = kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"]
+                .clone();
             assert!(text.is_array(), "{what}");
             text
         };
-        let strategic = r#"{"spec":{"template":{"spec":{"containers":[{"name":"more","image":"y"}]}}}}"#;
+        let strategic =
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"more","image":"y"}]}}}}"#;
         assert_eq!(
             kubectl.ok(["patch", "deployment", "web", "-p", strategic]),
             "deployment.apps/web patched\n"
         );
         assert_eq!(containers("strategic").as_array().unwrap().len(), 2);
 
-        let merge = r#"{"spec":{"template":{"spec":{"containers":[{"name":"only","image":"z"}]}}}}"#;
+        let merge =
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"only","image":"z"}]}}}}"#;
         kubectl.ok(["patch", "deployment", "web", "--type=merge", "-p", merge]);
         assert_eq!(containers("merge")[0]["name"], "only");
         assert_eq!(containers("merge").as_array().unwrap().len(), 1);
@@ -35,8 +38,7 @@ fn patch_takes_all_four_types() {
             "{said}"
         );
 
-        let applied =
-            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"minReadySeconds":7}}"#;
+        let applied = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"minReadySeconds":7}}"#;
         kubectl.fed(applied, "apply --server-side -f -");
         assert_eq!(kubectl.json("get deployment web")["spec"]["minReadySeconds"], 7);
     });
@@ -127,7 +129,8 @@ fn set_changes_a_template() {
             kubectl.ok("set env deployment/web K=V"),
             "deployment.apps/web env updated\n"
         );
-        let container = &kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"][0];
+        let container =
+            &kubectl.json("get deployment web")["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "y:2");
         assert_eq!(container["env"], json!([{"name": "K", "value": "V"}]));
     });
@@ -155,7 +158,8 @@ fn replace_puts_an_object_in_place_of_another() {
 fn edit_sends_what_the_editor_changed() {
     each(|kubectl| {
         kubectl.ok("create configmap a --from-literal=x=before");
-        let edited = kubectl.run("edit configmap a", "", &[("KUBE_EDITOR", "sed -i s/before/after/")]);
+        let edited =
+            kubectl.run("edit configmap a", "", &[("KUBE_EDITOR", "sed -i s/before/after/")]);
         assert_eq!(edited.out, "configmap/a edited\n", "{}", edited.err);
         assert_eq!(kubectl.ok("get configmap a -o jsonpath={.data.x}"), "after");
         let same = kubectl.run("edit configmap a", "", &[("KUBE_EDITOR", "true")]);

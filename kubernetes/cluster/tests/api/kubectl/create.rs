@@ -30,7 +30,8 @@ fn create_namespace_makes_one_and_refuses_a_second() {
 fn create_job_makes_one_that_selects_its_pods_by_its_uid() {
     each(|kubectl| {
         let suspended = kubectl.ok("create job once --image=x --dry-run=client --output=yaml");
-        let suspended = suspended.replace("spec:\n  template:", "spec:\n  suspend: true\n  template:");
+        let suspended =
+            suspended.replace("spec:\n  template:", "spec:\n  suspend: true\n  template:");
         assert_eq!(
             kubectl.fed(&suspended, "create --filename=-"),
             "job.batch/once created\n"
@@ -98,7 +99,8 @@ fn create_configmap_secret_and_serviceaccount() {
 #[test]
 fn create_role_and_rolebinding() {
     each(|kubectl| {
-        let made = kubectl.ok("create role reader --verb=get,list --resource=pods,deployments.apps");
+        let made =
+            kubectl.ok("create role reader --verb=get,list --resource=pods,deployments.apps");
         assert_eq!(made, "role.rbac.authorization.k8s.io/reader created\n");
         let rules = &kubectl.json("get role reader")["rules"];
         assert_eq!(
@@ -141,7 +143,8 @@ fn run_makes_a_pod_with_its_defaults() {
 fn expose_makes_a_service_for_a_deployment() {
     each(|kubectl| {
         kubectl.ok("create deployment web --image=x --replicas=0");
-        let said = kubectl.ok("expose deployment web --port=80 --target-port=8080 --cluster-ip=None");
+        let said =
+            kubectl.ok("expose deployment web --port=80 --target-port=8080 --cluster-ip=None");
         assert_eq!(said, "service/web exposed\n");
         let service = kubectl.json("get service web");
         assert_eq!(service["spec"]["selector"], json!({"app": "web"}));
@@ -169,7 +172,8 @@ fn create_from_a_file_with_several_objects() {
 #[test]
 fn create_with_generate_name_makes_a_new_one_each_time() {
     each(|kubectl| {
-        let text = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}}"#;
+        let text =
+            r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}}"#;
         let (one, two) = (
             kubectl.fed(text, "create -f - -o name"),
             kubectl.fed(text, "create -f - -o name"),
@@ -211,8 +215,7 @@ fn a_server_side_dry_run_changes_nothing() {
 #[test]
 fn validation_finds_unknown_fields() {
     each(|kubectl| {
-        let text =
-            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  extra: 1\n  containers: [{name: c, image: x}]\n";
+        let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  extra: 1\n  containers: [{name: c, image: x}]\n";
         for how in ["--validate=true", "--validate=strict"] {
             let said = kubectl.fails_fed(text, ["create", how, "-f", "-"]);
             assert!(said.contains("unknown field \"spec.extra\""), "{said}");

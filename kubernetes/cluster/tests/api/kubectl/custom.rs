@@ -74,7 +74,9 @@ fn a_definition_and_then_its_resources_can_be_applied() {
         let group = format!("{}.example.com", unique("g"));
         let short = unique("bt");
         definition(kubectl, &group, &short);
-        let boat = |spec: &str| format!("apiVersion: {group}/v1\nkind: Boat\nmetadata: {{name: a}}\nspec: {spec}\n");
+        let boat = |spec: &str| {
+            format!("apiVersion: {group}/v1\nkind: Boat\nmetadata: {{name: a}}\nspec: {spec}\n")
+        };
         assert_eq!(
             kubectl.fed(&boat("{size: 7}"), "apply -f -"),
             format!("boat.{group}/a created\n")

@@ -66,10 +66,8 @@ fn family(kubectl: &Kubectl) {
     kubectl.ok("create configmap owner");
     let uid = kubectl.ok("get configmap owner -o jsonpath={.metadata.uid}");
     for name in ["one", "two"] {
-        let owner =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": true});
-        let object =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": [owner]}});
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": true});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": [owner]}});
         kubectl.fed(&object.to_string(), "create -f -");
     }
 }

@@ -39,7 +39,8 @@ fn get_events_shows_those_of_both_groups() {
         }
         let warnings = kubectl.ok("get events --field-selector type=Warning --no-headers");
         assert!(warnings.contains("Older") && !warnings.contains("Newer"), "{warnings}");
-        let about = kubectl.ok("get events --field-selector involvedObject.name=p,reason=Newer -o name");
+        let about =
+            kubectl.ok("get events --field-selector involvedObject.name=p,reason=Newer -o name");
         assert_eq!(about, "event/p.newer\n");
         let sorted = kubectl.ok("get events --sort-by=.metadata.name -o name");
         assert!(sorted.ends_with("event/p.newer\nevent/p.older\n"), "{sorted}");

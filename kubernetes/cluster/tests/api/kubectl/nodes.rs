@@ -103,7 +103,9 @@ fn taint_adds_and_removes_taints() {
                 .cloned()
                 .unwrap_or_default()
         };
-        assert!(taints().contains(&json!({"key": "key", "value": "value", "effect": "NoSchedule"})));
+        assert!(
+            taints().contains(&json!({"key": "key", "value": "value", "effect": "NoSchedule"}))
+        );
         kubectl.ok(["taint", "node", &name, "key-"]);
         assert!(!taints().iter().any(|taint| taint["key"] == "key"));
     });
@@ -122,7 +124,8 @@ fn drain_evicts_the_pods_of_a_node_and_minds_the_unmanaged_ones() {
         assert_eq!(get(kubectl.core("pods/bare")).send().code, 200);
         let drained = kubectl.ok(["drain", &name, "--force", "--grace-period=0", "--timeout=300s"]);
         assert!(
-            drained.contains("pod/bare evicted") && drained.contains(&format!("node/{name} drained")),
+            drained.contains("pod/bare evicted")
+                && drained.contains(&format!("node/{name} drained")),
             "{drained}"
         );
         assert_eq!(get(kubectl.core("pods/bare")).send().code, 404);

@@ -47,7 +47,8 @@ fn no_served_kind_is_forgotten_in_these_tests() {
         // A real server has kinds that the embedded one leaves out.
         return;
     }
-    let known: BTreeSet<String> = samples("a", "a").into_iter().map(|sample| sample.resource).collect();
+    let known: BTreeSet<String> =
+        samples("a", "a").into_iter().map(|sample| sample.resource).collect();
     assert_eq!(served(), known);
 }
 

@@ -31,8 +31,10 @@ impl Network {
                     if pod["spec"]["nodeName"].is_string() && pod["status"]["podIPs"].is_null() {
                         next += 1;
                         let address = format!("10.64.{}.{}", next / 250, next % 250 + 1);
-                        let status = json!({"status": {"podIP": address, "podIPs": [{"ip": address}]}});
-                        let path = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
+                        let status =
+                            json!({"status": {"podIP": address, "podIPs": [{"ip": address}]}});
+                        let path =
+                            format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
                         // It may have gone meanwhile.
                         patch(path).of_type("merge", &status).send();
                     }
@@ -178,7 +180,8 @@ fn a_drained_node_loses_its_pods_and_gets_none_until_it_is_opened() {
         until("6 pods have a node", || nodes_of(&pods(kubectl)).len() == 6);
         let node = nodes_of(&pods(kubectl))[0].to_owned();
         let selector = format!("--pod-selector=app={}", kubectl.name);
-        let drained = kubectl.ok(["drain", &node, "--ignore-daemonsets", &selector, "--timeout=300s"]);
+        let drained =
+            kubectl.ok(["drain", &node, "--ignore-daemonsets", &selector, "--timeout=300s"]);
         assert!(drained.contains("evicted") && drained.contains("drained"), "{drained}");
         until("6 pods are on other nodes", || {
             let pods = pods(kubectl);

@@ -142,10 +142,11 @@ fn an_agent_may_not_raise_its_count_above_what_its_status_allows() {
         definitions(&space.client).await;
         let configs = space.api::<NodeNetworkConfig>();
         space
-            .have::<NodeNetworkConfig>(json!({"metadata": {"name": "node"}, "spec": {"requestedIPCount": 16}}))
+            .have::<NodeNetworkConfig>(
+                json!({"metadata": {"name": "node"}, "spec": {"requestedIPCount": 16}}),
+            )
             .await;
-        let scaler =
-            json!({"batchSize": 16, "requestThresholdPercent": 50, "releaseThresholdPercent": 150, "maxIPCount": 32});
+        let scaler = json!({"batchSize": 16, "requestThresholdPercent": 50, "releaseThresholdPercent": 150, "maxIPCount": 32});
         let params = PatchParams::default();
         let patch = Patch::Merge(json!({"status": {"scaler": scaler}}));
         configs.patch_status("node", &params, &patch).await.unwrap();

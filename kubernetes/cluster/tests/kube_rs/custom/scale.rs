@@ -1,7 +1,9 @@
 //! A definition says where replicas are, and `scale` reads and writes them there.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Result};
 use serde_json::{Value, json};
@@ -44,7 +46,8 @@ async fn sets(space: &Space, group: &str) -> Api<DynamicObject> {
         .await
         .unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", "Set"));
-    let sets: Api<DynamicObject> = Api::namespaced_with(space.client.clone(), &space.name, &resource);
+    let sets: Api<DynamicObject> =
+        Api::namespaced_with(space.client.clone(), &space.name, &resource);
     until("sets are served", async || sets.list(&ListParams::default()).await.ok()).await;
     let mut set = DynamicObject::new("a", &resource);
     set.data = json!({"spec": {"size": 3, "note": "kept"}});

@@ -39,7 +39,9 @@ fn a_write_of_the_object_leaves_its_status_alone() {
         config.status = None;
         let replaced = configs.replace("node", &PostParams::default(), &config).await.unwrap();
         assert_eq!((replaced.spec.requested_ip_count, assigned(&replaced)), (32, Some(8)));
-        let patch = Patch::Merge(json!({"spec": {"requestedIPCount": 48}, "status": {"assignedIPCount": 99}}));
+        let patch = Patch::Merge(
+            json!({"spec": {"requestedIPCount": 48}, "status": {"assignedIPCount": 99}}),
+        );
         let patched = configs.patch("node", &PatchParams::default(), &patch).await.unwrap();
         assert_eq!((patched.spec.requested_ip_count, assigned(&patched)), (48, Some(8)));
     });
@@ -59,7 +61,9 @@ fn a_write_of_the_status_leaves_the_rest_alone() {
             .unwrap();
         assert_eq!((replaced.spec.requested_ip_count, assigned(&replaced)), (16, Some(8)));
         assert!(replaced.labels().is_empty(), "labels are not status");
-        let patch = Patch::Merge(json!({"spec": {"requestedIPCount": 99}, "status": {"assignedIPCount": 9}}));
+        let patch = Patch::Merge(
+            json!({"spec": {"requestedIPCount": 99}, "status": {"assignedIPCount": 9}}),
+        );
         let patched = configs
             .patch_status("node", &PatchParams::default(), &patch)
             .await
@@ -75,7 +79,9 @@ fn only_a_change_of_the_spec_raises_the_generation() {
         let configs = space.api::<NodeNetworkConfig>();
         assert_eq!(node(&space).await.metadata.generation, Some(1));
         let params = PatchParams::default();
-        let patch = async |patch: Value| configs.patch("node", &params, &Patch::Merge(patch)).await.unwrap();
+        let patch = async |patch: Value| {
+            configs.patch("node", &params, &Patch::Merge(patch)).await.unwrap()
+        };
 
         let same = patch(json!({"spec": {"requestedIPCount": 16}})).await;
         assert_eq!(same.metadata.generation, Some(1));

@@ -17,7 +17,8 @@ impl Fake {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("fake");
         let given = folder.path().join("given");
-        let script = format!("#!/bin/sh\n(/usr/bin/env; /bin/cat) > {}\n{script}\n", given.display());
+        let script =
+            format!("#!/bin/sh\n(/usr/bin/env; /bin/cat) > {}\n{script}\n", given.display());
         write_program(&program, &script);
         let plugin = Plugin { program, ..plugin() };
         Self { folder, plugin }
@@ -99,7 +100,8 @@ async fn an_add_is_made_as_a_container_runtime_makes_it_and_its_addresses_are_re
         "queueDir": "/data/nodes/berth-node-1/release-queue",
         "wait": "500ms",
     });
-    let expected = json!({"cniVersion": "1.1.0", "name": "berth", "type": "berth-ipam", "ipam": ipam});
+    let expected =
+        json!({"cniVersion": "1.1.0", "name": "berth", "type": "berth-ipam", "ipam": ipam});
     assert_eq!(conf, expected);
 }
 
@@ -110,7 +112,8 @@ async fn a_gc_names_all_that_is_still_attached() {
     fake.plugin.keep_only("berth-node-1", &sandboxes).await.unwrap();
     let (environment, conf) = fake.given();
     assert!(environment.contains(&"CNI_COMMAND=GC".to_owned()));
-    let valid = json!([{"containerID": "a", "ifname": "eth0"}, {"containerID": "b", "ifname": "eth0"}]);
+    let valid =
+        json!([{"containerID": "a", "ifname": "eth0"}, {"containerID": "b", "ifname": "eth0"}]);
     assert_eq!(conf["cni.dev/valid-attachments"], valid);
 }
 

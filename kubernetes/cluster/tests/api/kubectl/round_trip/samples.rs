@@ -39,7 +39,8 @@ pub fn samples(namespace: &str, name: &str) -> Vec<Sample> {
     let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
     let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "nobody"});
     let time = "2026-01-02T03:04:05.000000Z";
-    let about = json!({"apiVersion": "v1", "kind": "Pod", "name": "nobody", "namespace": namespace});
+    let about =
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "nobody", "namespace": namespace});
     let (rbac, admission) = ("rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/v1");
     let plural = format!("sample{}", name.replace('-', ""));
     let mut all = vec![
@@ -236,7 +237,13 @@ fn outside(version: &str, kind: &str, plural: &str, object: Value) -> Sample {
     sample(version, kind, plural, object, Some(path))
 }
 
-fn sample(version: &str, kind: &str, plural: &str, mut object: Value, outside: Option<String>) -> Sample {
+fn sample(
+    version: &str,
+    kind: &str,
+    plural: &str,
+    mut object: Value,
+    outside: Option<String>,
+) -> Sample {
     object["apiVersion"] = version.into();
     object["kind"] = kind.into();
     let group = version.split_once('/').map_or("", |(group, _)| group);
