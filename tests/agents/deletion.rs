@@ -1,4 +1,5 @@
-//! Pods go while the agent is away: the deadlock of a full node whose agent can't come back because nothing makes room for it.
+//! Pods go while the agent is away: the deadlock of a full node whose agent can't come back because
+//! nothing makes room for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -49,7 +49,8 @@ async fn without_an_api_server_addresses_are_given_and_taken_back() {
     }
 }
 
-/// As a runtime calls it. The network namespace is the node's own: this plugin only looks at its name.
+/// As a runtime calls it. The network namespace is the node's own: this plugin only looks at its
+/// name.
 fn plugin(node: &Node, command: &str, container: &str) -> Value {
     let conf = json!({"cniVersion": "1.1.0", "name": "pods", "type": "berth-ipam", "ipam": {"type": "berth-ipam"}});
     let mut call = node.command("env");

@@ -20,7 +20,8 @@ pub struct Stage {
     pub scene: Scene,
     agents: RefCell<BTreeMap<String, Component>>,
     _controller: Component,
-    /// Of the plugins of others there is one: containerd sets up a pod's loopback interface by it, whatever the network is.
+    /// Of the plugins of others there is one: containerd sets up a pod's loopback interface by it,
+    /// whatever the network is.
     _plugins: tempfile::TempDir,
 }
 

@@ -1,4 +1,5 @@
-//! Azure CNS, unmodified: it finds its container, asks for addresses by its own rules, hands them to pods and gives them back.
+//! Azure CNS, unmodified: it finds its container, asks for addresses by its own rules, hands them
+//! to pods and gives them back.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

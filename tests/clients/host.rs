@@ -1,5 +1,6 @@
-//! What an Azure node's host answers to CNS: which interface the node has, up to which version a container is programmed, and which of its
-//! metadata there are. There is no such host here, and nothing of it is ours to test: it has programmed whatever it is told of.
+//! What an Azure node's host answers to CNS: which interface the node has, up to which version a
+//! container is programmed, and which of its metadata there are. There is no such host here, and
+//! nothing of it is ours to test: it has programmed whatever it is told of.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! Clients that know nothing of Berth, on a real cluster with `berth controller`: kubectl, and Azure CNS as it is.
+//! Clients that know nothing of Berth, on a real cluster with `berth controller`: kubectl, and
+//! Azure CNS as it is.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Machine IPAM as it is installed: `berth machine-ipam` as processes under their own role, the gate
-//! as a policy of a real kube-apiserver.
+//! Machine IPAM as it is installed: `berth machine-ipam` as processes under their own role, the
+//! gate as a policy of a real kube-apiserver.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

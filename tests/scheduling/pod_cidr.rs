@@ -1,5 +1,5 @@
-//! The seed's use case: kube-controller-manager gives every node a podCIDR, and host-local behind it
-//! gives pods their addresses. Three nodes with a /29 each have five each.
+//! The seed's use case: kube-controller-manager gives every node a podCIDR, and host-local behind
+//! it gives pods their addresses. Three nodes with a /29 each have five each.
 
 use std::time::Instant;
 

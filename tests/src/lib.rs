@@ -1,4 +1,5 @@
-//! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in vain.
+//! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in
+//! vain.
 
 mod install;
 mod program;

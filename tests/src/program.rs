@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-/// The one that `BERTH_PROGRAM` names, or the one beside this test: cargo builds it with the tests of the workspace.
+/// The one that `BERTH_PROGRAM` names, or the one beside this test: cargo builds it with the tests
+/// of the workspace.
 pub fn berth() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("BERTH_PROGRAM") {
         return Ok(PathBuf::from(named));

@@ -1,4 +1,5 @@
-//! Where a test plays: a cluster of its own, a client, and a folder for what people want to see when it fails.
+//! Where a test plays: a cluster of its own, a client, and a folder for what people want to see
+//! when it fails.
 
 use std::io::Write;
 use std::path::Path;
@@ -40,7 +41,8 @@ impl Scene {
         node.with_context(|| format!("there is no node {name}"))
     }
 
-    /// What is wrong in the cluster, as far as it says so itself. All of it goes to the test's folder, too.
+    /// What is wrong in the cluster, as far as it says so itself. All of it goes to the test's
+    /// folder, too.
     pub async fn report(&self) -> Result<String> {
         let all = ListParams::default();
         let pods = Api::<Pod>::all(self.client.clone()).list(&all).await?.items;

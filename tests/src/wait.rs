@@ -15,12 +15,14 @@ pub enum Seen {
     NotYet(String),
 }
 
-/// A cluster in which nothing has moved for so long will not move any more. It is no measure of speed: whatever moves may take its time.
+/// A cluster in which nothing has moved for so long will not move any more. It is no measure of
+/// speed: whatever moves may take its time.
 const STANDSTILL: Duration = Duration::from_secs(180);
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Looks until it is there. When what is seen stays the same for too long, the error says what was seen last, and what the cluster complains of.
+/// Looks until it is there. When what is seen stays the same for too long, the error says what was
+/// seen last, and what the cluster complains of.
 pub async fn wait_for(
     scene: &Scene,
     what: &str,

@@ -1,4 +1,5 @@
-//! `cargo xtask bench NAME`: a table of figures on stdout, and with `--json` one JSON object as the last line.
+//! `cargo xtask bench NAME`: a table of figures on stdout, and with `--json` one JSON object as the
+//! last line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

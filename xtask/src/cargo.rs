@@ -30,8 +30,9 @@ pub fn metadata() -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for one) ask to run again when these variables
-/// change: with them in place, `cargo xtask` and a plain `cargo test` would each compile half of the dependencies anew after the other.
+/// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for
+/// one) ask to run again when these variables change: with them in place, `cargo xtask` and a plain
+/// `cargo test` would each compile half of the dependencies anew after the other.
 fn describes_xtask(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with("CARGO_PKG_")

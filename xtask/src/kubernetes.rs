@@ -1,4 +1,5 @@
-//! `cargo xtask kubernetes`: a real cluster on this machine, for a developer. The tests have the same as a library, berth-testbed.
+//! `cargo xtask kubernetes`: a real cluster on this machine, for a developer. The tests have the
+//! same as a library, berth-testbed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +31,8 @@ pub struct Up {
     /// No nodes: etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
     #[arg(long, conflicts_with_all = ["nodes", "cni_config", "cni_plugins"])]
     control_plane_only: bool,
-    /// CNI configuration list for every node; $NODE, $NODE_IP and $POD_CIDR in it become the node's own. Default: ptp with host-local.
+    /// CNI configuration list for every node; $NODE, $NODE_IP and $POD_CIDR in it become the node's
+    /// own. Default: ptp with host-local.
     #[arg(long, value_name = "FILE")]
     cni_config: Option<PathBuf>,
     /// Folder of CNI plugins. Default: those of Debian's containernetworking-plugins.

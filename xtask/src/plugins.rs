@@ -1,4 +1,5 @@
-//! `cargo xtask plugins`: the CNI plugins as they are installed on nodes, static and quick to start.
+//! `cargo xtask plugins`: the CNI plugins as they are installed on nodes, static and quick to
+//! start.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,8 +21,8 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder that has them. A node's libraries are none of their concern, and where their code is in memory is settled when they are linked,
-/// not at each of their many starts.
+/// The folder that has them. A node's libraries are none of their concern, and where their code is
+/// in memory is settled when they are linked, not at each of their many starts.
 pub fn build() -> Result<PathBuf> {
     for plugin in PLUGINS {
         let mut command = cargo();

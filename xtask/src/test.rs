@@ -1,7 +1,8 @@
-//! `cargo xtask test`: every test of the workspace, in parts, each closed by a line `part: N passed, N failed`.
+//! `cargo xtask test`: every test of the workspace, in parts, each closed by a line
+//! `part: N passed, N failed`.
 //!
-//! All parts are `cargo test --workspace` with filters: with another selection of packages cargo would unify their features differently, and
-//! compile the dependencies once more for each.
+//! All parts are `cargo test --workspace` with filters: with another selection of packages cargo
+//! would unify their features differently, and compile the dependencies once more for each.
 
 mod output;
 mod part;
@@ -227,7 +228,8 @@ fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
             },
         }
     };
-    // A test program that was killed, or does not compile, has no result line: nothing may be lost for that.
+    // A test program that was killed, or does not compile, has no result line: nothing may be lost
+    // for that.
     if !status.success() && tally.failed == 0 {
         writeln!(shown, "cargo test ended with {status} and named no failed test")?;
         tally.failed = 1;

@@ -1,4 +1,5 @@
-//! `cargo xtask kubernetes up` and `down` as a developer calls them: with a registry of their own, so that a cluster that is up is left alone.
+//! `cargo xtask kubernetes up` and `down` as a developer calls them: with a registry of their own,
+//! so that a cluster that is up is left alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -77,7 +78,8 @@ fn text(output: &Output) -> String {
     format!("{}\n{out}{err}", output.status)
 }
 
-/// Links, named network namespaces, mounts, control groups, and processes in other process namespaces than ours.
+/// Links, named network namespaces, mounts, control groups, and processes in other process
+/// namespaces than ours.
 fn traces() -> BTreeSet<String> {
     let names = |folder: &str| -> Vec<String> {
         let items = std::fs::read_dir(folder).into_iter().flatten();

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::bitmap::Bitmap;
 
-/// What a unit is, seen from its block. Whether a released one still rests is a matter of the pool's delay and the time.
+/// What a unit is, seen from its block. Whether a released one still rests is a matter of the
+/// pool's delay and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Free, and never used as far as the block remembers.
@@ -32,10 +33,11 @@ pub enum ClaimError {
 #[error("it has no owner")]
 pub struct NotOwned;
 
-/// Units as bits, and the released ones in the order in which they are to be used again. Who owns a unit is not in here.
+/// Units as bits, and the released ones in the order in which they are to be used again. Who owns a
+/// unit is not in here.
 ///
-/// A unit may be owned and set aside at once, when an exclude came after its owner: it stays owned, and does not come
-/// free when released.
+/// A unit may be owned and set aside at once, when an exclude came after its owner: it stays owned,
+/// and does not come free when released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     set_aside: Bitmap,
@@ -56,7 +58,8 @@ impl Block {
         }
     }
 
-    /// A block as a store remembers it. An offset both owned and released counts as owned; of two times the later holds.
+    /// A block as a store remembers it. An offset both owned and released counts as owned; of two
+    /// times the later holds.
     pub fn restore(
         set_aside: Bitmap,
         owned: Bitmap,
@@ -157,7 +160,8 @@ impl Block {
         Ok(())
     }
 
-    /// The unit goes to the back; one released at the same time or by a clock that went backwards keeps its place by time.
+    /// The unit goes to the back; one released at the same time or by a clock that went backwards
+    /// keeps its place by time.
     pub fn release(&mut self, offset: u8, now: u64) -> Result<(), NotOwned> {
         if !self.owned.contains(offset) {
             return Err(NotOwned);

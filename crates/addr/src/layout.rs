@@ -29,7 +29,8 @@ pub struct Plan {
     pub shares_cidrs: bool,
 }
 
-/// The length of what is handed out: 32 and 128 are addresses, 24 and 64 might be the podCIDRs of nodes.
+/// The length of what is handed out: 32 and 128 are addresses, 24 and 64 might be the podCIDRs of
+/// nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitLengths {
     pub ipv4: u8,
@@ -137,7 +138,8 @@ impl Plan {
     }
 }
 
-/// Network and broadcast of IPv4 and the subnet-router anycast of IPv6. A pair (/31, /127) and a single address have none.
+/// Network and broadcast of IPv4 and the subnet-router anycast of IPv6. A pair (/31, /127) and a
+/// single address have none.
 fn unusable_ends(cidr: Prefix) -> impl Iterator<Item = IpAddr> {
     let pair_or_single = cidr.length() + 1 >= cidr.family().bits();
     let network = (!pair_or_single).then(|| cidr.first());
@@ -147,7 +149,8 @@ fn unusable_ends(cidr: Prefix) -> impl Iterator<Item = IpAddr> {
 
 /// The units of one family: their numbers, their blocks, and which of them may be given.
 ///
-/// A CIDR starts on a block of its own, so each block is in one CIDR, and the order of the CIDRs is that of the blocks.
+/// A CIDR starts on a block of its own, so each block is in one CIDR, and the order of the CIDRs is
+/// that of the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     family: Family,

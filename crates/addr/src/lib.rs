@@ -1,9 +1,11 @@
-//! The arithmetic of addresses: prefixes, ranges and sets over both families, the units and blocks that a pool hands out,
-//! the order in which they are used again, and how large a node's pool should be.
+//! The arithmetic of addresses: prefixes, ranges and sets over both families, the units and blocks
+//! that a pool hands out, the order in which they are used again, and how large a node's pool
+//! should be.
 //!
-//! It knows what is free and what to give next. It does not know who owns what, or why: owners, leases and stores are the
-//! ledger's. Everything here is pure: no I/O, no async, no clock (time comes in as milliseconds), no randomness, and maps
-//! iterate in a fixed order, so that the same calls always give the same units. Numbers are integers up to `u128`, and saturate.
+//! It knows what is free and what to give next. It does not know who owns what, or why: owners,
+//! leases and stores are the ledger's. Everything here is pure: no I/O, no async, no clock (time
+//! comes in as milliseconds), no randomness, and maps iterate in a fixed order, so that the same
+//! calls always give the same units. Numbers are integers up to `u128`, and saturate.
 
 mod bitmap;
 mod block;

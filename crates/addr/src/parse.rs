@@ -1,4 +1,5 @@
-//! Reading addresses as people write them. Every refusal names the value and, where there is one, the spelling that would do.
+//! Reading addresses as people write them. Every refusal names the value and, where there is one,
+//! the spelling that would do.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -30,7 +31,8 @@ pub(crate) fn address(part: &str, whole: &str) -> Result<IpAddr, ParseError> {
     })
 }
 
-/// Digits only, as `u8::from_str` would also take "+8", and no leading zero, as others read "010" as 8.
+/// Digits only, as `u8::from_str` would also take "+8", and no leading zero, as others read "010"
+/// as 8.
 pub(crate) fn length(text: &str) -> Option<u8> {
     let canonical = text == "0" || !text.starts_with(['0', '+']);
     canonical.then(|| text.parse().ok()).flatten()

@@ -12,11 +12,12 @@ mod index;
 
 use index::{Index, Standing};
 
-/// Hands out units. Blocks are made when first needed, so a pool costs what is used of it, not what it spans.
+/// Hands out units. Blocks are made when first needed, so a pool costs what is used of it, not what
+/// it spans.
 ///
-/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has rested longest, if for the
-/// delay at least. When no CIDR has one the rest is cut short: the one that has rested longest of all is given. Only a pool
-/// without any free unit refuses.
+/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has rested
+/// longest, if for the delay at least. When no CIDR has one the rest is cut short: the one that has
+/// rested longest of all is given. Only a pool without any free unit refuses.
 ///
 /// ```
 /// use berth_addr::{Family, Plan, Pool, UnitLengths};
@@ -47,8 +48,8 @@ pub struct Pool {
     owned_set_aside: u128,
 }
 
-/// As in a Subnet's status. `reserved + resting + free` is `capacity` (which includes units that were set aside while
-/// somebody owned them, until they are released).
+/// As in a Subnet's status. `reserved + resting + free` is `capacity` (which includes units that
+/// were set aside while somebody owned them, until they are released).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub capacity: u128,
@@ -105,7 +106,8 @@ impl Pool {
         offset.map(|offset| block.unit(offset))
     }
 
-    /// As many of `count` as there are, in the order of use. Quicker than one by one: a block is looked at once for all that it gives.
+    /// As many of `count` as there are, in the order of use. Quicker than one by one: a block is
+    /// looked at once for all that it gives.
     pub fn lease_up_to(&mut self, count: usize, now: u64) -> Vec<Unit> {
         let mut units = Vec::new();
         while units.len() < count
@@ -231,7 +233,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Forgets a block, whatever is in it: its units are as never used, but come after those of blocks not made yet.
+    /// Forgets a block, whatever is in it: its units are as never used, but come after those of
+    /// blocks not made yet.
     pub fn forget(&mut self, number: BlockNumber) -> Option<Block> {
         self.blocks.get(&number)?;
         let usable = self.layout.usable(number);
@@ -243,8 +246,8 @@ impl Pool {
         Some(known)
     }
 
-    /// Blocks with no owner and no rest in them: to be forgotten, so that a pool that never comes round (a /64) does not
-    /// remember for ever what it once gave.
+    /// Blocks with no owner and no rest in them: to be forgotten, so that a pool that never comes
+    /// round (a /64) does not remember for ever what it once gave.
     pub fn idle(&self, now: u64) -> impl Iterator<Item = BlockNumber> {
         self.blocks()
             .filter(move |(_, block)| {
@@ -253,8 +256,8 @@ impl Pool {
             .map(|(number, _)| number)
     }
 
-    /// The same owners and rests on another layout of the family: CIDRs appended, excludes changed. Refused when a unit in
-    /// use would fall out.
+    /// The same owners and rests on another layout of the family: CIDRs appended, excludes changed.
+    /// Refused when a unit in use would fall out.
     pub fn laid_out_as(&self, layout: Layout) -> Result<Self, InUse> {
         let mut moved: BTreeMap<BlockNumber, (Bitmap, Vec<(u8, u64)>)> = BTreeMap::new();
         let place = |unit: Unit| {
@@ -288,7 +291,8 @@ impl Pool {
         self.indexes.get_mut(part)
     }
 
-    /// The one way to change a block: makes it if need be, and keeps the indexes and sums true to it.
+    /// The one way to change a block: makes it if need be, and keeps the indexes and sums true to
+    /// it.
     fn change<R>(&mut self, number: BlockNumber, change: impl FnOnce(&mut Block) -> R) -> R {
         let mut made = false;
         let block = self.blocks.entry(number).or_insert_with(|| {

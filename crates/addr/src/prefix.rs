@@ -34,7 +34,8 @@ impl Prefix {
         Self::checked(address, length, || format!("{address}/{length}"))
     }
 
-    /// The prefix of this length that `address` is in; `None` when there is no such length in its family.
+    /// The prefix of this length that `address` is in; `None` when there is no such length in its
+    /// family.
     pub fn around(address: IpAddr, length: u8) -> Option<Self> {
         let family = Family::of(address);
         (length <= family.bits()).then(|| Self {

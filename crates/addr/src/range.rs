@@ -10,7 +10,8 @@ use crate::Prefix;
 use crate::family::{Family, number};
 use crate::parse::{self, ParseError};
 
-/// `10.64.1.10-10.64.1.99`. Also read from a CIDR or a single address; never empty and never upside down.
+/// `10.64.1.10-10.64.1.99`. Also read from a CIDR or a single address; never empty and never upside
+/// down.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     family: Family,

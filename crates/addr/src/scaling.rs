@@ -1,7 +1,9 @@
-//! How many addresses a node's pool should hold: `B × ceil(mf + U/B)`, capped. `B` is the batch, `mf` the free fraction to
-//! keep, `U` the demand. It depends on nothing but the demand of now, so a step taken twice is the same step.
+//! How many addresses a node's pool should hold: `B × ceil(mf + U/B)`, capped. `B` is the batch,
+//! `mf` the free fraction to keep, `U` the demand. It depends on nothing but the demand of now, so
+//! a step taken twice is the same step.
 //!
-//! All in integers: `mf` is a percentage, and the quotient is taken once, of `mf·B + U` over `B` in hundredths.
+//! All in integers: `mf` is a percentage, and the quotient is taken once, of `mf·B + U` over `B` in
+//! hundredths.
 
 use std::num::NonZeroU64;
 
@@ -9,8 +11,8 @@ use std::num::NonZeroU64;
 const USUAL_BATCH: NonZeroU64 = NonZeroU64::MIN.saturating_add(15);
 const USUAL_PERCENT: u64 = 50;
 
-/// The part of a container's scaler that the formula needs. The release threshold has no place in it: a pool shrinks to
-/// the same target to which it grows.
+/// The part of a container's scaler that the formula needs. The release threshold has no place in
+/// it: a pool shrinks to the same target to which it grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaler {
     batch_size: NonZeroU64,
@@ -21,10 +23,11 @@ pub struct Scaler {
 impl Scaler {
     /// From the numbers on the wire, where 0 is what a missing field reads as.
     ///
-    /// - A `batchSize` of 0 or less is a scaler that is not there: a batch of 16 and 50 % hold, so that losing the scaler does not
-    ///   lose the pool. A negative `requestThresholdPercent` is 50 too; 0 is a choice.
-    /// - A `maxIPCount` of 0 or less is no cap. A cap of 0 would give the whole pool back, and without a cap the target still follows
-    ///   the pods that are there.
+    /// - A `batchSize` of 0 or less is a scaler that is not there: a batch of 16 and 50 % hold, so
+    ///   that losing the scaler does not lose the pool. A negative `requestThresholdPercent` is 50
+    ///   too; 0 is a choice.
+    /// - A `maxIPCount` of 0 or less is no cap. A cap of 0 would give the whole pool back, and
+    ///   without a cap the target still follows the pods that are there.
     pub fn from_wire(batch_size: i64, request_threshold_percent: i64, max_ip_count: i64) -> Self {
         let positive = |n: i64| u64::try_from(n).ok().and_then(NonZeroU64::new);
         let batch_size = positive(batch_size);
@@ -68,7 +71,8 @@ pub enum Supply {
     Awaited,
 }
 
-/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is kept free.
+/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is
+/// kept free.
 ///
 /// ```
 /// use berth_addr::scaling::{Scaler, Supply, target};
@@ -85,7 +89,8 @@ pub fn target(demand: u64, scaler: Scaler, supply: Supply) -> u64 {
         Supply::Awaited => return scaler.cap(demand),
     }
     let batch = u128::from(scaler.batch_size.get());
-    // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here overflows.
+    // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here
+    // overflows.
     let hundredths =
         u128::from(scaler.request_threshold_percent) * batch + u128::from(demand) * 100;
     let target = hundredths.div_ceil(batch * 100) * batch;
@@ -110,11 +115,13 @@ pub struct Step {
     pub requested: u64,
     /// How many of the held ones to mark as pending release now; never an assigned one.
     pub release: u64,
-    /// How many names are in `ipsNotInUse`: those that were pending stay, also when the pool grows again.
+    /// How many names are in `ipsNotInUse`: those that were pending stay, also when the pool grows
+    /// again.
     pub not_in_use: u64,
 }
 
-/// Shrinking is reckoned from what is held, not from what was asked for: a short subnet may have delivered less.
+/// Shrinking is reckoned from what is held, not from what was asked for: a short subnet may have
+/// delivered less.
 pub fn reconcile(holding: Holding, scaler: Scaler, supply: Supply) -> Step {
     let requested = target(holding.demand, scaler, supply);
     let unassigned = holding.held.saturating_sub(holding.assigned);

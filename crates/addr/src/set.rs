@@ -104,7 +104,8 @@ impl AddressSet {
         })
     }
 
-    /// Every address, one by one: made as it is asked for, as a set may hold more than anybody can list.
+    /// Every address, one by one: made as it is asked for, as a set may hold more than anybody can
+    /// list.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ranges().flat_map(|range| {
             (range.first_number()..=range.last_number()).map(move |n| range.family().address(n))

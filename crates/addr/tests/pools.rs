@@ -13,7 +13,8 @@ use proptest::prelude::*;
 
 const DELAY: u64 = 10;
 
-/// A small plan of one family: CIDRs of 8 to 1,024 addresses in any order, units of 1 to 8 addresses.
+/// A small plan of one family: CIDRs of 8 to 1,024 addresses in any order, units of 1 to 8
+/// addresses.
 fn plans() -> impl Strategy<Value = (Family, Plan)> {
     let slots = prop::sample::subsequence(vec![0u128, 1, 2, 3], 1..=3).prop_shuffle();
     let cut = || prop::collection::vec((any::<prop::sample::Index>(), 0u128..40), 0..4);
@@ -90,7 +91,8 @@ impl Model {
         self.cidrs.iter().flatten().map(|(_, state)| *state)
     }
 
-    /// All units that may come next: which of several fresh ones, or of those released at one time, is the pool's choice.
+    /// All units that may come next: which of several fresh ones, or of those released at one time,
+    /// is the pool's choice.
     fn next(&self, now: u64) -> BTreeSet<Prefix> {
         let like = |units: &[(Prefix, State)], state: State| -> BTreeSet<Prefix> {
             units

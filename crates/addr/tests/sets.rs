@@ -1,4 +1,5 @@
-//! Sets of addresses, prefixes and ranges against a naive set, at the bottom, in the middle and at the top of both families.
+//! Sets of addresses, prefixes and ranges against a naive set, at the bottom, in the middle and at
+//! the top of both families.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -8,7 +9,8 @@ use std::net::IpAddr;
 use berth_addr::{AddressSet, Family, Prefix, Range};
 use proptest::prelude::*;
 
-/// Addresses under test: so few that a naive set can hold them, and all of what is outside stays outside.
+/// Addresses under test: so few that a naive set can hold them, and all of what is outside stays
+/// outside.
 const WINDOW: u128 = 96;
 
 fn windows() -> impl Strategy<Value = (Family, u128)> {

@@ -1,7 +1,8 @@
 //! The agent itself: the pool and the journal behind one lock, and who is to be woken.
 //!
-//! Why an answer can be relied on: what changes is planned, written to the journal and applied under the lock, in this order, and answered after. So
-//! all calls have one order, the journal has the same one, and a call whose line could not be written has changed nothing.
+//! Why an answer can be relied on: what changes is planned, written to the journal and applied
+//! under the lock, in this order, and answered after. So all calls have one order, the journal has
+//! the same one, and a call whose line could not be written has changed nothing.
 
 mod calls;
 mod node;
@@ -35,12 +36,14 @@ const MOST_WAITING: usize = 128;
 const FEW_LINES: usize = 4096;
 /// So many short lines.
 const AS_LONG_AS_AN_ADD: usize = 32;
-/// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has given up.
+/// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has
+/// given up.
 const WANTED: Duration = Duration::from_secs(60);
 const MOST_WANTING: usize = 1024;
 /// Networks whose last GC is remembered: a node has one, or a few.
 const MOST_COLLECTED: usize = 64;
-/// The pool is measured at most so often: nobody reads it more often, and to count takes longer than to serve.
+/// The pool is measured at most so often: nobody reads it more often, and to count takes longer
+/// than to serve.
 const MEASURED_EVERY: Duration = Duration::from_millis(250);
 
 /// Where an agent keeps what it knows, and how.
@@ -99,8 +102,8 @@ struct Inside {
 }
 
 impl Agent {
-    /// With what the journal says. `Found` tells whether that can be trusted: where not, the pool gives out nothing that it had before, until
-    /// [`Agent::believe`] says otherwise.
+    /// With what the journal says. `Found` tells whether that can be trusted: where not, the pool
+    /// gives out nothing that it had before, until [`Agent::believe`] says otherwise.
     pub fn open(storage: &Storage, metrics: NodeMetrics) -> Result<(Self, Found), JournalError> {
         let (journal, found) = Journal::open(&storage.state_dir, &storage.mark, &storage.boot)?;
         let mut pool = Pool::default();
@@ -250,7 +253,8 @@ impl Inside {
         Ok(freed)
     }
 
-    /// Whether an ADD of a new attachment would be served. A journal that could not be written is tried with lines that say nothing.
+    /// Whether an ADD of a new attachment would be served. A journal that could not be written is
+    /// tried with lines that say nothing.
     fn serves(&mut self, now: u64) -> Result<(), Refusal> {
         if self.failing.is_some() {
             let nothing = Entry::Freed {
@@ -262,14 +266,16 @@ impl Inside {
         self.pool.can_serve()
     }
 
-    /// When most of its lines say nothing that still matters. One that can't be compacted goes on growing.
+    /// When most of its lines say nothing that still matters. One that can't be compacted goes on
+    /// growing.
     fn compact(&mut self, now: u64) {
         if self.journal.lines() < self.compact_at {
             return;
         }
         self.pool.forget(now);
         let entries = self.pool.entries(now);
-        // It is worth it when half of it goes; and to look costs as much as to write, so that it must have grown by half before the next look.
+        // It is worth it when half of it goes; and to look costs as much as to write, so that it
+        // must have grown by half before the next look.
         let worth = entries.len() <= self.journal.lines() / 2;
         let lines = if worth { entries.len() * 2 } else { self.journal.lines() };
         self.compact_at = FEW_LINES.max(lines + lines / 2);

@@ -1,4 +1,5 @@
-//! What the agent has seen of the cluster: its NodeNetworkConfig, its node's pods, the states of subnets. Plain data, fed by watches.
+//! What the agent has seen of the cluster: its NodeNetworkConfig, its node's pods, the states of
+//! subnets. Plain data, fed by watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,7 +35,8 @@ pub struct Cluster {
     supplies: BTreeMap<String, Supply>,
 }
 
-/// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come back yet.
+/// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come
+/// back yet.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub delivered: Delivered,
@@ -83,7 +85,8 @@ pub fn key_of(pod: &Pod) -> PodKey {
 }
 
 impl Cluster {
-    /// Whether it is newer than what is known, and so is taken over. Watches that start over may bring an older one.
+    /// Whether it is newer than what is known, and so is taken over. Watches that start over may
+    /// bring an older one.
     pub fn see_config(&mut self, config: &NodeNetworkConfig) -> bool {
         let version = version_of(config);
         let uid = config.uid().unwrap_or_default();

@@ -1,7 +1,8 @@
-//! CNS's REST API over our agent, so that plugins made for CNS work unmodified. Only when it is asked for.
+//! CNS's REST API over our agent, so that plugins made for CNS work unmodified. Only when it is
+//! asked for.
 //!
-//! Whoever can reach the port can ask for addresses and give back those of others: the API knows no callers. So it is bound to loopback
-//! addresses alone.
+//! Whoever can reach the port can ask for addresses and give back those of others: the API knows no
+//! callers. So it is bound to loopback addresses alone.
 
 mod debug;
 mod listen;
@@ -79,7 +80,8 @@ async fn grant(agent: &Agent, request: &IpConfigsRequest) -> Result<Granted, Out
         attachment,
         network: String::new(),
         pod,
-        // Plugins of this kind open a connection for each call, and those are served in the order in which they come.
+        // Plugins of this kind open a connection for each call, and those are served in the order
+        // in which they come.
         started: agent.now(),
         desired: desired?,
         wait_ms: 0,

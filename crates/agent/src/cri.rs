@@ -1,5 +1,6 @@
-//! What the container runtime says of the node's sandboxes: one of the two witnesses that an owner is gone, and who has which address when the
-//! journal can't say it. `runtime.v1` of the CRI, over the runtime's Unix socket.
+//! What the container runtime says of the node's sandboxes: one of the two witnesses that an owner
+//! is gone, and who has which address when the journal can't say it. `runtime.v1` of the CRI, over
+//! the runtime's Unix socket.
 
 mod info;
 mod wire;
@@ -26,7 +27,8 @@ use wire::{
     PodSandboxStatusRequest, PodSandboxStatusResponse,
 };
 
-/// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up nobody.
+/// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up
+/// nobody.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 /// What a kubelet calls the interface of every pod.
@@ -79,7 +81,8 @@ pub struct Cri {
 }
 
 impl Cri {
-    /// Connects when it is first used, and again when the runtime was started anew. Needs a runtime of tokio around it.
+    /// Connects when it is first used, and again when the runtime was started anew. Needs a runtime
+    /// of tokio around it.
     pub fn connect(socket: impl Into<PathBuf>) -> Self {
         let socket: Arc<Path> = socket.into().into();
         let path = Arc::clone(&socket);

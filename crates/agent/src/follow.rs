@@ -146,7 +146,8 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     let mut backoff = Backoff::new(BACKOFF, random);
     loop {
         let Some(wish) = agent.next_wish() else {
-            // Looked at from time to time also when nothing happens: ADDs that were refused long ago no longer count, and a disk may have room again.
+            // Looked at from time to time also when nothing happens: ADDs that were refused long
+            // ago no longer count, and a disk may have room again.
             let _ = timeout(LOOK, agent.has_changed()).await;
             continue;
         };
@@ -172,7 +173,8 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     }
 }
 
-/// Count and names in one write. With the UID: an apply to an object that is gone would make one without owner.
+/// Count and names in one write. With the UID: an apply to an object that is gone would make one
+/// without owner.
 async fn apply(
     api: &Api<NodeNetworkConfig>,
     node: &str,

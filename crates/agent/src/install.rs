@@ -1,8 +1,10 @@
-//! Putting the plugins and their conf where the container runtime looks for them, and taking them out again.
+//! Putting the plugins and their conf where the container runtime looks for them, and taking them
+//! out again.
 //!
-//! The plugins come first, and the conf only when the agent can serve: a kubelet takes its node for ready once there is a conf. Each file is
-//! written whole beside its place and renamed, so that a runtime that reads meanwhile sees the old one or the new one, and a failure leaves
-//! the old one where it is.
+//! The plugins come first, and the conf only when the agent can serve: a kubelet takes its node for
+//! ready once there is a conf. Each file is written whole beside its place and renamed, so that a
+//! runtime that reads meanwhile sees the old one or the new one, and a failure leaves the old one
+//! where it is.
 
 mod conf;
 mod place;
@@ -72,7 +74,8 @@ impl Folders {
         conf::place(conf, &self.confs())
     }
 
-    /// The conf first: from then on nothing calls the plugins. Only what is ours, and nothing when nothing is there.
+    /// The conf first: from then on nothing calls the plugins. Only what is ours, and nothing when
+    /// nothing is there.
     pub fn uninstall(&self) -> Result<(), InstallError> {
         conf::remove(&self.confs())?;
         plugins::remove(&self.bins())

@@ -1,12 +1,14 @@
 //! Who has which address, as one line for each change, appended to a file.
 //!
-//! Why an answered ADD survives a crash of the process: its line is handed to the kernel by one write before it is answered, and the kernel
-//! keeps it whatever becomes of the process. No fsync is needed: after a crash of the machine no pod is left that could have an address, and
-//! the boot id in the first line tells that from a crash of the process.
+//! Why an answered ADD survives a crash of the process: its line is handed to the kernel by one
+//! write before it is answered, and the kernel keeps it whatever becomes of the process. No fsync
+//! is needed: after a crash of the machine no pod is left that could have an address, and the boot
+//! id in the first line tells that from a crash of the process.
 //!
-//! A line that is there only in part was never answered. A line that is damaged is another matter: then nobody knows what else is, and the
-//! whole file is put aside for a person, and reported. A journal that is older than what was answered (somebody put back a copy), or is gone, is
-//! told by the [`Mark`], which lies elsewhere.
+//! A line that is there only in part was never answered. A line that is damaged is another matter:
+//! then nobody knows what else is, and the whole file is put aside for a person, and reported. A
+//! journal that is older than what was answered (somebody put back a copy), or is gone, is told by
+//! the [`Mark`], which lies elsewhere.
 
 mod line;
 mod mark;
@@ -23,14 +25,16 @@ use tracing::warn;
 use line::Line;
 use mark::Mark;
 
-/// One address, and the name that the NodeNetworkConfig knows it by, or its container's where all of a container's addresses are the node's.
+/// One address, and the name that the NodeNetworkConfig knows it by, or its container's where all
+/// of a container's addresses are the node's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     pub name: String,
     pub address: IpAddr,
 }
 
-/// What happened. Times are nanoseconds since the boot; `started` is when the plugin was started that asked for it.
+/// What happened. Times are nanoseconds since the boot; `started` is when the plugin was started
+/// that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Assigned {
@@ -51,7 +55,8 @@ pub enum Entry {
         at: u64,
         held: Vec<Held>,
     },
-    /// What came before may not be all: until it is settled, others may have addresses that are not in here.
+    /// What came before may not be all: until it is settled, others may have addresses that are not
+    /// in here.
     Doubted,
     Settled,
     /// These are given back to the subnet: nobody on the node gets them any more.
@@ -102,7 +107,8 @@ pub struct Journal<D = File> {
     /// Up to where every line is whole.
     length: u64,
     lines: usize,
-    /// A line is there in part and could not be taken away: what is appended now would be read together with it.
+    /// A line is there in part and could not be taken away: what is appended now would be read
+    /// together with it.
     spoiled: bool,
 }
 
@@ -125,8 +131,9 @@ impl Disk for File {
 const NAME: &str = "journal";
 
 impl Journal {
-    /// Reads the journal of a folder, which is made if need be, and makes it ready for more. `boot` is what the kernel calls this boot, and
-    /// `mark` the file that says how far the journal has come.
+    /// Reads the journal of a folder, which is made if need be, and makes it ready for more. `boot`
+    /// is what the kernel calls this boot, and `mark` the file that says how far the journal has
+    /// come.
     pub fn open(folder: &Path, mark: &Path, boot: &str) -> Result<(Self, Found), JournalError> {
         let path = folder.join(NAME);
         let opened = || -> io::Result<(Self, Found)> {
@@ -184,9 +191,11 @@ impl Journal {
         })
     }
 
-    /// Whole or not at all: written beside, and put in place. The mark knows both files while it is not certain which of them is there.
+    /// Whole or not at all: written beside, and put in place. The mark knows both files while it is
+    /// not certain which of them is there.
     ///
-    /// There is no fsync in it: what matters is what other processes of this boot see. A crash of the machine may leave less of it, or nothing.
+    /// There is no fsync in it: what matters is what other processes of this boot see. A crash of
+    /// the machine may leave less of it, or nothing.
     fn create(path: PathBuf, boot: &str, mut mark: Mark, entries: &[Entry]) -> io::Result<Self> {
         let id = mark::new_id();
         let mut text = Line::first(boot, id).to_string();
@@ -211,7 +220,8 @@ impl Journal {
             drop(fs::remove_file(&unfinished));
             return Err(error);
         }
-        // From here on it is the journal, and nothing may fail: the mark knows both until it is told more.
+        // From here on it is the journal, and nothing may fail: the mark knows both until it is
+        // told more.
         if let Err(error) = mark.settle(id) {
             warn!(%error, "the mark of the journal can't be written");
         }
@@ -243,7 +253,8 @@ fn untrusted(mut entries: Vec<Entry>, aside: Option<PathBuf>, why: &str) -> Foun
 }
 
 impl<D: Disk> Journal<D> {
-    /// When it returns, the entries survive a crash of this process. On an error nothing of them is there.
+    /// When it returns, the entries survive a crash of this process. On an error nothing of them is
+    /// there.
     pub fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
         if self.spoiled {
             self.disk.cut(self.length)?;

@@ -1,11 +1,15 @@
-//! Who on the node has which address. Pure: what happens comes in with its time, and what is to be kept goes out as entries for the journal.
+//! Who on the node has which address. Pure: what happens comes in with its time, and what is to be
+//! kept goes out as entries for the journal.
 //!
-//! Two things are kept apart. What the node has is the NodeNetworkConfig's to say, and is taken over whenever it changes. Who of the node's pods has
-//! an address is said here alone: an address that is taken out of the NodeNetworkConfig under a pod stays the pod's until it is released, and then is
-//! nobody's here. So every question of ownership is asked by address, in [`Pool::owners`], and the answer never depends on what was delivered.
+//! Two things are kept apart. What the node has is the NodeNetworkConfig's to say, and is taken
+//! over whenever it changes. Who of the node's pods has an address is said here alone: an address
+//! that is taken out of the NodeNetworkConfig under a pod stays the pod's until it is released, and
+//! then is nobody's here. So every question of ownership is asked by address, in [`Pool::owners`],
+//! and the answer never depends on what was delivered.
 //!
-//! Each change is in two steps, so that nothing is half done when the disk is full: `plan_…` says what would be written, and `apply` does it. The
-//! journal stands between them, and replaying it is the same `apply`.
+//! Each change is in two steps, so that nothing is half done when the disk is full: `plan_…` says
+//! what would be written, and `apply` does it. The journal stands between them, and replaying it is
+//! the same `apply`.
 
 mod blocks;
 mod choose;
@@ -43,7 +47,8 @@ pub struct Holding {
     pub network: String,
     pub pod: PodRef,
     pub held: Vec<Held>,
-    /// When the ADD was started that got it, or the last that asked for it again; when it was served, if that is not known.
+    /// When the ADD was started that got it, or the last that asked for it again; when it was
+    /// served, if that is not known.
     pub started: u64,
     pub at: u64,
 }
@@ -234,8 +239,8 @@ impl Pool {
         gone.map(entry).collect()
     }
 
-    /// The leases to give back next: of the free ones, so many. Where a node has two families, only such as have both: of leases of one, an equal
-    /// number of each would have to go.
+    /// The leases to give back next: of the free ones, so many. Where a node has two families, only
+    /// such as have both: of leases of one, an equal number of each would have to go.
     pub fn plan_leaving(&self, count: usize, now: u64) -> Vec<Entry> {
         let families = self.families();
         let is_whole = |unit: &&Unit| {
@@ -251,8 +256,9 @@ impl Pool {
         names.chunks(LISTED).map(entry).collect()
     }
 
-    /// A runtime says that this attachment has these addresses, and the journal does not know it. What is not the node's is left out, and what
-    /// another has: unless that one is not among the `living` and there is doubt, for then the journal has missed how it was given up.
+    /// A runtime says that this attachment has these addresses, and the journal does not know it.
+    /// What is not the node's is left out, and what another has: unless that one is not among the
+    /// `living` and there is doubt, for then the journal has missed how it was given up.
     ///
     /// One that was detached is on its way out, whatever the runtime still lists.
     pub fn plan_adoption(
@@ -304,7 +310,8 @@ impl Pool {
                     at: *at,
                 };
                 for one in held {
-                    // Only a journal that can't be trusted has two for one address: the later one has it.
+                    // Only a journal that can't be trusted has two for one address: the later one
+                    // has it.
                     if let Some(other) = self.owners.insert(one.address, attachment.clone()) {
                         self.strip(&other, one.address);
                     }
@@ -357,7 +364,8 @@ impl Pool {
         }
     }
 
-    /// All of a journal. The same as to apply one after the other, but for graves that would be forgotten on the way.
+    /// All of a journal. The same as to apply one after the other, but for graves that would be
+    /// forgotten on the way.
     pub fn replay(&mut self, entries: &[Entry]) {
         let is_release = |entry: &&Entry| matches!(entry, Entry::Released { .. });
         let mut releases = entries.iter().filter(is_release).count();
@@ -480,7 +488,8 @@ impl Pool {
         leaving.map(|unit| unit.lease.name().to_owned()).collect()
     }
 
-    /// What living pods show of addresses while there is doubt, and whether the time of doubt is over.
+    /// What living pods show of addresses while there is doubt, and whether the time of doubt is
+    /// over.
     pub fn believe(&mut self, shown: BTreeSet<IpAddr>, over: bool) {
         if self.doubt.learn(shown, over) {
             self.refresh_all();

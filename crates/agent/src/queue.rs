@@ -1,8 +1,9 @@
-//! The release queue: a folder into which a plugin puts a file for each DEL that nobody answered. Here it is read, by an agent that trusts
-//! nothing in it: a file is obeyed only when it is a whole entry under its own name, and what is not goes aside for a person to look at.
+//! The release queue: a folder into which a plugin puts a file for each DEL that nobody answered.
+//! Here it is read, by an agent that trusts nothing in it: a file is obeyed only when it is a whole
+//! entry under its own name, and what is not goes aside for a person to look at.
 //!
-//! Every pass over the folder reads it from its start, whatever woke the reader: an event only says that it is time. All of it blocks, and
-//! belongs on a thread for that.
+//! Every pass over the folder reads it from its start, whatever woke the reader: an event only says
+//! that it is time. All of it blocks, and belongs on a thread for that.
 
 mod aside;
 mod drain;
@@ -39,7 +40,8 @@ const ASIDE: &str = "broken";
 pub enum Flavour {
     /// Our plugins: `<container>:<interface>`, put in place by a rename.
     Ours,
-    /// azure-ipam and azure-vnet: named by the container, with the pod's interface in it, written in place.
+    /// azure-ipam and azure-vnet: named by the container, with the pod's interface in it, written
+    /// in place.
     Compat,
 }
 
@@ -98,7 +100,8 @@ impl Folder {
         &self.path
     }
 
-    /// Who may write into it can make the agent take addresses from pods: that is for its owner alone.
+    /// Who may write into it can make the agent take addresses from pods: that is for its owner
+    /// alone.
     fn secure(&self) -> io::Result<()> {
         let folder = File::from(self.handle()?);
         let mode = folder.metadata()?.mode() & 0o7777;

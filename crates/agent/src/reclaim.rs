@@ -1,11 +1,13 @@
 //! Taking back what nobody gave back: the addresses of owners that are gone without a DEL.
 //!
-//! Two witnesses must say so. The container runtime lists no sandbox of the attachment's container, not even a stopped one; and the API server has no
-//! such pod on the node any more, or one that is finished, or another of the same name, or the pod has been attached anew. Both must say it for the
-//! whole grace period, each time they are asked, and the API server once more when it is over. A witness that can't be asked says nothing.
+//! Two witnesses must say so. The container runtime lists no sandbox of the attachment's container,
+//! not even a stopped one; and the API server has no such pod on the node any more, or one that is
+//! finished, or another of the same name, or the pod has been attached anew. Both must say it for
+//! the whole grace period, each time they are asked, and the API server once more when it is over.
+//! A witness that can't be asked says nothing.
 //!
-//! An attachment that names no pod is left alone: what a person started beside the kubelet is known to neither witness, dead or alive. For those
-//! there are DEL and the GC of the CNI.
+//! An attachment that names no pod is left alone: what a person started beside the kubelet is known
+//! to neither witness, dead or alive. For those there are DEL and the GC of the CNI.
 
 mod decide;
 
@@ -98,7 +100,8 @@ impl Reclaim {
             debug!("the node's pods are not known yet");
             return Ok(Vec::new());
         };
-        // First who has what, then who is there: an ADD in between is not mistaken for one whose sandbox has gone.
+        // First who has what, then who is there: an ADD in between is not mistaken for one whose
+        // sandbox has gone.
         let holdings = self.agent.holdings();
         let sandboxes = self.cri.sandboxes().await?;
         let view = View {

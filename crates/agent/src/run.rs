@@ -1,8 +1,9 @@
 //! An agent from its start to its end.
 //!
-//! The order of the start is a promise. Nothing is answered before the journal is replayed, the NodeNetworkConfig and the node's pods are seen, what
-//! sandboxes have is known where the journal can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail at
-//! once, and releases go to the queue.
+//! The order of the start is a promise. Nothing is answered before the journal is replayed, the
+//! NodeNetworkConfig and the node's pods are seen, what sandboxes have is known where the journal
+//! can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail
+//! at once, and releases go to the queue.
 //!
 //! Before all of that the agent makes sure that it is the node's only one: by a lock for those on
 //! this machine, and by the ids of the Node for those on others. Until then it reads and writes
@@ -43,7 +44,8 @@ use crate::server::{self, ListenError, Listener};
 use identity::Place;
 use lock::{Lock, LockError};
 
-/// The witnesses of owners that are gone are asked several times in a grace period, but not all the time.
+/// The witnesses of owners that are gone are asked several times in a grace period, but not all the
+/// time.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(500);
 const LONGEST_PERIOD: Duration = Duration::from_secs(30);
 const MEASURED_EVERY: Duration = Duration::from_secs(5);
@@ -58,7 +60,8 @@ pub struct Options {
     /// For plugins that were made for CNS.
     pub compat_listen: Option<SocketAddr>,
     pub compat_queue_dir: Option<PathBuf>,
-    /// The container runtime's. Without it nobody can tell that a sandbox is gone, and nothing is reclaimed.
+    /// The container runtime's. Without it nobody can tell that a sandbox is gone, and nothing is
+    /// reclaimed.
     pub cri_socket: Option<PathBuf>,
     pub boot: String,
     /// Where agents of one machine see each other.

@@ -36,8 +36,9 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
     })
 }
 
-/// What is to be written, if the spec says something else. `leaving` is what is on its way back and still delivered: every write names all of it. Names
-/// that are gone by now do no harm, and go with the next write that is needed.
+/// What is to be written, if the spec says something else. `leaving` is what is on its way back and
+/// still delivered: every write names all of it. Names that are gone by now do no harm, and go with
+/// the next write that is needed.
 pub fn wish(
     seen: &Seen,
     requested: i64,

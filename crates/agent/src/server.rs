@@ -1,7 +1,8 @@
 //! The agent's API on its Unix socket.
 //!
-//! For root and for the agent's own user: the file is 0600, and who calls is asked of the kernel as well. Bodies, connections and the time that a
-//! connection may take are bounded, so that no caller can hold up the others.
+//! For root and for the agent's own user: the file is 0600, and who calls is asked of the kernel as
+//! well. Bodies, connections and the time that a connection may take are bounded, so that no caller
+//! can hold up the others.
 
 mod routes;
 
@@ -52,8 +53,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the place of a socket that nobody serves any more. It is nobody else's before it is anybody's: bound under another name, made 0600 and
-    /// then renamed.
+    /// Takes the place of a socket that nobody serves any more. It is nobody else's before it is
+    /// anybody's: bound under another name, made 0600 and then renamed.
     pub async fn bind(path: &Path) -> Result<Self, ListenError> {
         let named = || path.display().to_string();
         let unfinished = path.with_extension("new");

@@ -268,7 +268,8 @@ async fn entries_stay_when_the_journal_can_not_be_written() {
     }
     let error = drain.once().await.unwrap_err().to_string();
     assert!(error.contains("they stay") && error.contains("make room"), "{error}");
-    // The last page of the journal may have room for some: those are released, and the others there.
+    // The last page of the journal may have room for some: those are released, and the others
+    // there.
     let left = names(&path).len();
     assert!(left > 0);
     assert_eq!(left, node.agent.holdings().len());

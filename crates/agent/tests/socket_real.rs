@@ -1,4 +1,5 @@
-//! What only root can show of the agent's socket: another user at the door, and a disk that is full.
+//! What only root can show of the agent's socket: another user at the door, and a disk that is
+//! full.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! AddressBlock: who owns which of 256 units. The kubernetes store's unit of compare-and-swap; nothing else reads or
-//! writes it.
+//! AddressBlock: who owns which of 256 units. The kubernetes store's unit of compare-and-swap;
+//! nothing else reads or writes it.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::names::SUBNET_LABEL;
 
-/// What is taken and what rests. It is written whole, and only with the resourceVersion that was read, so that two
-/// writers can't both give a unit. There is no status: what stands here is not a wish.
+/// What is taken and what rests. It is written whole, and only with the resourceVersion that was
+/// read, so that two writers can't both give a unit. There is no status: what stands here is not a
+/// wish.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -68,8 +69,8 @@ pub struct Owner {
     pub since: Option<MicroTime>,
 }
 
-/// A unit's place in its block. A string on the wire, as keys are: a plain `u8` can't be read back by serde where it
-/// has to buffer.
+/// A unit's place in its block. A string on the wire, as keys are: a plain `u8` can't be read back
+/// by serde where it has to buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Offset(pub u8);
@@ -89,7 +90,8 @@ impl TryFrom<String> for Offset {
 }
 
 impl AddressBlock {
-    /// A block without owners. `name` is the block's own, as `berth_addr::Layout::block_name` gives it.
+    /// A block without owners. `name` is the block's own, as `berth_addr::Layout::block_name` gives
+    /// it.
     pub fn empty(subnet: &str, name: &str, first: berth_addr::Prefix) -> Self {
         Self {
             metadata: ObjectMeta {
@@ -114,7 +116,8 @@ fn by_offset<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 256,
-        // It is written whole. Else the API server would keep for each offset who wrote it, which costs more than all the rest.
+        // It is written whole. Else the API server would keep for each offset who wrote it, which
+        // costs more than all the rest.
         "x-kubernetes-map-type": "atomic",
         "additionalProperties": generator.subschema_for::<T>(),
         "x-kubernetes-validations": [{

@@ -1,7 +1,9 @@
-//! The agent's own API: what plugins and people ask over its Unix socket, and what a plugin leaves in the release queue when nobody answers.
+//! The agent's own API: what plugins and people ask over its Unix socket, and what a plugin leaves
+//! in the release queue when nobody answers.
 //!
-//! HTTP with JSON bodies, so that `curl --unix-socket` is enough to look at a node. Times are nanoseconds since the machine was booted
-//! (`CLOCK_BOOTTIME`): every caller is on the same machine, so they tell which of two calls was made first, whatever became of the wall clock.
+//! HTTP with JSON bodies, so that `curl --unix-socket` is enough to look at a node. Times are
+//! nanoseconds since the machine was booted (`CLOCK_BOOTTIME`): every caller is on the same
+//! machine, so they tell which of two calls was made first, whatever became of the wall clock.
 
 mod inspect;
 mod queue;
@@ -43,8 +45,9 @@ pub struct Request {
     pub network: String,
     #[serde(default)]
     pub pod: PodRef,
-    /// When the plugin was started. An ADD that was started before a DEL that is already done comes too late. 0: not known, and then an ADD
-    /// that follows a DEL is taken for a late one for a while.
+    /// When the plugin was started. An ADD that was started before a DEL that is already done comes
+    /// too late. 0: not known, and then an ADD that follows a DEL is taken for a late one for a
+    /// while.
     #[serde(default)]
     pub started: u64,
     /// Exactly these, or none.
@@ -76,7 +79,8 @@ pub struct GrantedAddress {
 #[serde(rename_all = "camelCase")]
 pub struct Release {
     pub attachment: Attachment,
-    /// When the plugin was started: it does not undo an ADD that was started later. 0: not known, and it undoes any.
+    /// When the plugin was started: it does not undo an ADD that was started later. 0: not known,
+    /// and it undoes any.
     #[serde(default)]
     pub started: u64,
 }
@@ -95,7 +99,8 @@ pub struct Check {
 pub struct Gc {
     pub network: String,
     pub valid: Vec<Attachment>,
-    /// When the plugin was started: what was given out later is not looked at. 0: not known, and all is.
+    /// When the plugin was started: what was given out later is not looked at. 0: not known, and
+    /// all is.
     #[serde(default)]
     pub started: u64,
 }

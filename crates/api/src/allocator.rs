@@ -1,4 +1,5 @@
-//! The allocator's API: what its service and those who call it send each other as JSON. Paths and codes are in `docs/allocator.md`.
+//! The allocator's API: what its service and those who call it send each other as JSON. Paths and
+//! codes are in `docs/allocator.md`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -123,7 +124,8 @@ pub struct SubnetList {
     pub subnets: Vec<String>,
 }
 
-/// Those of the caller's cluster that own a part of a subnet, as the ledger writes them: `kind/cluster/name/uid`.
+/// Those of the caller's cluster that own a part of a subnet, as the ledger writes them:
+/// `kind/cluster/name/uid`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerList {
     pub owners: Vec<String>,

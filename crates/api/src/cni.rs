@@ -1,4 +1,5 @@
-//! The Container Network Interface: what a runtime tells a plugin, and what a plugin answers. Versions 0.3.1 to 1.1.0.
+//! The Container Network Interface: what a runtime tells a plugin, and what a plugin answers.
+//! Versions 0.3.1 to 1.1.0.
 
 mod alias;
 mod call;

@@ -1,6 +1,8 @@
-//! The REST API that Azure's plugins speak with their agent, CNS, as far as ours answers it. Names are those on the wire, with their mistakes.
+//! The REST API that Azure's plugins speak with their agent, CNS, as far as ours answers it. Names
+//! are those on the wire, with their mistakes.
 //!
-//! A failure is an answer with status 200 whose body has a [`Code`] other than 0; the name of the code is in the header [`CODE_HEADER`] too.
+//! A failure is an answer with status 200 whose body has a [`Code`] other than 0; the name of the
+//! code is in the header [`CODE_HEADER`] too.
 
 mod answer;
 mod inspect;

@@ -7,7 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number on the wire as long as every JSON reader can hold it (53 bits), a string of digits beyond. Reads either.
+/// A number on the wire as long as every JSON reader can hold it (53 bits), a string of digits
+/// beyond. Reads either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(pub u128);
 

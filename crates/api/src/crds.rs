@@ -1,4 +1,5 @@
-//! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds` prints.
+//! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds`
+//! prints.
 
 pub mod machines;
 
@@ -92,7 +93,8 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Azure's CRD does not ask for a spec. The default puts one there, so that readers find it in every object.
+/// Azure's CRD does not ask for a spec. The default puts one there, so that readers find it in
+/// every object.
 fn optional_spec(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for schema in schemas(&mut crd) {
         schema.required = None;
@@ -145,8 +147,8 @@ fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSON
 }
 
 /// Takes out what speaks of Rust and not of the document:
-/// - `nullable` of every `Option`, and the null among the values of an optional enum. Without them the API server
-///   drops a null, so that a rule which asks `has(…)` gets a straight answer;
+/// - `nullable` of every `Option`, and the null among the values of an optional enum. Without them
+///   the API server drops a null, so that a rule which asks `has(…)` gets a straight answer;
 /// - formats of unsigned numbers, which Kubernetes does not know; their minimum of 0 stays;
 /// - names of types, and the line breaks of doc comments.
 fn tidy_schema(schema: &mut JSONSchemaProps) {

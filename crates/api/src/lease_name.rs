@@ -1,5 +1,6 @@
-//! The names of leases: UUIDs that follow from what a lease is for, so that whoever asks again, also
-//! after a crash, asks for the same one. A NodeNetworkConfig lists them as `ipAssignments[].name`.
+//! The names of leases: UUIDs that follow from what a lease is for, so that whoever asks again,
+//! also after a crash, asks for the same one. A NodeNetworkConfig lists them as
+//! `ipAssignments[].name`.
 
 use std::net::IpAddr;
 

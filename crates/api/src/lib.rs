@@ -1,12 +1,15 @@
-//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry, the APIs of
-//! allocator and agent, and the documents of the CNI. The feature `resources` is all that has to do with Kubernetes.
+//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry,
+//! the APIs of allocator and agent, and the documents of the CNI. The feature `resources` is all
+//! that has to do with Kubernetes.
 //!
-//! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic of addresses is in
-//! `berth-addr`. [`crds`] turns the types into the documents under `deploy/crds`.
+//! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic
+//! of addresses is in `berth-addr`. [`crds`] turns the types into the documents under
+//! `deploy/crds`.
 //!
-//! A rule stands in the CRD wherever CEL or OpenAPI can say it, so that bad input is refused at the door with a
-//! message that names the field and the fix. [`Subnet::validate`] says the same in Rust, for objects that came in
-//! before the rule did and for values that never pass an API server, such as flags.
+//! A rule stands in the CRD wherever CEL or OpenAPI can say it, so that bad input is refused at the
+//! door with a message that names the field and the fix. [`Subnet::validate`] says the same in
+//! Rust, for objects that came in before the rule did and for values that never pass an API server,
+//! such as flags.
 
 // kube's `printcolumn`s repeat their type, and clippy takes that for a mistake.
 #![allow(clippy::duplicated_attributes)]

@@ -38,8 +38,8 @@ pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
 pub const DEFAULT_STATE_DIR: &str = "/var/lib/berth";
 pub const DEFAULT_QUEUE_DIR: &str = "/var/lib/berth/release-queue";
 
-/// Field managers of server-side apply, one for each writer: two writers under one name would take each other's fields
-/// away.
+/// Field managers of server-side apply, one for each writer: two writers under one name would take
+/// each other's fields away.
 pub mod field_manager {
     pub const NODE: &str = "berth-node";
     pub const NNC: &str = "berth-nnc";

@@ -1,14 +1,15 @@
 //! NodeNetworkConfig: what a node's agent asks for (spec) and what it was given (status).
 //!
-//! The wire form is Azure's, down to the misspelt `subcriptionID`: an unmodified Azure CNS reads and writes these
-//! objects. So nothing is required, zero values may be left out, lengths are not bounded but where the agent writes,
-//! and the rules refuse only what no working agent asks for:
+//! The wire form is Azure's, down to the misspelt `subcriptionID`: an unmodified Azure CNS reads
+//! and writes these objects. So nothing is required, zero values may be left out, lengths are not
+//! bounded but where the agent writes, and the rules refuse only what no working agent asks for:
 //!
-//! - `requestedIPCount` below 0. CNS writes -1 when the scaler is missing from the status; it is refused, the last
-//!   good count stands, and CNS tries again. Our controllers write the scaler with the first container, so it does not
-//!   come to that.
-//! - a `requestedIPCount` raised above `status.scaler.maxIPCount`. A rule for raising it only: when the maximum is
-//!   lowered below a count that stands, the controller must still be able to write status and take the finalizer off.
+//! - `requestedIPCount` below 0. CNS writes -1 when the scaler is missing from the status; it is
+//!   refused, the last good count stands, and CNS tries again. Our controllers write the scaler
+//!   with the first container, so it does not come to that.
+//! - a `requestedIPCount` raised above `status.scaler.maxIPCount`. A rule for raising it only: when
+//!   the maximum is lowered below a count that stands, the controller must still be able to write
+//!   status and take the finalizer off.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -79,12 +80,14 @@ pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigSpec {
-    /// How many secondary addresses the node wants, without the primary one and without those in ipsNotInUse.
+    /// How many secondary addresses the node wants, without the primary one and without those in
+    /// ipsNotInUse.
     #[serde(rename = "requestedIPCount", default)]
     #[schemars(range(min = 0))]
     pub requested_ip_count: i64,
 
-    /// Names of the ipAssignments that the agent gives back. Names that are gone already are ignored.
+    /// Names of the ipAssignments that the agent gives back. Names that are gone already are
+    /// ignored.
     #[serde(rename = "ipsNotInUse", default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 65536), inner(length(max = 253)))]
     pub ips_not_in_use: Vec<String>,
@@ -112,7 +115,8 @@ pub struct NodeNetworkConfigStatus {
     pub network_containers: Vec<NetworkContainer>,
 }
 
-/// How the agent sizes its pool. All four must be there: without them CNS gives all of its addresses back.
+/// How the agent sizes its pool. All four must be there: without them CNS gives all of its
+/// addresses back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scaler {

@@ -51,11 +51,13 @@ pub struct SubnetSpec {
     #[schemars(extend("x-kubernetes-validations" = rules::fixed()))]
     pub usage: Use,
 
-    /// The address space, tried in this order within a family. CIDRs may be appended, but not removed or changed.
+    /// The address space, tried in this order within a family. CIDRs may be appended, but not
+    /// removed or changed.
     #[schemars(schema_with = "rules::cidrs")]
     pub cidrs: Vec<String>,
 
-    /// Hand out only these, all inside the cidrs: FIRST-LAST, CIDRs or single addresses. Empty: all.
+    /// Hand out only these, all inside the cidrs: FIRST-LAST, CIDRs or single addresses. Empty:
+    /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "rules::ranges")]
     pub ranges: Vec<String>,
@@ -79,7 +81,8 @@ pub struct SubnetSpec {
     #[schemars(schema_with = "rules::addresses")]
     pub dns: Vec<String>,
 
-    /// The nodes that draw on this subnet. Empty: all. A node takes the first match by name for each use.
+    /// The nodes that draw on this subnet. Empty: all. A node takes the first match by name for
+    /// each use.
     #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(schema_with = "rules::node_selector")]
     pub node_selector: LabelSelector,
@@ -90,7 +93,8 @@ pub struct SubnetSpec {
     #[serde(default)]
     pub exhaustion: Exhaustion,
 
-    /// How long an address rests after its release, for example 30s or 1m30s. A subnet that runs short shortens it.
+    /// How long an address rests after its release, for example 30s or 1m30s. A subnet that runs
+    /// short shortens it.
     #[serde(default = "half_a_minute")]
     #[schemars(schema_with = "rules::reuse_delay")]
     pub reuse_delay: String,
@@ -110,7 +114,8 @@ pub enum Use {
     Machines,
 }
 
-/// The length of what is handed out, by family. What is left out follows from `use`: see [`SubnetSpec::unit_length`].
+/// The length of what is handed out, by family. What is left out follows from `use`: see
+/// [`SubnetSpec::unit_length`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitLengths {
     /// Left out: 24 when use is node-cidrs, else 32.
@@ -143,8 +148,8 @@ pub struct Scaler {
     #[schemars(range(min = *rules::REQUEST_THRESHOLD.start(), max = *rules::REQUEST_THRESHOLD.end()))]
     pub request_threshold_percent: i64,
 
-    /// An agent gives back when more than this share of a batch is free. With less than 100 between the two it may ask
-    /// again at once.
+    /// An agent gives back when more than this share of a batch is free. With less than 100 between
+    /// the two it may ask again at once.
     #[schemars(range(min = *rules::RELEASE_THRESHOLD.start(), max = *rules::RELEASE_THRESHOLD.end()))]
     pub release_threshold_percent: i64,
 
@@ -212,8 +217,8 @@ pub struct SubnetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
 
-    /// The cidrs that are followed: those of the spec, or those from before a change that was refused. No other Subnet may
-    /// have them.
+    /// The cidrs that are followed: those of the spec, or those from before a change that was
+    /// refused. No other Subnet may have them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cidrs: Vec<String>,
 

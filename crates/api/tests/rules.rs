@@ -1,5 +1,5 @@
-//! The CRDs' rules, put to the cases in `rules/`: every refusal names its field and what is wrong, and there is no
-//! other. For Subnets, `Subnet::validate` must say the same.
+//! The CRDs' rules, put to the cases in `rules/`: every refusal names its field and what is wrong,
+//! and there is no other. For Subnets, `Subnet::validate` must say the same.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -40,7 +40,8 @@ fn schema(kind: &str) -> Value {
     serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap()
 }
 
-/// As the API server goes about it: the defaults, then the schema, and the rules only if nothing was wrong so far.
+/// As the API server goes about it: the defaults, then the schema, and the rules only if nothing
+/// was wrong so far.
 fn refusals(schema: &Value, case: &Case) -> Vec<Refusal> {
     let object = kube_cel::apply_defaults(schema, &case.object);
     let before = case

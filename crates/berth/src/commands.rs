@@ -47,7 +47,8 @@ enum Command {
 }
 
 impl Command {
-    /// A person watches the terminal of `berth up`, where what its controllers and agents do all the time would bury the lines that are for them.
+    /// A person watches the terminal of `berth up`, where what its controllers and agents do all
+    /// the time would bury the lines that are for them.
     fn log_level(&self) -> Filter {
         match self {
             Self::Up(_) => {

@@ -1,6 +1,7 @@
 //! The page of `berth up`: what runs, for people. Plain HTTP on loopback, read only.
 //!
-//! `GET /` is one page that needs nothing else, `GET /api/state` the same as JSON. Both come from what the watches brought, never from a list request.
+//! `GET /` is one page that needs nothing else, `GET /api/state` the same as JSON. Both come from
+//! what the watches brought, never from a list request.
 
 mod guard;
 mod page;
@@ -66,7 +67,8 @@ impl Dashboard {
         }
     }
 
-    /// The page, and beside it the routes of `others`; all refuse callers that come by another name than loopback's.
+    /// The page, and beside it the routes of `others`; all refuse callers that come by another name
+    /// than loopback's.
     pub fn router(&self, others: Router) -> Router {
         Router::new()
             .route("/", get(html))

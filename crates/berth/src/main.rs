@@ -1,4 +1,5 @@
-//! The `berth` command: one file per subcommand under `commands`, and the dashboard of `berth up`. Called by the name of a CNI plugin, it is that plugin.
+//! The `berth` command: one file per subcommand under `commands`, and the dashboard of `berth up`.
+//! Called by the name of a CNI plugin, it is that plugin.
 
 mod commands;
 mod dashboard;
@@ -18,8 +19,9 @@ fn main() -> ExitCode {
         return plugin.main();
     }
     if env::args_os().any(|argument| argument == "agent") {
-        // A node's memory is for its pods: with huge pages an agent would take 2 MiB for every few KiB that it uses. As early as can be, for what is
-        // there stays. Where the kernel has none there is nothing to switch off.
+        // A node's memory is for its pods: with huge pages an agent would take 2 MiB for every few
+        // KiB that it uses. As early as can be, for what is there stays. Where the kernel has none
+        // there is nothing to switch off.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     match commands::Cli::parse_from(commands::with_two_dashes(env::args_os())).run() {

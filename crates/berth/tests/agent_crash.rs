@@ -1,5 +1,6 @@
-//! kill -9 of `berth agent` at random points, while plugins attach, detach and collect; started again with its journal, with an old copy of it, with an empty one
-//! and with none. No address has two owners, and none is lost.
+//! kill -9 of `berth agent` at random points, while plugins attach, detach and collect; started
+//! again with its journal, with an old copy of it, with an empty one and with none. No address has
+//! two owners, and none is lost.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +56,8 @@ impl World {
             assert_eq!(other, None, "{address} has two owners: {container} as well");
         }
         drop(owners);
-        // A runtime lists a sandbox when all of it is there: until then nobody but the agent knows who has the address.
+        // A runtime lists a sandbox when all of it is there: until then nobody but the agent knows
+        // who has the address.
         std::thread::sleep(unlisted);
         self.living.add(container, &addresses);
         self.attached.fetch_add(1, Ordering::Relaxed);
@@ -166,7 +168,8 @@ async fn no_crash_gives_an_address_twice_or_loses_one() {
     let attached = world.attached.load(Ordering::Relaxed);
     println!("{CALLS} calls, {attached} attached, {kills} times killed");
     assert!(attached > CALLS / 20, "hardly anything was attached: {attached}");
-    // What an old journal says of containers that are long gone is found out by the witnesses. The bound only ends a run that would hang.
+    // What an old journal says of containers that are long gone is found out by the witnesses. The
+    // bound only ends a run that would hang.
     let start = std::time::Instant::now();
     loop {
         let pool = node.pool();

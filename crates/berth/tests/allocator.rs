@@ -1,4 +1,5 @@
-//! `berth allocator` as a person or a script runs it: killed at any moment, stopped, and called wrongly.
+//! `berth allocator` as a person or a script runs it: killed at any moment, stopped, and called
+//! wrongly.
 
 #![allow(
     clippy::unwrap_used,
@@ -132,7 +133,8 @@ fn update(round: u8, node: u8, give_back: Vec<Uuid>) -> Update {
     }
 }
 
-/// As a controller does: where a service that was started again asks for claims, it claims, and sends the same again.
+/// As a controller does: where a service that was started again asks for claims, it claims, and
+/// sends the same again.
 async fn updated(client: &RemoteAllocator, node: &ContainerRef, update: Update) -> Container {
     loop {
         match client.update("pods", node, update.clone()).await {
@@ -168,7 +170,8 @@ async fn nothing_is_lost_and_nothing_leased_twice_when_it_is_killed_between_requ
         last.push(client.get("pods", &node(number)).await.unwrap().unwrap());
     }
     for round in 0..20_u8 {
-        // Sent until they are answered: what was done before the kill is found by what is sent after it.
+        // Sent until they are answered: what was done before the kill is found by what is sent
+        // after it.
         let updates = (0..NODES).map(|number| {
             let (client, old) = (client.clone(), last[usize::from(number)].clone());
             tokio::spawn(async move {

@@ -1,5 +1,5 @@
-//! `berth up` killed with SIGKILL in a storm of writes, again and again: what was answered is there, nothing is there by half, and a watch goes
-//! on or is told to list anew.
+//! `berth up` killed with SIGKILL in a storm of writes, again and again: what was answered is
+//! there, nothing is there by half, and a watch goes on or is told to list anew.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 

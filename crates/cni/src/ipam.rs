@@ -71,7 +71,8 @@ pub fn check(conf: &Conf, attachment: &Attachment, addresses: &[Address]) -> Res
     checked.map(|_| ()).map_err(|trouble| trouble.failure())
 }
 
-/// With the agent away it fails, to be called again: nothing is queued, since what is valid then is not what was valid now.
+/// With the agent away it fails, to be called again: nothing is queued, since what is valid then is
+/// not what was valid now.
 pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), Failure> {
     let gc = Gc {
         network: conf.name.clone(),

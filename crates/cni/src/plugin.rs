@@ -30,8 +30,8 @@ impl Plugin {
         }
     }
 
-    /// All that the process does. To be called first, and on the only thread: the time of the call is taken here, and the network namespace is
-    /// a thread's own.
+    /// All that the process does. To be called first, and on the only thread: the time of the call
+    /// is taken here, and the network namespace is a thread's own.
     pub fn main(self) -> ExitCode {
         let started = boot_time();
         if self == Self::Cni

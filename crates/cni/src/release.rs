@@ -6,8 +6,9 @@ use berth_api::cni::{Attachment, Code, Failure, Settings};
 use crate::agent::{Agent, Trouble};
 use crate::queue;
 
-/// Tells the agent. Where nobody answers, it is left in the release queue, and that is success: a pod's deletion does not wait for an agent,
-/// which may itself wait for the pod to make room. An answer that says no is a failure.
+/// Tells the agent. Where nobody answers, it is left in the release queue, and that is success: a
+/// pod's deletion does not wait for an agent, which may itself wait for the pod to make room. An
+/// answer that says no is a failure.
 pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Result<(), Failure> {
     let release = Release {
         attachment: attachment.clone(),

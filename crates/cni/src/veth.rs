@@ -1,12 +1,15 @@
-//! `berth-cni`: a pair of interfaces, one end in the pod and one on the host, and routes through it.
+//! `berth-cni`: a pair of interfaces, one end in the pod and one on the host, and routes through
+//! it.
 //!
-//! The pod's end has the pod's address alone (/32, /128) and sends everything to a gateway that is nobody: 169.254.1.1 and fe80::1, whose
-//! permanent entry in the pod's neighbour table is the host's end. So no address of the subnet is spent on a gateway and none is shared by all
-//! host ends, nothing is broadcast, nobody asks or answers for an address, and no switch of the kernel (proxy_arp) has to be thrown for each
-//! pod. On the host, a route to the pod's address and a permanent neighbour lead into the pair; the routing table says which pod is where.
+//! The pod's end has the pod's address alone (/32, /128) and sends everything to a gateway that is
+//! nobody: 169.254.1.1 and fe80::1, whose permanent entry in the pod's neighbour table is the
+//! host's end. So no address of the subnet is spent on a gateway and none is shared by all host
+//! ends, nothing is broadcast, nobody asks or answers for an address, and no switch of the kernel
+//! (proxy_arp) has to be thrown for each pod. On the host, a route to the pod's address and a
+//! permanent neighbour lead into the pair; the routing table says which pod is where.
 //!
-//! Names and hardware addresses are made from the attachment: a DEL finds the interface without a network namespace, which may be gone,
-//! and without a result.
+//! Names and hardware addresses are made from the attachment: a DEL finds the interface without a
+//! network namespace, which may be gone, and without a result.
 
 mod add;
 mod check;

@@ -13,7 +13,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 #[path = "fuzz_bodies/conf.rs"]
 mod conf;
 
-/// Fields that mean something, with values that some field would take: random bytes hardly ever get past the first brace.
+/// Fields that mean something, with values that some field would take: random bytes hardly ever get
+/// past the first brace.
 fn value(depth: u32) -> BoxedStrategy<String> {
     let word = prop::sample::select(vec![
         "1.1.0",

@@ -16,7 +16,8 @@ use crate::{
 /// The routes, for a server that has others as well (the dashboard) and for tests.
 pub fn router(metrics: Metrics, readiness: Readiness) -> Router {
     Router::new()
-        // An answer is all the health there is to tell: a process whose runtime is stuck gives none.
+        // An answer is all the health there is to tell: a process whose runtime is stuck gives
+        // none.
         .route("/healthz", get(async || "ok\n"))
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz).with_state(readiness))
@@ -43,7 +44,8 @@ async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse {
     }
 }
 
-/// A bound server that does not serve yet, so that a port in use is found out before anything else starts.
+/// A bound server that does not serve yet, so that a port in use is found out before anything else
+/// starts.
 #[derive(Debug)]
 pub struct Admin {
     listener: TcpListener,

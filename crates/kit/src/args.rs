@@ -1,4 +1,5 @@
-//! Flags that every command has, and the rule for all flags: each can be given as `BERTH_<FLAG>` in the environment.
+//! Flags that every command has, and the rule for all flags: each can be given as `BERTH_<FLAG>` in
+//! the environment.
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -27,7 +28,8 @@ pub struct LogArgs {
     /// Lines for people, or one JSON object per line; both on stderr
     #[arg(long, env = "BERTH_LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: Format,
-    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_apiserver=debug" [default: info, or what suits the command]
+    /// A level (error, warn, info, debug, trace), or a filter such as "info,berth_apiserver=debug"
+    /// [default: info, or what suits the command]
     #[arg(long, env = "BERTH_LOG_LEVEL", value_name = "FILTER", global = true)]
     pub log_level: Option<Filter>,
 }
@@ -38,13 +40,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(295);
 /// Which cluster to talk to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ClusterArgs {
-    /// Kubeconfig of the cluster; without it KUBECONFIG, and without that the service account of this pod
+    /// Kubeconfig of the cluster; without it KUBECONFIG, and without that the service account of
+    /// this pod
     #[arg(long, env = "BERTH_KUBECONFIG", value_name = "FILE", global = true)]
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Each names what was tried. The first source that is given decides: a kubeconfig that can't be read is an error, never
-/// a reason to talk to some other cluster.
+/// Each names what was tried. The first source that is given decides: a kubeconfig that can't be
+/// read is an error, never a reason to talk to some other cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error("kubeconfig {} (from {origin}): {error}", path.display())]
@@ -66,7 +69,8 @@ impl ClusterArgs {
     /// A client for the cluster. It has not called yet.
     pub async fn client(&self) -> Result<Client, ClusterError> {
         let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
-        // A server that has vanished without a word must not be waited for for ever; a watch says something more often.
+        // A server that has vanished without a word must not be waited for for ever; a watch says
+        // something more often.
         config.read_timeout.get_or_insert(READ_TIMEOUT);
         let url = config.cluster_url.clone();
         Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
@@ -104,8 +108,8 @@ fn named(list: &OsString) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Every long flag of `command` and its subcommands whose environment variable is not `BERTH_<FLAG>`, as
-/// `berth up --data-dir`. A binary asserts in a test that there is none.
+/// Every long flag of `command` and its subcommands whose environment variable is not
+/// `BERTH_<FLAG>`, as `berth up --data-dir`. A binary asserts in a test that there is none.
 pub fn flags_without_env(command: &clap::Command) -> Vec<String> {
     let mut found = Vec::new();
     walk(command, command.get_name(), &mut found);

@@ -1,10 +1,12 @@
-//! How long to wait before the next try: exponential, and where many wait for the same thing, with jitter.
+//! How long to wait before the next try: exponential, and where many wait for the same thing, with
+//! jitter.
 
 use std::time::Duration;
 
 use rand::{Rng, RngExt};
 
-/// `base`, twice as long after each failure, never more than `max`. Pure, and without a pair of values that is wrong.
+/// `base`, twice as long after each failure, never more than `max`. Pure, and without a pair of
+/// values that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponential {
     pub base: Duration,
@@ -20,11 +22,12 @@ impl Exponential {
     }
 }
 
-/// At most this share of the delay is added at random, so that those who failed together don't come back together.
+/// At most this share of the delay is added at random, so that those who failed together don't come
+/// back together.
 const JITTER: f64 = 0.5;
 
-/// Counts the failures of one thing and says how long to wait. The random source is handed in: the same seed
-/// waits the same.
+/// Counts the failures of one thing and says how long to wait. The random source is handed in: the
+/// same seed waits the same.
 #[derive(Debug)]
 pub struct Backoff<R> {
     exponential: Exponential,

@@ -1,8 +1,8 @@
 //! Events about objects, for `kubectl describe` and `kubectl get events`, in `events.k8s.io/v1`.
 //!
-//! Recording never waits: the event goes into a bounded queue, and a task of its own writes it. What repeats becomes a series of
-//! one event, and an object that is talked about too much is talked about less, by client-go's measures. What is left out
-//! is counted by reason.
+//! Recording never waits: the event goes into a bounded queue, and a task of its own writes it.
+//! What repeats becomes a series of one event, and an object that is talked about too much is
+//! talked about less, by client-go's measures. What is left out is counted by reason.
 
 mod correlate;
 mod writer;
@@ -26,7 +26,8 @@ pub use writer::Writer;
 /// As client-go's broadcaster has it.
 const QUEUED: usize = 1000;
 
-/// What happened. `reason` and `action` are words of the code, so they can be searched for; the note is for reading.
+/// What happened. `reason` and `action` are words of the code, so they can be searched for; the
+/// note is for reading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub type_: EventType,
@@ -106,7 +107,8 @@ impl Recorder {
         )
     }
 
-    /// Records `event` about `regarding`. Returns at once; an event that finds the queue full is counted and dropped.
+    /// Records `event` about `regarding`. Returns at once; an event that finds the queue full is
+    /// counted and dropped.
     pub fn record(&self, regarding: &ObjectReference, event: Event) {
         let occurrence = Occurrence {
             event,

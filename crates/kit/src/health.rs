@@ -1,4 +1,5 @@
-//! Whether a process is ready: named checks, each held by the part of the process that it speaks for.
+//! Whether a process is ready: named checks, each held by the part of the process that it speaks
+//! for.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -57,8 +58,8 @@ impl Flag {
     }
 }
 
-/// One check, set by its owner. A dropped check keeps what it last said: a part that died before it was ready leaves
-/// the process not ready.
+/// One check, set by its owner. A dropped check keeps what it last said: a part that died before it
+/// was ready leaves the process not ready.
 #[derive(Debug)]
 pub struct Check {
     flag: Arc<Flag>,

@@ -1,16 +1,20 @@
-//! Leader election on a `coordination.k8s.io` Lease, compatible with client-go's: same fields, same rules, same defaults.
+//! Leader election on a `coordination.k8s.io` Lease, compatible with client-go's: same fields, same
+//! rules, same defaults.
 //!
 //! What holds, as long as the processes' monotonic clocks run at about the same rate:
-//! - At most one process believes that it leads. A leader counts its time from before it sent the renewal, and stops believing
-//!   at the renew deadline by itself, also when the election's task is starved or gone; the others count from when they saw
-//!   that renewal, and wait for the whole, longer lease. Nobody compares wall clocks: those in the Lease are for people.
+//! - At most one process believes that it leads. A leader counts its time from before it sent the
+//!   renewal, and stops believing at the renew deadline by itself, also when the election's task is
+//!   starved or gone; the others count from when they saw that renewal, and wait for the whole,
+//!   longer lease. Nobody compares wall clocks: those in the Lease are for people.
 //! - Every write carries the resourceVersion of what it was decided on.
-//! - A lease is released when the election is stopped, but not while a [`Term`] is held: work first, then the lease.
+//! - A lease is released when the election is stopped, but not while a [`Term`] is held: work
+//!   first, then the lease.
 //! - An error of the API server is a reason to try again, never to panic or to give up.
 //!
-//! kube-lease-manager 0.13 does not hold the first (its channel goes on saying "leader" while renewals fail, and expiry is wall
-//! clock against wall clock) nor the second (its renewals and forced releases are patches without a version), and its
-//! `SystemTime` does not stop with tokio's paused clock.
+//! kube-lease-manager 0.13 does not hold the first (its channel goes on saying "leader" while
+//! renewals fail, and expiry is wall clock against wall clock) nor the second (its renewals and
+//! forced releases are patches without a version), and its `SystemTime` does not stop with tokio's
+//! paused clock.
 
 mod decide;
 mod elect;
@@ -28,7 +32,8 @@ use crate::metrics::Name;
 pub use elect::LeaderElection;
 pub use term::{Leadership, Term};
 
-/// How long a lease lasts and how it is kept. `Timing::new` refuses what could give two leaders or a leader by chance.
+/// How long a lease lasts and how it is kept. `Timing::new` refuses what could give two leaders or
+/// a leader by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     lease_duration: Duration,

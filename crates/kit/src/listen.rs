@@ -19,7 +19,8 @@ pub enum BindError {
     },
 }
 
-/// Binds what `flag` asks for, and returns the address that was bound, which differs from `address` when its port is 0.
+/// Binds what `flag` asks for, and returns the address that was bound, which differs from `address`
+/// when its port is 0.
 pub async fn bind(
     flag: &'static str,
     address: SocketAddr,

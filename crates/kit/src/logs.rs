@@ -1,4 +1,5 @@
-//! Logs on stderr, so that stdout stays the command's own: lines for people, or one JSON object each.
+//! Logs on stderr, so that stdout stays the command's own: lines for people, or one JSON object
+//! each.
 
 use std::{fmt, io::IsTerminal, str::FromStr};
 
@@ -51,7 +52,8 @@ impl fmt::Display for Filter {
 #[error("logs are set up already: {0}")]
 pub struct AlreadyInitialized(#[from] tracing_subscriber::util::TryInitError);
 
-/// Sets up the logs of this process. Colour only where a terminal reads them and `NO_COLOR` is not set.
+/// Sets up the logs of this process. Colour only where a terminal reads them and `NO_COLOR` is not
+/// set.
 pub fn init(format: Format, filter: &Filter) -> Result<(), AlreadyInitialized> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = std::io::stderr().is_terminal() && !plain;

@@ -1,4 +1,5 @@
-//! The metrics of a process: one registry that every part registers into, encoded as OpenMetrics text.
+//! The metrics of a process: one registry that every part registers into, encoded as OpenMetrics
+//! text.
 
 use std::{
     any::{Any, TypeId},
@@ -16,7 +17,8 @@ use prometheus_client::{
 /// What a scraper must be told that the text is.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The label of things that a process has several of: its queues, its elections. The code gives the names, so they are few.
+/// The label of things that a process has several of: its queues, its elections. The code gives the
+/// names, so they are few.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Name {
     name: String,

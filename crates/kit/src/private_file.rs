@@ -49,7 +49,8 @@ fn restrict(file: &File) -> Result<()> {
     file.set_permissions(PermissionsExt::from_mode(OWNER_ONLY))
 }
 
-/// Writes a file that its owner alone can read, from its first byte on; after a crash it is there as a whole or not at all.
+/// Writes a file that its owner alone can read, from its first byte on; after a crash it is there
+/// as a whole or not at all.
 pub fn write(path: &Path, content: &str) -> Result<()> {
     let unfinished = path.with_extension("new");
     // One that a crash left may have other permissions: it is not written into.

@@ -1,8 +1,10 @@
-//! A work queue for loops that `kube::runtime::Controller` does not fit: items that come from elsewhere than a watch, several
-//! workers, delays. It keeps client-go's promises:
+//! A work queue for loops that `kube::runtime::Controller` does not fit: items that come from
+//! elsewhere than a watch, several workers, delays. It keeps client-go's promises:
 //! - An item that is added often before it is taken is taken once.
-//! - No item is worked on by two workers at once; one that is added while it is worked on is taken once more afterwards.
-//! - Items are taken in the order they were added; a delayed one counts as added when its delay is over.
+//! - No item is worked on by two workers at once; one that is added while it is worked on is taken
+//!   once more afterwards.
+//! - Items are taken in the order they were added; a delayed one counts as added when its delay is
+//!   over.
 //! - One that fails comes back later each time, until it succeeds.
 
 mod metrics;
@@ -40,8 +42,8 @@ pub struct Queue<T> {
 #[derive(Debug)]
 struct Inner<T> {
     state: Mutex<State<T>>,
-    /// Told of every change that a waiting worker might have to act on. All of them are woken: the next delay to end and the
-    /// end of all concern every one.
+    /// Told of every change that a waiting worker might have to act on. All of them are woken: the
+    /// next delay to end and the end of all concern every one.
     changed: Notify,
     instruments: Instruments,
 }
@@ -91,7 +93,8 @@ impl<T: Clone + Ord + Send + 'static> Queue<T> {
         self.len() == 0
     }
 
-    /// The next item, once there is one; `None` once the queue is shut down and nothing is left to do.
+    /// The next item, once there is one; `None` once the queue is shut down and nothing is left to
+    /// do.
     pub async fn take(&self) -> Option<Work<T>> {
         let mut changed = pin!(self.inner.changed.notified());
         loop {
@@ -118,8 +121,8 @@ impl<T: Clone + Ord + Send + 'static> Queue<T> {
         }
     }
 
-    /// Takes no more items; delayed ones are dropped. Returns when all that waited and all that was worked on is done, so
-    /// workers must go on taking meanwhile.
+    /// Takes no more items; delayed ones are dropped. Returns when all that waited and all that was
+    /// worked on is done, so workers must go on taking meanwhile.
     pub async fn drain(&self) {
         self.inner.change(|state, _| state.shut_down());
         let mut changed = pin!(self.inner.changed.notified());
@@ -139,7 +142,8 @@ impl<T: Clone + Ord> Inner<T> {
         on(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state, keeps the metrics true to it, and wakes the workers if there is something new for them.
+    /// Changes the state, keeps the metrics true to it, and wakes the workers if there is something
+    /// new for them.
     fn change<R>(&self, on: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
         let (result, news) = self.lock(|state| {
             let result = on(state, Instant::now());
@@ -156,8 +160,8 @@ impl<T: Clone + Ord> Inner<T> {
     }
 }
 
-/// An item that was taken. When it is dropped the item counts as done, also when the worker panics or is cancelled; say
-/// how it went with [`Work::succeeded`] or [`Work::failed`].
+/// An item that was taken. When it is dropped the item counts as done, also when the worker panics
+/// or is cancelled; say how it went with [`Work::succeeded`] or [`Work::failed`].
 #[derive(Debug)]
 pub struct Work<T: Clone + Ord + Send + 'static> {
     item: T,

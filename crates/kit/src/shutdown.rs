@@ -1,5 +1,5 @@
-//! An orderly end: the first SIGINT or SIGTERM, or a task that fails, asks every task to stop; those get a bounded time to
-//! finish; a second signal ends the wait at once.
+//! An orderly end: the first SIGINT or SIGTERM, or a task that fails, asks every task to stop;
+//! those get a bounded time to finish; a second signal ends the wait at once.
 
 use std::{
     collections::BTreeMap,
@@ -65,8 +65,8 @@ impl Shutdown {
         self.tasks.clone()
     }
 
-    /// Waits for a signal or for [`Tasks::stop`], then at most `limit` for the tasks. Those that don't make it are named;
-    /// they end with the process.
+    /// Waits for a signal or for [`Tasks::stop`], then at most `limit` for the tasks. Those that
+    /// don't make it are named; they end with the process.
     pub async fn finished(mut self, limit: Duration) -> Result<(), Unclean> {
         let tasks = self.tasks;
         tokio::select! {
@@ -109,8 +109,8 @@ impl Tasks {
         self.stop.cancel();
     }
 
-    /// Starts a task that the process cannot do without: when it fails or panics, the process stops. The task watches
-    /// [`Tasks::stopping`] and returns soon after.
+    /// Starts a task that the process cannot do without: when it fails or panics, the process
+    /// stops. The task watches [`Tasks::stopping`] and returns soon after.
     pub fn spawn<E: fmt::Display>(
         &self,
         name: impl Into<String>,

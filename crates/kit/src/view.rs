@@ -1,5 +1,5 @@
-//! Types that hold a part of a Kubernetes object: a watch of all pods or nodes keeps what is read of
-//! them, and no more.
+//! Types that hold a part of a Kubernetes object: a watch of all pods or nodes keeps what is read
+//! of them, and no more.
 
 /// Makes a type with a field `metadata` a view of a built-in kind: it is listed and watched as that
 /// kind.

@@ -1,4 +1,5 @@
-//! `cargo xtask bench ledger`: how fast units are leased and released, in memory and on disk, and what they cost.
+//! `cargo xtask bench ledger`: how fast units are leased and released, in memory and on disk, and
+//! what they cost.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

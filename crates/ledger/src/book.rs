@@ -1,8 +1,9 @@
-//! What is known of one subnet's blocks, and every decision about them. Pure: requests in, changed blocks out; nothing is written here, and
-//! nothing is waited for.
+//! What is known of one subnet's blocks, and every decision about them. Pure: requests in, changed
+//! blocks out; nothing is written here, and nothing is waited for.
 //!
-//! Decisions change the book at once, and it is the caller's to write the changed blocks before anybody hears of them: [`Book::changed`] gives
-//! them, [`Book::settle`] takes the store's word for how it went.
+//! Decisions change the book at once, and it is the caller's to write the changed blocks before
+//! anybody hears of them: [`Book::changed`] gives them, [`Book::settle`] takes the store's word for
+//! how it went.
 
 mod claims;
 mod holdings;
@@ -151,8 +152,9 @@ impl Book {
         self.changed.remove(&place);
     }
 
-    /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a lease is whole or not given at all. What it
-    /// has under one of these ids is kept, so that asking twice gives the same.
+    /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a
+    /// lease is whole or not given at all. What it has under one of these ids is kept, so that
+    /// asking twice gives the same.
     pub fn lease(
         &mut self,
         owner: &Owner,
@@ -212,7 +214,8 @@ impl Book {
         grant
     }
 
-    /// Takes these very units under one lease: all, or none and why. What the owner has of them already is kept.
+    /// Takes these very units under one lease: all, or none and why. What the owner has of them
+    /// already is kept.
     pub fn claim(
         &mut self,
         owner: &Owner,
@@ -254,7 +257,8 @@ impl Book {
         Ok(())
     }
 
-    /// Takes back the owner's leases of these ids, or all of them. Ids that it does not have are ignored. Gives what came back.
+    /// Takes back the owner's leases of these ids, or all of them. Ids that it does not have are
+    /// ignored. Gives what came back.
     pub fn release(&mut self, owner: &Owner, ids: Option<&[LeaseId]>, now: u64) -> Vec<Lease> {
         let mut back: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
         let places: Vec<Place> = match ids {
@@ -320,8 +324,8 @@ impl Book {
             .map(|(family, shelf)| (*family, shelf.pool.available()))
     }
 
-    /// Marks blocks with no owner and no rest in them as changed: written, they leave the store. A subnet that never comes round, such as a
-    /// /64, would fill it with what it once gave.
+    /// Marks blocks with no owner and no rest in them as changed: written, they leave the store. A
+    /// subnet that never comes round, such as a /64, would fill it with what it once gave.
     pub fn retire(&mut self, now: u64) {
         for (family, shelf) in &self.families {
             let idle = shelf.pool.idle(now).filter(|number| shelf.blocks.contains_key(number));
@@ -329,7 +333,8 @@ impl Book {
         }
     }
 
-    /// The writes that bring the store to where the book is. Rests that are over are not written any more.
+    /// The writes that bring the store to where the book is. Rests that are over are not written
+    /// any more.
     pub fn changed(&mut self, now: u64, reuse_delay: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.changed.len());
         for place in std::mem::take(&mut self.changed) {
@@ -362,7 +367,8 @@ impl Book {
         writes
     }
 
-    /// What the store said to a write. Whether the block is as the book has it; if not, it must be read again.
+    /// What the store said to a write. Whether the block is as the book has it; if not, it must be
+    /// read again.
     #[must_use]
     pub fn settle(&mut self, key: &BlockKey, written: &Written) -> bool {
         let Some(place) = self.place(key) else {

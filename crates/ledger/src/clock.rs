@@ -16,7 +16,8 @@ pub struct Clock {
 impl Clock {
     pub fn system() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
-        // A machine whose clock is before the epoch: rests are still counted from when this process began.
+        // A machine whose clock is before the epoch: rests are still counted from when this process
+        // began.
         Self::starting_at(began.unwrap_or_default())
     }
 

@@ -1,10 +1,13 @@
-//! One task for each subnet: it alone changes the subnet's book. It takes all requests that wait, decides them one after the other, has the
-//! blocks that changed written together, and answers when they are durable: requests that wait together share one write.
+//! One task for each subnet: it alone changes the subnet's book. It takes all requests that wait,
+//! decides them one after the other, has the blocks that changed written together, and answers when
+//! they are durable: requests that wait together share one write.
 //!
-//! Why no unit is given twice: an answer is sent only after the store has swapped every block that the decision touched for the version that
-//! it was decided on. When the store refuses one, or does not say, that block is read again and the requests are decided anew; as they name
-//! their leases, what was written of them already is found and kept. When it can't be read either, or holds a block that does not fit the
-//! plan, nothing more is decided until everything has been loaded again.
+//! Why no unit is given twice: an answer is sent only after the store has swapped every block that
+//! the decision touched for the version that it was decided on. When the store refuses one, or does
+//! not say, that block is read again and the requests are decided anew; as they name their leases,
+//! what was written of them already is found and kept. When it can't be read either, or holds a
+//! block that does not fit the plan, nothing more is decided until everything has been loaded
+//! again.
 
 mod commit;
 mod gate;
@@ -75,9 +78,11 @@ pub struct Committer {
     /// When counts are to be published next; `None` when nothing has changed since.
     due: Option<Instant>,
     published: Option<Instant>,
-    /// When blocks that nobody needs any more are to leave the store; `None` when nothing was written since the last time.
+    /// When blocks that nobody needs any more are to leave the store; `None` when nothing was
+    /// written since the last time.
     sweep: Option<Instant>,
-    /// Whether the book may differ from the store in ways that are not known: then nothing is decided.
+    /// Whether the book may differ from the store in ways that are not known: then nothing is
+    /// decided.
     stale: bool,
     /// When it is loaded again, and how often in a row that failed.
     again: Option<Instant>,
@@ -92,7 +97,8 @@ impl Drop for Committer {
     }
 }
 
-/// So many requests are decided before the first of them is written: bounds the time to the first answer.
+/// So many requests are decided before the first of them is written: bounds the time to the first
+/// answer.
 const MOST_AT_ONCE: usize = 1024;
 
 /// Nobody waits for what a sweep gives.
@@ -251,7 +257,8 @@ impl Committer {
         }
     }
 
-    /// Takes blocks that nobody needs out of the store, in the way that all writes go: one that somebody else has put to use meanwhile stays.
+    /// Takes blocks that nobody needs out of the store, in the way that all writes go: one that
+    /// somebody else has put to use meanwhile stays.
     async fn sweep(&mut self) {
         self.sweep = None;
         let now = self.clock.now();
@@ -277,8 +284,8 @@ impl Committer {
     }
 
     async fn serve(&mut self, waiting: &mut Vec<Request>) {
-        // Before anything else: who asked for it wants to know what the store has now, and the rest may as well.
-        // A store that nobody else writes has nothing new.
+        // Before anything else: who asked for it wants to know what the store has now, and the rest
+        // may as well. A store that nobody else writes has nothing new.
         self.stale |= self.store.is_shared()
             && waiting
                 .iter()
@@ -316,8 +323,8 @@ impl Committer {
         }
     }
 
-    /// What was loaded for it may be old by now only by what this process has written itself: another one that still gives out of the subnet
-    /// is told by the caller.
+    /// What was loaded for it may be old by now only by what this process has written itself:
+    /// another one that still gives out of the subnet is told by the caller.
     fn close(&mut self, request: Request) {
         let Request::Close { answer } = request else {
             return;
@@ -412,8 +419,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Tells everybody how things stand: at once that there is more to lease, and the counts, which take a walk through the blocks, not more
-    /// often than anybody can use them.
+    /// Tells everybody how things stand: at once that there is more to lease, and the counts, which
+    /// take a walk through the blocks, not more often than anybody can use them.
     fn publish(&mut self) {
         let available: u128 = self
             .book

@@ -24,7 +24,8 @@ pub struct Ledger {
     store: Arc<dyn Store>,
     clock: Clock,
     metrics: LedgerMetrics,
-    /// Held while a subnet is made, changed or removed: what overlaps what is decided one at a time.
+    /// Held while a subnet is made, changed or removed: what overlaps what is decided one at a
+    /// time.
     planning: Arc<Mutex<()>>,
     /// Never held across an await: requests for one subnet do not wait for what is done to another.
     subnets: Arc<sync::Mutex<BTreeMap<String, Subnet>>>,
@@ -72,8 +73,8 @@ impl Ledger {
 
     /// For a service, before it serves: nothing is leased to any cluster that owns something in the
     /// store, in any subnet, until it has claimed what it has in that one. A part of the store may
-    /// have been lost or put back from a copy; what is left tells which clusters have nodes that may
-    /// use what was lost.
+    /// have been lost or put back from a copy; what is left tells which clusters have nodes that
+    /// may use what was lost.
     pub async fn require_claims_of_owners(&self) -> Result<(), LedgerError> {
         let _planning = self.planning.lock().await;
         let known = self.subnets().await;
@@ -109,8 +110,8 @@ impl Ledger {
         self.known().get(name).cloned()
     }
 
-    /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one, or when an owned unit would fall out; then
-    /// nothing has changed.
+    /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one,
+    /// or when an owned unit would fall out; then nothing has changed.
     pub async fn set_subnet(
         &self,
         name: &str,
@@ -190,8 +191,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets a subnet if nobody owns anything in it, by what the store has now; else nothing changes. Gives how many do. What is asked for
-    /// at the same time is in that count, or refused. One that is not known is looked for in the store, too.
+    /// Forgets a subnet if nobody owns anything in it, by what the store has now; else nothing
+    /// changes. Gives how many do. What is asked for at the same time is in that count, or refused.
+    /// One that is not known is looked for in the store, too.
     pub async fn remove_subnet(&self, name: &str) -> Result<usize, LedgerError> {
         let _planning = self.planning.lock().await;
         let Some(subnet) = self.find(name) else {
@@ -232,7 +234,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again when the subnet comes back.
+    /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again
+    /// when the subnet comes back.
     pub async fn forget_subnet(&self, name: &str) {
         let _planning = self.planning.lock().await;
         self.known().remove(name);
@@ -242,8 +245,9 @@ impl Ledger {
         self.known().keys().cloned().collect()
     }
 
-    /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids that the owner has already are kept as they
-    /// are, so that asking again gives the same and no more. What can't be given is counted in [`Grant::short`].
+    /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids
+    /// that the owner has already are kept as they are, so that asking again gives the same and no
+    /// more. What can't be given is counted in [`Grant::short`].
     pub async fn lease(
         &self,
         subnet: &str,
@@ -318,7 +322,8 @@ impl Ledger {
         self.ask(Operation::Read, subnet, request).await
     }
 
-    /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has in this subnet. Gives what came back.
+    /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has
+    /// in this subnet. Gives what came back.
     pub async fn release(
         &self,
         subnet: &str,
@@ -361,7 +366,8 @@ impl Ledger {
             .await
     }
 
-    /// Looks into the store again: after this, answers hold all that was written before it was called, by whomever.
+    /// Looks into the store again: after this, answers hold all that was written before it was
+    /// called, by whomever.
     pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
         self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
             .await
@@ -376,7 +382,8 @@ impl Ledger {
         answered.await.map_err(|_| gone(subnet))
     }
 
-    /// How full a subnet is, and whether there is more than before: for those who wait. `None` when there is no such subnet.
+    /// How full a subnet is, and whether there is more than before: for those who wait. `None` when
+    /// there is no such subnet.
     pub async fn outlook(&self, subnet: &str) -> Option<watch::Receiver<Outlook>> {
         self.find(subnet).map(|subnet| subnet.outlook)
     }

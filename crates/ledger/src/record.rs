@@ -1,11 +1,13 @@
-//! What a store keeps of a block: the owner and the lease of each owned unit, and when others were released.
+//! What a store keeps of a block: the owner and the lease of each owned unit, and when others were
+//! released.
 
 use berth_addr::{Bitmap, Prefix};
 use uuid::Uuid;
 
 use crate::owner::Owner;
 
-/// The name of one tenure of one unit. Never used again; in a NodeNetworkConfig it is the name of the address.
+/// The name of one tenure of one unit. Never used again; in a NodeNetworkConfig it is the name of
+/// the address.
 pub type LeaseId = Uuid;
 
 /// Who has a unit, and under which lease.
@@ -33,7 +35,8 @@ pub struct Record {
     released: Vec<(u8, u64)>,
 }
 
-/// An offset has an owner and was released, or is there twice: such a record was not written by a ledger.
+/// An offset has an owner and was released, or is there twice: such a record was not written by a
+/// ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("offset {offset} is there twice")]
 pub struct Contradiction {
@@ -82,7 +85,8 @@ impl Record {
         at.ok().and_then(|at| self.owned.get(at)).map(|(_, tenure)| tenure)
     }
 
-    /// These units have an owner from now on, and no rest. A ledger never takes one that has an owner already; such a tenure would be replaced.
+    /// These units have an owner from now on, and no rest. A ledger never takes one that has an
+    /// owner already; such a tenure would be replaced.
     pub fn take(&mut self, units: impl IntoIterator<Item = (u8, Tenure)>) {
         let before = self.owned.len();
         self.owned.extend(units);
@@ -128,7 +132,8 @@ impl Record {
     }
 }
 
-/// Which block: its subnet, and its first unit. Written down as the prefix, not as a number: numbers change with the subnet's cidrs.
+/// Which block: its subnet, and its first unit. Written down as the prefix, not as a number:
+/// numbers change with the subnet's cidrs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockKey {
     pub subnet: String,

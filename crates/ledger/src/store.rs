@@ -1,5 +1,6 @@
-//! Where blocks are kept. A block is the unit of compare-and-swap: whoever writes one names the version that it read, and a write over
-//! another version is refused. That is why two ledgers that both believe to be alone can't give one unit twice, whatever else they do.
+//! Where blocks are kept. A block is the unit of compare-and-swap: whoever writes one names the
+//! version that it read, and a write over another version is refused. That is why two ledgers that
+//! both believe to be alone can't give one unit twice, whatever else they do.
 
 mod changes;
 mod codec;
@@ -50,9 +51,11 @@ pub enum Written {
     Done(Option<Version>),
     /// The block is not at the expected version: nothing was written.
     Conflict,
-    /// The store will not have it, whoever writes it: nothing was written, and trying again does not help. Why, for people.
+    /// The store will not have it, whoever writes it: nothing was written, and trying again does
+    /// not help. Why, for people.
     Refused(String),
-    /// No answer, or one that does not say: it may have been written. Read it again before anything else.
+    /// No answer, or one that does not say: it may have been written. Read it again before anything
+    /// else.
     Unknown,
 }
 
@@ -60,7 +63,8 @@ pub enum Written {
 #[derive(Clone, Debug)]
 pub enum Change {
     Written(Stored),
-    /// The block is gone that had this version, or one before it. One that was made after that has a higher one.
+    /// The block is gone that had this version, or one before it. One that was made after that has
+    /// a higher one.
     Removed(BlockKey, Version),
     /// Changes may have been missed: load everything again.
     Lost,
@@ -88,7 +92,8 @@ impl StoreError {
 
 /// Blocks, kept so that an answer means they survive.
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
-    /// Whether others can write beside this process: then its ledger watches, and expects conflicts.
+    /// Whether others can write beside this process: then its ledger watches, and expects
+    /// conflicts.
     fn is_shared(&self) -> bool;
 
     /// All blocks of a subnet.
@@ -96,12 +101,13 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     fn read<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Stored>, StoreError>>;
 
-    /// Each by itself: some may be done and others not. The answers are in the order of the writes. Writes that come together may share
-    /// what makes them durable. No two of them are for the same block.
+    /// Each by itself: some may be done and others not. The answers are in the order of the writes.
+    /// Writes that come together may share what makes them durable. No two of them are for the same
+    /// block.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Vec<Written>>;
 
-    /// All changes of a subnet's blocks, our own too, from before this call returned: who watches first and loads then misses nothing.
-    /// Ends never; after a break it says [`Change::Lost`].
+    /// All changes of a subnet's blocks, our own too, from before this call returned: who watches
+    /// first and loads then misses nothing. Ends never; after a break it says [`Change::Lost`].
     fn watch<'a>(
         &'a self,
         subnet: &'a str,

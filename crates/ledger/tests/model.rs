@@ -1,5 +1,5 @@
-//! The central promise, on the stores of this process: whoever writes and whenever it dies, no unit has two owners and nothing that was
-//! answered is lost.
+//! The central promise, on the stores of this process: whoever writes and whenever it dies, no unit
+//! has two owners and nothing that was answered is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,8 +35,9 @@ async fn ten_thousand_deaths_on_memory() {
     }
 }
 
-/// In memory if the machine has such a folder: a process that dies leaves what it wrote, synced or not. The file is opened again after each
-/// round, by a runtime of its own: with it goes all that hangs on the round before.
+/// In memory if the machine has such a folder: a process that dies leaves what it wrote, synced or
+/// not. The file is opened again after each round, by a runtime of its own: with it goes all that
+/// hangs on the round before.
 #[test]
 fn ten_thousand_deaths_on_redb() {
     for seed in 0..10 {

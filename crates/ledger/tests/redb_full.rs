@@ -1,4 +1,5 @@
-//! A disk that is full, and then is not any more. In a program of its own: the limit is the whole process's.
+//! A disk that is full, and then is not any more. In a program of its own: the limit is the whole
+//! process's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +28,8 @@ fn limit(bytes: Option<u64>) {
 
 /// A write over the limit must fail, and not end the process.
 fn ignore_the_signal() {
-    // The shell that starts this program again does: dispositions that ignore a signal are inherited.
+    // The shell that starts this program again does: dispositions that ignore a signal are
+    // inherited.
     if std::env::var_os("BERTH_IGNORES_XFSZ").is_none() {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let status = std::process::Command::new("sh")

@@ -1,4 +1,5 @@
-//! The promises of the stores that are servers, on a real etcd and a real kube-apiserver; and what happens when the line to one breaks.
+//! The promises of the stores that are servers, on a real etcd and a real kube-apiserver; and what
+//! happens when the line to one breaks.
 
 #![allow(
     clippy::unwrap_used,

@@ -5,9 +5,10 @@
 //! claim gone    ─► IPAddress goes ─► address back, cools down
 //! ```
 //!
-//! The lease is durable before the IPAddress is made, and ends after it is gone: so no two IPAddress
-//! objects ever have one address. The claim needs no finalizer for that: while it is there its lease
-//! stays, and when it is gone the IPAddress's own finalizer keeps the address until we have seen it.
+//! The lease is durable before the IPAddress is made, and ends after it is gone: so no two
+//! IPAddress objects ever have one address. The claim needs no finalizer for that: while it is
+//! there its lease stays, and when it is gone the IPAddress's own finalizer keeps the address until
+//! we have seen it.
 //!
 //! An IPAddress that is there already is adopted: `clusterctl move` makes it before we see it.
 

@@ -1,7 +1,7 @@
 //! The cluster controller: machine IPAM for every Cluster whose machines have networks.
 //!
-//! In the seed cluster, in the Cluster's own namespace: a Deployment of `berth machine-ipam` that has
-//! the user cluster's kubeconfig, and a ServiceAccount with no rights and no token. In the user
+//! In the seed cluster, in the Cluster's own namespace: a Deployment of `berth machine-ipam` that
+//! has the user cluster's kubeconfig, and a ServiceAccount with no rights and no token. In the user
 //! cluster: our CRDs, what machine IPAM may do there, and the gate. A Cluster without networks has
 //! none of it, and no gate.
 //!

@@ -1,8 +1,8 @@
 //! The gate: puts our entry on every new Machine, so that nobody builds it before it has its
 //! network.
 //!
-//! In a cluster it is a MutatingAdmissionPolicy, which lives in the API server and holds while Berth
-//! is down: [`POLICY`]. The embedded API has [`admit`] handed in.
+//! In a cluster it is a MutatingAdmissionPolicy, which lives in the API server and holds while
+//! Berth is down: [`POLICY`]. The embedded API has [`admit`] handed in.
 
 use serde_json::{Value, json};
 

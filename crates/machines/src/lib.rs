@@ -1,7 +1,8 @@
 //! Addresses for machines, without a DHCP server: a machine's network is known before it is built.
 //!
-//! [`ipam`] gives machines their networks, [`capi`] serves the claims of Cluster API. [`render`] turns a machine and its network into the document that its operating system reads at
-//! its first start. It is pure.
+//! [`ipam`] gives machines their networks, [`capi`] serves the claims of Cluster API. [`render`]
+//! turns a machine and its network into the document that its operating system reads at its first
+//! start. It is pure.
 //!
 //! Who owns which address is the ledger's. Building machines is somebody else's.
 

@@ -55,8 +55,8 @@ impl Parts {
         self.context.runs(Controller::Nnc) || self.context.runs(Controller::NodeIpam)
     }
 
-    /// Also without the subnet controller: a ledger of this process must know them, for nodes and for
-    /// whatever else draws on it. A service does.
+    /// Also without the subnet controller: a ledger of this process must know them, for nodes and
+    /// for whatever else draws on it. A service does.
     fn work_on_subnets(&self) -> bool {
         self.context.runs(Controller::Subnet) || !self.context.allocator.is_shared()
     }

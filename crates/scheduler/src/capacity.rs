@@ -58,7 +58,8 @@ fn size(prefix: Prefix) -> u64 {
     1_u64.checked_shl(host_bits.into()).unwrap_or(u64::MAX)
 }
 
-/// `10.0.0.1/30` is read as 10.0.0.0/30, as kubelets and agents read it. A bare address is no block.
+/// `10.0.0.1/30` is read as 10.0.0.0/30, as kubelets and agents read it. A bare address is no
+/// block.
 fn parse(text: &str) -> Option<Prefix> {
     let (address, length) = text.trim().split_once('/')?;
     Prefix::around(address.parse().ok()?, length.parse().ok()?)

@@ -1,7 +1,7 @@
 //! The extender of kube-scheduler: filter, prioritize, bind and preempt over HTTP.
 //!
-//! The seed's Filter plugin is the verb filter, its PreBind plugin the verb bind. Both read the same
-//! accounting, which a replica has only while it leads.
+//! The seed's Filter plugin is the verb filter, its PreBind plugin the verb bind. Both read the
+//! same accounting, which a replica has only while it leads.
 
 mod bind;
 mod filter;

@@ -1,8 +1,9 @@
 //! How many pods each node still has an IP address for, and what a scheduler is told about it: as
 //! an extender of kube-scheduler, as an extended resource of Nodes, and inside `berth up`.
 //!
-//! [`Accounting`] decides, purely, over what watches and bindings have told it. The rest is a shell:
-//! HTTP, watches, one annotation, two statuses. No address is given out here: agents do that.
+//! [`Accounting`] decides, purely, over what watches and bindings have told it. The rest is a
+//! shell: HTTP, watches, one annotation, two statuses. No address is given out here: agents do
+//! that.
 
 mod accounting;
 mod books;

@@ -1,8 +1,8 @@
 //! The controller `pod-ips`: publishes how many pods each Node has an IP for, as the extended
 //! resource `berth.dev/pod-ips`.
 //!
-//! A second front end over the accounting. Pods ask for one each (an admission policy adds that), and
-//! kube-scheduler does the rest: it subtracts, queues, preempts.
+//! A second front end over the accounting. Pods ask for one each (an admission policy adds that),
+//! and kube-scheduler does the rest: it subtracts, queues, preempts.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

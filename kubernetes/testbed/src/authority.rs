@@ -73,7 +73,8 @@ fn name(user: &str, group: Option<&str>) -> DistinguishedName {
     name
 }
 
-/// Signs the tokens of service accounts, and tells them from others: the private key, and the public one.
+/// Signs the tokens of service accounts, and tells them from others: the private key, and the
+/// public one.
 pub fn signing_keys() -> Result<(String, String)> {
     let key = KeyPair::generate().context("making a key")?;
     Ok((key.serialize_pem(), key.public_key_pem()))

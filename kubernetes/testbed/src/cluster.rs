@@ -159,7 +159,8 @@ impl Cluster {
 
     /// From now on it outlives this process, until [`Registry::remove`].
     pub fn detach(mut self) -> Result<()> {
-        // The record first: were it the other way round, a death in between would leave a cluster that is nobody's.
+        // The record first: were it the other way round, a death in between would leave a cluster
+        // that is nobody's.
         self.entry.record.detached = true;
         let nodes = self.nodes.iter();
         self.entry.record.nodes = nodes
@@ -240,7 +241,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the output of the components goes; into the cluster's own folder when nothing is said, and with it.
+    /// Where the output of the components goes; into the cluster's own folder when nothing is said,
+    /// and with it.
     pub fn logs(mut self, folder: PathBuf) -> Self {
         self.logs = Some(folder);
         self

@@ -21,7 +21,8 @@ pub struct Component {
 }
 
 impl Component {
-    /// `command` enters the cluster's namespaces; its output goes to `NAME.log` in `logs`, after what is there already.
+    /// `command` enters the cluster's namespaces; its output goes to `NAME.log` in `logs`, after
+    /// what is there already.
     pub fn start(name: &str, mut command: Command, logs: &Path) -> Result<Self> {
         std::fs::create_dir_all(logs).with_context(|| format!("making {}", logs.display()))?;
         let log = logs.join(format!("{name}.log"));

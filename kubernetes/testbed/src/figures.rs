@@ -80,7 +80,8 @@ impl Figures {
         self.add(name, count, Unit::Count);
     }
 
-    /// For each figure that two servers have, how many times the first one's is the second one's, or the other way round where less is better.
+    /// For each figure that two servers have, how many times the first one's is the second one's,
+    /// or the other way round where less is better.
     pub fn compare(&mut self, ours: &str, theirs: &str) {
         let theirs = self.of(theirs);
         for ours in self.of(ours) {

@@ -1,4 +1,5 @@
-//! Just enough HTTPS to see that a server answers, without a runtime and without starting kubectl twenty times a second.
+//! Just enough HTTPS to see that a server answers, without a runtime and without starting kubectl
+//! twenty times a second.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! The image of every pod: a static busybox, and a server that answers with the pod's name. And the same as an image that does nothing,
-//! for the container that holds a pod's namespaces.
+//! The image of every pod: a static busybox, and a server that answers with the pod's name. And the
+//! same as an image that does nothing, for the container that holds a pod's namespaces.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

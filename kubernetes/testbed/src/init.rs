@@ -1,8 +1,10 @@
-//! Process 1 of a cluster: all of the cluster's processes live in its process namespace, and end with it.
+//! Process 1 of a cluster: all of the cluster's processes live in its process namespace, and end
+//! with it.
 //!
-//! The kernel is what keeps the promise that nothing is left: it ends every process of the namespace when process 1 ends; a network
-//! namespace goes with its last process, and takes along both ends of every veth pair that has one end in it; mounts go with their
-//! namespace. Only folders need a hand.
+//! The kernel is what keeps the promise that nothing is left: it ends every process of the
+//! namespace when process 1 ends; a network namespace goes with its last process, and takes along
+//! both ends of every veth pair that has one end in it; mounts go with their namespace. Only
+//! folders need a hand.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -26,7 +28,8 @@ pub struct Init {
 }
 
 impl Init {
-    /// With `network`, process 1 also has a network namespace of its own: the wire between the nodes.
+    /// With `network`, process 1 also has a network namespace of its own: the wire between the
+    /// nodes.
     pub fn start(folder: &Path, groups: &[PathBuf], network: bool) -> Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child"]);
@@ -38,7 +41,8 @@ impl Init {
             command.args(["--user", "--map-current-user"]);
         }
         command.args(["sh", "-c", SCRIPT, "init"]).arg(folder).args(groups);
-        // Not in our process group: what the terminal sends there is meant for us, and we are what this one is tied to.
+        // Not in our process group: what the terminal sends there is meant for us, and we are what
+        // this one is tied to.
         command.process_group(0);
         let log = folder.join("init.log");
         let complaints =

@@ -1,5 +1,6 @@
-# Process 1 of a cluster. Standard input is a pipe from the process that started the cluster: its end means that this process is gone, and
-# the word "stay" that the cluster is to outlive it. $1 is the cluster's folder, the rest are its folders of control groups.
+# Process 1 of a cluster. Standard input is a pipe from the process that started the cluster: its
+# end means that this process is gone, and the word "stay" that the cluster is to outlive it. $1 is
+# the cluster's folder, the rest are its folders of control groups.
 folder=$1
 shift
 exec 3<&0 </dev/null
@@ -12,7 +13,8 @@ wait $!
 
 kill -KILL -1
 
-# Busy for as long as the last process takes to go, which may be one that our owner ran beside the cluster.
+# Busy for as long as the last process takes to go, which may be one that our owner ran beside the
+# cluster.
 for folder in "$@" "$folder"; do
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         case $folder in

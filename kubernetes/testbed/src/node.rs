@@ -1,5 +1,6 @@
-//! A node: namespaces of its own, a containerd, a kubelet. To what runs in it, it is a machine: `/etc`, `/opt`, `/run`, `/var/lib` and
-//! `/var/log` are its own, so that everything can be at its default place on every node.
+//! A node: namespaces of its own, a containerd, a kubelet. To what runs in it, it is a machine:
+//! `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log` are its own, so that everything can be at its
+//! default place on every node.
 
 pub mod cgroups;
 mod containerd;
@@ -130,7 +131,8 @@ impl Node {
         command(&self.groups, &self.init, program)
     }
 
-    /// Does something with the node's network: what it binds or connects there stays there, whoever uses it then.
+    /// Does something with the node's network: what it binds or connects there stays there, whoever
+    /// uses it then.
     pub fn on_network<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let path = format!("/proc/{}/ns/net", self.init.pid());
         let namespace = File::open(&path).with_context(|| format!("opening {path}"))?;
@@ -174,7 +176,8 @@ impl Node {
         checked.with_context(|| format!("on {}", self.seat.node))
     }
 
-    /// Where the host sees a file of the node's: `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log` have one.
+    /// Where the host sees a file of the node's: `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log`
+    /// have one.
     pub fn path(&self, on_node: &str) -> PathBuf {
         self.folder.join(on_node.trim_start_matches('/'))
     }
@@ -185,7 +188,8 @@ impl Node {
     }
 }
 
-/// The node's part of the file system, as far as it is needed to mount it. The node has a plugin folder of its own, which others can add to.
+/// The node's part of the file system, as far as it is needed to mount it. The node has a plugin
+/// folder of its own, which others can add to.
 fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
     for place in [
         "etc",

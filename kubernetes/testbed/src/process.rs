@@ -127,7 +127,8 @@ impl Process {
         Ok(kibibytes * 1024)
     }
 
-    /// The number is looked up first and compared after: from then on the handle means this process and no later one.
+    /// The number is looked up first and compared after: from then on the handle means this process
+    /// and no later one.
     fn handle(&self) -> Result<Option<OwnedFd>> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let pid = pid.with_context(|| format!("{} is no process number", self.pid))?;
@@ -146,7 +147,8 @@ fn boot_id() -> Result<String> {
     Ok(id.trim().to_owned())
 }
 
-/// The name in parentheses can hold anything, so fields are counted from its end. The third is the state, the 22nd the start time.
+/// The name in parentheses can hold anything, so fields are counted from its end. The third is the
+/// state, the 22nd the start time.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();

@@ -1,4 +1,5 @@
-//! Where the programs of Kubernetes are: the folder in `KUBEBUILDER_ASSETS`, or what was built from `xtask/kubernetes`.
+//! Where the programs of Kubernetes are: the folder in `KUBEBUILDER_ASSETS`, or what was built from
+//! `xtask/kubernetes`.
 
 mod build;
 mod go;
@@ -74,7 +75,8 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Those that are there, or else they are built, which takes minutes. `say` gets lines about the progress.
+    /// Those that are there, or else they are built, which takes minutes. `say` gets lines about
+    /// the progress.
     pub fn find_or_build(say: &dyn Fn(&str)) -> Result<Self> {
         if let Some(programs) = Self::given() {
             return Ok(programs);

@@ -1,7 +1,9 @@
-//! Which clusters there are on this machine: a folder for each, with a record of who started it and what its process 1 is.
+//! Which clusters there are on this machine: a folder for each, with a record of who started it and
+//! what its process 1 is.
 //!
-//! One lock is held while folders are made, looked through and removed, so that nobody takes a folder that has just been made for one
-//! that was left behind. A folder is never made twice: process 1 of an ended cluster may still be about to remove its own.
+//! One lock is held while folders are made, looked through and removed, so that nobody takes a
+//! folder that has just been made for one that was left behind. A folder is never made twice:
+//! process 1 of an ended cluster may still be about to remove its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +26,8 @@ pub struct Record {
     /// The number of the wire between its nodes, if it has any; no two living clusters share one.
     pub wire: Option<u8>,
     pub owner: Process,
-    /// Missing until process 1 runs. If the owner dies in between, the end of its pipe ends process 1.
+    /// Missing until process 1 runs. If the owner dies in between, the end of its pipe ends process
+    /// 1.
     pub init: Option<Process>,
     /// Process 1 of each node, by the node's name; known once the cluster is detached.
     pub nodes: BTreeMap<String, Process>,
@@ -69,7 +72,8 @@ impl Registry {
         Ok(Self { folder })
     }
 
-    /// Makes a folder with a record, and removes what dead runs have left. Clusters with `nodes` have control groups.
+    /// Makes a folder with a record, and removes what dead runs have left. Clusters with `nodes`
+    /// have control groups.
     pub fn add(&self, name: &str, nodes: bool) -> Result<Entry> {
         let _lock = self.lock()?;
         let living = self.living()?;
@@ -135,7 +139,8 @@ impl Registry {
             match Entry::read(&folder) {
                 Ok(entry) if entry.record.is_wanted() => living.push(entry),
                 Ok(entry) => remove(&entry)?,
-                // Made under the lock, so whoever made it died before the record was whole: nothing was started yet.
+                // Made under the lock, so whoever made it died before the record was whole: nothing
+                // was started yet.
                 Err(_) => remove_folder(&folder)?,
             }
         }
@@ -174,7 +179,8 @@ fn remove(entry: &Entry) -> Result<()> {
     for groups in &entry.record.groups {
         cgroups::remove(groups)?;
     }
-    // The kernel takes a network namespace apart a moment after its last process, and with it the host's link.
+    // The kernel takes a network namespace apart a moment after its last process, and with it the
+    // host's link.
     if let Some(wire) = entry.record.wire {
         Wire::new(wire).wait_until_gone();
     }

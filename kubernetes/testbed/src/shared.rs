@@ -9,7 +9,8 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::cluster::Cluster;
 
-/// A control plane for all tests of this program, started by the first that asks. It ends with the program.
+/// A control plane for all tests of this program, started by the first that asks. It ends with the
+/// program.
 pub fn control_plane() -> Result<&'static Cluster> {
     static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(|| {
         let start = || {

@@ -1,5 +1,6 @@
-//! The wire between the nodes: a bridge in the network namespace of the cluster's process 1, with one veth pair to the host and one to
-//! each node. The host keeps a single link, whose other end is in that namespace: it goes with it.
+//! The wire between the nodes: a bridge in the network namespace of the cluster's process 1, with
+//! one veth pair to the host and one to each node. The host keeps a single link, whose other end is
+//! in that namespace: it goes with it.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -10,7 +11,8 @@ use crate::component::PAUSE;
 use crate::process::Process;
 use crate::shell;
 
-/// 198.18.0.0/15 is set aside for tests of network devices; `berth up` names its virtual nodes from the lower half.
+/// 198.18.0.0/15 is set aside for tests of network devices; `berth up` names its virtual nodes from
+/// the lower half.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     number: u8,

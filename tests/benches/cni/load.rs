@@ -1,4 +1,5 @@
-//! Requests straight on the agent's socket, from as many connections at a time as keep it busy. Each assignment is in the journal before it is answered.
+//! Requests straight on the agent's socket, from as many connections at a time as keep it busy.
+//! Each assignment is in the journal before it is answered.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,6 @@
-//! `cargo xtask bench cni`: what a container waits for when it gets and gives back its address, spawn of the plugin included, beside what the
-//! peers take in the same run; and what the agent behind it can do. The floor is a program that does nothing at all.
+//! `cargo xtask bench cni`: what a container waits for when it gets and gives back its address,
+//! spawn of the plugin included, beside what the peers take in the same run; and what the agent
+//! behind it can do. The floor is a program that does nothing at all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! ADD, then DEL: the number of addresses held stays. Programs take turns, so that what else the machine does meets all of them.
+//! ADD, then DEL: the number of addresses held stays. Programs take turns, so that what else the
+//! machine does meets all of them.
 
 use std::time::Instant;
 

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::server::{Send, Server, VERSION};
 
-/// For each node its Node, its config and that one's status; and of the other objects as many writes as there were.
+/// For each node its Node, its config and that one's status; and of the other objects as many
+/// writes as there were.
 pub struct Script {
     nodes: Vec<(String, NodeNetworkConfig)>,
     blocks: Vec<AddressBlock>,
@@ -53,7 +54,8 @@ impl Script {
         server.send_all(groups).await;
     }
 
-    /// Each block by one client, so that they don't get in each other's way. Where there are no blocks it is the Subnet that is written.
+    /// Each block by one client, so that they don't get in each other's way. Where there are no
+    /// blocks it is the Subnet that is written.
     fn others(&self) -> Vec<Vec<Send>> {
         if self.blocks.is_empty() {
             let mark = |n: usize| json!({"metadata": {"annotations": {"mark": n.to_string()}}});

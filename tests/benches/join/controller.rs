@@ -77,7 +77,8 @@ impl Controller {
         controller
     }
 
-    /// How many nodes it has given a container. Asked of itself: a watch of all of them would be more work for the server.
+    /// How many nodes it has given a container. Asked of itself: a watch of all of them would be
+    /// more work for the server.
     pub fn containers(&self) -> usize {
         let mut stream = TcpStream::connect(self.metrics).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();

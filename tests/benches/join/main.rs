@@ -1,5 +1,6 @@
-//! `cargo xtask bench join`: 5,000 nodes join at once, on a real kube-apiserver and etcd, with the ledger in each of the two stores; and a client
-//! that does nothing but make the same writes, in the same run. Then 150,000 pods on these nodes.
+//! `cargo xtask bench join`: 5,000 nodes join at once, on a real kube-apiserver and etcd, with the
+//! ledger in each of the two stores; and a client that does nothing but make the same writes, in
+//! the same run. Then 150,000 pods on these nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -57,8 +57,9 @@ impl Server {
         self.send_all(requests.collect()).await;
     }
 
-    /// Each client takes the next group when it is done with its last one, and sends it in order. Of an answer no more is parsed than the next
-    /// request needs: the client costs as little as a client can.
+    /// Each client takes the next group when it is done with its last one, and sends it in order.
+    /// Of an answer no more is parsed than the next request needs: the client costs as little as a
+    /// client can.
     pub async fn send_all(&self, groups: Vec<Vec<Send>>) {
         let (groups, next) = (Arc::new(groups), Arc::new(AtomicUsize::new(0)));
         let each = self.clients.iter().map(|client| {

@@ -1,6 +1,6 @@
-//! `cargo xtask bench scheduler`: a real kube-scheduler on kube-apiserver and etcd places 10,000 pods
-//! on 5,000 nodes, alone, with the extender, and by the extended resource; in turns, and the medians
-//! are compared. Then the extender's answers by themselves, the accounting, and memory.
+//! `cargo xtask bench scheduler`: a real kube-scheduler on kube-apiserver and etcd places 10,000
+//! pods on 5,000 nodes, alone, with the extender, and by the extended resource; in turns, and the
+//! medians are compared. Then the extender's answers by themselves, the accounting, and memory.
 //!
 //! `BERTH_BENCH_NODES`, `BERTH_BENCH_PODS`, `BERTH_BENCH_RUNS` and `BERTH_BENCH_MANY` (pods for the
 //! memory) make it smaller.

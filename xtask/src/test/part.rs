@@ -1,4 +1,5 @@
-//! Which test belongs to which part. A test file that nobody has named here is an integration test: none can be forgotten.
+//! Which test belongs to which part. A test file that nobody has named here is an integration test:
+//! none can be forgotten.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The real Kubernetes of the test run: whether this machine can have it, setting it up, and a cluster for the API suite.
+//! The real Kubernetes of the test run: whether this machine can have it, setting it up, and a
+//! cluster for the API suite.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -46,7 +47,8 @@ pub fn aim(command: &mut Command, cluster: &Cluster) {
     command.env("BERTH_TEST_IMAGE", POD_IMAGE);
 }
 
-/// The machine's kubectl and the one that was built, as far as there are any: each test runs with each.
+/// The machine's kubectl and the one that was built, as far as there are any: each test runs with
+/// each.
 pub fn kubectls() -> Option<OsString> {
     if let Some(named) = std::env::var_os("BERTH_TEST_KUBECTL") {
         return Some(named);

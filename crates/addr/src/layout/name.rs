@@ -6,8 +6,9 @@ use super::Layout;
 use crate::unit::BlockNumber;
 
 impl Layout {
-    /// The first unit's address in a form that DNS names allow: `10.64.1.0`, `fd64.0.0.0.0.0.1.0`. There is no hyphen in
-    /// it, so that `<subnet>-<name>` comes apart at the last one, whatever the subnet is called.
+    /// The first unit's address in a form that DNS names allow: `10.64.1.0`, `fd64.0.0.0.0.0.1.0`.
+    /// There is no hyphen in it, so that `<subnet>-<name>` comes apart at the last one, whatever
+    /// the subnet is called.
     pub fn block_name(&self, block: BlockNumber) -> Option<String> {
         Some(match self.prefix(block.first_unit())?.first() {
             IpAddr::V4(v4) => v4.to_string(),

@@ -185,7 +185,8 @@ fn a_bad_plan_is_refused_by_field_and_fix() {
 
 #[test]
 fn more_units_than_numbers_are_refused() {
-    // All of IPv6 in pieces: the two halves of the first block take a block each, which is one too many.
+    // All of IPv6 in pieces: the two halves of the first block take a block each, which is one too
+    // many.
     let mut cidrs = vec!["::/121".to_owned()];
     for length in (1..=121).rev() {
         let first = 1u128 << (128 - length);

@@ -10,7 +10,8 @@ use crate::unit::BlockNumber;
 pub(super) struct Index {
     /// Blocks with a usable unit that are not made: everything in them is fresh.
     unmade: Spans,
-    /// Unmade blocks are taken from here on and then from the start, so that a forgotten block waits for its turn.
+    /// Unmade blocks are taken from here on and then from the start, so that a forgotten block
+    /// waits for its turn.
     next: u128,
     with_fresh: BTreeSet<BlockNumber>,
     /// Blocks with released units, by the time of their longest rested one.

@@ -1,4 +1,5 @@
-//! Whatever is written where an address is expected: it is read and written back the same, or refused with a fix that is right.
+//! Whatever is written where an address is expected: it is read and written back the same, or
+//! refused with a fix that is right.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;

@@ -77,7 +77,8 @@ impl Agent {
         Ok(Granted { addresses })
     }
 
-    /// A DEL. One of an attachment that has nothing is done, too: a late ADD must not take what nobody would give back.
+    /// A DEL. One of an attachment that has nothing is done, too: a late ADD must not take what
+    /// nobody would give back.
     pub fn release(&self, release: &Release) -> Result<Done, Refusal> {
         let begun = Instant::now();
         let outcome = validate(&release.attachment)

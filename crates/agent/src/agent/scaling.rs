@@ -119,8 +119,9 @@ impl Agent {
 
     /// What is to be written to the spec now, if anything is.
     ///
-    /// What is given back is marked before it is named in a write, and the mark is in the journal: whatever becomes of the write, nobody on the node gets
-    /// it any more, and the next try names the same ones.
+    /// What is given back is marked before it is named in a write, and the mark is in the journal:
+    /// whatever becomes of the write, nobody on the node gets it any more, and the next try names
+    /// the same ones.
     pub fn next_wish(&self) -> Option<Wish> {
         let now = self.now();
         let mut inside = self.shared.inside.lock();

@@ -19,7 +19,8 @@ pub struct Witnessed {
 }
 
 impl Agent {
-    /// What living sandboxes have is theirs. `witnessed` are all that there are. How many of them the journal did not know.
+    /// What living sandboxes have is theirs. `witnessed` are all that there are. How many of them
+    /// the journal did not know.
     pub fn adopt(&self, witnessed: &[Witnessed]) -> Result<usize, Refusal> {
         let now = self.now();
         let living: BTreeSet<&Attachment> = witnessed.iter().map(|one| &one.attachment).collect();
@@ -43,7 +44,8 @@ impl Agent {
         Ok(adopted)
     }
 
-    /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not the first start here, whatever became of the files.
+    /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not
+    /// the first start here, whatever became of the files.
     pub fn doubt_what_is_shown(&self) {
         let mut inside = self.shared.inside.lock();
         let shown = inside.cluster.shown();
@@ -61,7 +63,8 @@ impl Agent {
         self.shared.inside.lock().pool.is_in_doubt()
     }
 
-    /// What living pods show stays theirs; `over` says that whoever else could have an address has been seen by now.
+    /// What living pods show stays theirs; `over` says that whoever else could have an address has
+    /// been seen by now.
     pub fn believe(&self, over: bool) {
         let mut inside = self.shared.inside.lock();
         let owned: BTreeSet<IpAddr> = inside.pool.owned().collect();

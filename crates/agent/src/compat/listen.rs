@@ -9,7 +9,8 @@ use berth_kit::serve::{Limits, Plain};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// One request each: a plugin makes no second one, and a connection that is kept open takes the place of another. Nothing is waited for.
+/// One request each: a plugin makes no second one, and a connection that is kept open takes the
+/// place of another. Nothing is waited for.
 const LIMITS: Limits = Limits {
     connections: 64,
     handshake: Duration::from_secs(5),

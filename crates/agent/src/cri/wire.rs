@@ -1,5 +1,5 @@
-//! The messages of `runtime.v1` as far as the agent needs them. Fields that are not named here are left at their defaults when sent, and
-//! skipped when received.
+//! The messages of `runtime.v1` as far as the agent needs them. Fields that are not named here are
+//! left at their defaults when sent, and skipped when received.
 
 use std::collections::BTreeMap;
 

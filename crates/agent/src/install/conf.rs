@@ -30,7 +30,8 @@ pub struct Conf {
 }
 
 impl Conf {
-    /// In the version that the runtimes of today know; those that know `cniVersions` take the highest that both do.
+    /// In the version that the runtimes of today know; those that know `cniVersions` take the
+    /// highest that both do.
     pub fn document(&self) -> Value {
         let mut plugin = json!({"type": "berth-cni"});
         let given = [
@@ -101,7 +102,8 @@ fn there(place: &Place<'_>) -> Result<There, InstallError> {
     })
 }
 
-/// Also one that somebody changed: with more plugins in its chain, or with another that asks `berth-ipam` for addresses.
+/// Also one that somebody changed: with more plugins in its chain, or with another that asks
+/// `berth-ipam` for addresses.
 fn is_ours(document: &Value) -> bool {
     let plugins = document["plugins"].as_array().into_iter().flatten();
     let is_plugin = |kind: &Value| kind.as_str().is_some_and(|kind| PLUGINS.contains(&kind));

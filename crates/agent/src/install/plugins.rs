@@ -22,7 +22,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// What stands beside a program, if it is all there: a plugin of its own starts faster. Else the program itself.
+    /// What stands beside a program, if it is all there: a plugin of its own starts faster. Else
+    /// the program itself.
     pub fn beside(program: &Path) -> Self {
         let folder = program.parent().unwrap_or(Path::new("/"));
         if PLUGINS.iter().all(|plugin| folder.join(plugin).is_file()) {

@@ -14,7 +14,8 @@ const FORMAT: &str = "berth-journal-1";
 /// Stands for a text that is empty.
 const NONE: &str = "-";
 
-/// `xxxxxxxx nnnnn `: the checksum of all that comes after the next blank, and how long that is, its end included.
+/// `xxxxxxxx nnnnn `: the checksum of all that comes after the next blank, and how long that is,
+/// its end included.
 const PREFIX: usize = 15;
 
 /// What five digits can say.
@@ -39,7 +40,8 @@ impl<'a> Line<'a> {
         Self::Entry(Cow::Borrowed(entry))
     }
 
-    /// The first line and its length; `None` when only a part of it is there, and an error when it is damaged.
+    /// The first line and its length; `None` when only a part of it is there, and an error when it
+    /// is damaged.
     pub fn read(bytes: &[u8]) -> Result<Option<(Line<'static>, usize)>, &'static str> {
         let prefix = bytes.get(..PREFIX).and_then(|prefix| str::from_utf8(prefix).ok());
         let prefix = prefix.and_then(parse_prefix);
@@ -260,7 +262,8 @@ fn update(sum: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// CRC-32C: it sees every burst of up to 32 bits. The n-th table is for a byte with n bytes after it.
+/// CRC-32C: it sees every burst of up to 32 bits. The n-th table is for a byte with n bytes after
+/// it.
 const TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0_u32; 256]; 8];
     let mut byte = 0;

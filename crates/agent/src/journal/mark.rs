@@ -1,9 +1,12 @@
-//! How far the journal has come, kept apart from it: beside the socket, which on a node is in memory.
+//! How far the journal has come, kept apart from it: beside the socket, which on a node is in
+//! memory.
 //!
-//! A journal that somebody put back from a copy, or took away, is whole as far as it goes and of this boot. Only what was noted elsewhere tells
-//! that addresses were given out that it does not know of.
+//! A journal that somebody put back from a copy, or took away, is whole as far as it goes and of
+//! this boot. Only what was noted elsewhere tells that addresses were given out that it does not
+//! know of.
 //!
-//! Two slots, because a journal is replaced by a rename: while it is not certain which file is in place, either is the right one.
+//! Two slots, because a journal is replaced by a rename: while it is not certain which file is in
+//! place, either is the right one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

@@ -1,11 +1,13 @@
-//! Blocks that are the node's as a whole. Nothing is kept for an address that nobody has had: a /64 costs nothing.
+//! Blocks that are the node's as a whole. Nothing is kept for an address that nobody has had: a /64
+//! costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::{Family, Prefix};
 
-/// So many addresses are used for the first time before the first is used again, where a block has them.
+/// So many addresses are used for the first time before the first is used again, where a block has
+/// them.
 const MOST_FREED: usize = 1 << 14;
 
 #[derive(Clone, Debug)]

@@ -47,7 +47,8 @@ impl Pool {
         }
         let leased = self.families_of_leases();
         let mut chosen: Vec<Held> = Vec::new();
-        // A lease of both families serves at once. Otherwise one of its own for each, or of a lease that has more.
+        // A lease of both families serves at once. Otherwise one of its own for each, or of a lease
+        // that has more.
         let all: Vec<Family> = needed.iter().copied().collect();
         if let Some(unit) = self.units.longest_free(&all) {
             return Ok(unit.lease.held.clone());

@@ -10,7 +10,8 @@ use super::Pool;
 use super::units::State;
 
 impl Pool {
-    /// In leases, and for blocks in addresses of their first family. What came free less than `rest` ago rests.
+    /// In leases, and for blocks in addresses of their first family. What came free less than
+    /// `rest` ago rests.
     pub fn counts(&self, now: u64, rest: u64) -> PoolCounts {
         let since = now.saturating_sub(rest);
         let tally = self.units.tally();
@@ -39,8 +40,9 @@ impl Pool {
         counts
     }
 
-    /// What the formula needs: leases only, for a node's blocks neither grow nor shrink. Where it is not certain whether somebody has one, it is as good
-    /// as had. `pods` need an address, and so do `wanting` attachments that were refused one.
+    /// What the formula needs: leases only, for a node's blocks neither grow nor shrink. Where it
+    /// is not certain whether somebody has one, it is as good as had. `pods` need an address, and
+    /// so do `wanting` attachments that were refused one.
     pub fn holding(&self, pods: u64, wanting: u64) -> scaling::Holding {
         let tally = self.units.tally();
         let attached = u64::try_from(self.holdings.len()).unwrap_or(u64::MAX);
@@ -60,7 +62,8 @@ impl Pool {
             .any(|container| matches!(container.content, super::Content::Leases(_)))
     }
 
-    /// Each address that the node has, and each that a pod still has. Of a block, those that somebody has or had lately.
+    /// Each address that the node has, and each that a pod still has. Of a block, those that
+    /// somebody has or had lately.
     pub fn lines(&self, now: u64, rest: u64) -> Vec<AddressLine> {
         let since = now.saturating_sub(rest);
         let leased = self.units.iter().flat_map(|unit| {

@@ -1,4 +1,5 @@
-//! What a NodeNetworkConfig says, read once and checked: what follows need not look at the wire form again.
+//! What a NodeNetworkConfig says, read once and checked: what follows need not look at the wire
+//! form again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -48,7 +49,8 @@ pub enum Content {
     Blocks(Vec<Prefix>),
 }
 
-/// An address, or one of each family that come and go together. The first one's name is the lease's.
+/// An address, or one of each family that come and go together. The first one's name is the
+/// lease's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub held: Vec<Held>,

@@ -1,4 +1,5 @@
-//! What is not certain after a journal was lost: the addresses that the node had then. What is delivered later was nobody's here.
+//! What is not certain after a journal was lost: the addresses that the node had then. What is
+//! delivered later was nobody's here.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

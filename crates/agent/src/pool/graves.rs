@@ -1,4 +1,5 @@
-//! What was detached, remembered for a while: an ADD that was started before comes too late, and would take an address that nobody gives back.
+//! What was detached, remembered for a while: an ADD that was started before comes too late, and
+//! would take an address that nobody gives back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,8 @@ use crate::journal::Entry;
 const SECOND: u64 = 1_000_000_000;
 /// No runtime waits longer for a plugin.
 const KEPT: u64 = 600 * SECOND;
-/// For callers that do not say when they were started: so long after a DEL an ADD is taken for a late one.
+/// For callers that do not say when they were started: so long after a DEL an ADD is taken for a
+/// late one.
 const LATE: u64 = 60 * SECOND;
 /// After 100,000 releases at once there are not 100,000 ADDs under way.
 pub const MOST: usize = 4096;

@@ -1,4 +1,5 @@
-//! The leases that the node has, each in one state, and the free ones in the order in which they are given out: longest free first.
+//! The leases that the node has, each in one state, and the free ones in the order in which they
+//! are given out: longest free first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -74,7 +75,8 @@ impl Units {
         self.by_name.values()
     }
 
-    /// Adds one, or gives it another container or state. A lease does not change its addresses under its name: if it seems to, the old ones go.
+    /// Adds one, or gives it another container or state. A lease does not change its addresses
+    /// under its name: if it seems to, the old ones go.
     pub fn put(&mut self, unit: Unit) {
         let name = unit.lease.name().to_owned();
         self.remove(&name);
@@ -130,7 +132,8 @@ impl Units {
         self.of(*first)
     }
 
-    /// Free ones, those that came free last at the front: they are the first to go back to the subnet.
+    /// Free ones, those that came free last at the front: they are the first to go back to the
+    /// subnet.
     pub fn latest_free(&self) -> impl Iterator<Item = &Unit> {
         let mut free: Vec<(u64, IpAddr)> = self.free.values().flatten().copied().collect();
         free.sort_unstable_by(|one, other| other.cmp(one));

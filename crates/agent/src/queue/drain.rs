@@ -1,4 +1,5 @@
-//! Releasing what the queues hold: once before the agent serves, and from then on whenever something comes.
+//! Releasing what the queues hold: once before the agent serves, and from then on whenever
+//! something comes.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -16,7 +17,8 @@ use crate::agent::Agent;
 
 /// Released by one write to the journal. ADDs come in between.
 const BATCH: usize = 256;
-/// Also when nothing was seen: a watch may be lost, and what could not be removed is to be tried again.
+/// Also when nothing was seen: a watch may be lost, and what could not be removed is to be tried
+/// again.
 const SWEEP: Duration = Duration::from_secs(30);
 /// After a failure, such as a full disk.
 const BACKOFF: Exponential = Exponential {
@@ -94,7 +96,8 @@ impl Drain {
         stopping.run_until_cancelled(running).await;
     }
 
-    /// Drains with each arrival, as long as that works and the folders are the ones that are watched.
+    /// Drains with each arrival, as long as that works and the folders are the ones that are
+    /// watched.
     async fn follow(&self, mut watches: Vec<Watch>, wait: Duration, has_failed: bool) {
         if has_failed || watches.is_empty() {
             return tokio::time::sleep(wait).await;
@@ -124,7 +127,8 @@ impl Drain {
             if batch.is_empty() {
                 return failed.map(|()| released);
             }
-            // One that can't be released must not keep the others: those go one by one. Where not one goes, none of the next will.
+            // One that can't be released must not keep the others: those go one by one. Where not
+            // one goes, none of the next will.
             let Err(error) =
                 self.settle(folder, batch.clone()).await.map(|count| released += count)
             else {
@@ -141,7 +145,8 @@ impl Drain {
         }
     }
 
-    /// First the journal, then the files: an entry that is removed has been released, whatever happens in between.
+    /// First the journal, then the files: an entry that is removed has been released, whatever
+    /// happens in between.
     async fn settle(&self, folder: &Folder, batch: Vec<Found>) -> Result<u64, DrainError> {
         let mut entries = Vec::new();
         let mut broken = Vec::new();
@@ -205,7 +210,8 @@ impl Drain {
         releases
     }
 
-    /// Every interface of the container that has something, and the usual one in any case: an ADD of it that is still under way comes too late.
+    /// Every interface of the container that has something, and the usual one in any case: an ADD
+    /// of it that is still under way comes too late.
     fn all_of(&self, container: &str) -> Vec<Release> {
         let holdings = self.agent.holdings();
         let held = holdings

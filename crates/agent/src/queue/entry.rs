@@ -16,7 +16,8 @@ use super::{Flavour, Stamp, is_trusted};
 
 /// An entry has a few hundred bytes.
 const MOST_BYTES: u64 = 64 << 10;
-/// In a folder whose files are written in place, one that is this young may be waiting for its content.
+/// In a folder whose files are written in place, one that is this young may be waiting for its
+/// content.
 const YOUNG: Duration = Duration::from_secs(10);
 /// What azure-vnet takes of a container's id for the name of a pod's interface.
 const SHORT_ID: usize = 8;
@@ -39,7 +40,8 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queued {
     Release(Release),
-    /// All interfaces of what azure-ipam knows by this name: which ones they are its files don't say.
+    /// All interfaces of what azure-ipam knows by this name: which ones they are its files don't
+    /// say.
     Container(String),
 }
 
@@ -86,7 +88,8 @@ impl Why {
     }
 }
 
-/// `None` when it is gone already, or is not finished. An error when the folder can't be read now: that says nothing about the file.
+/// `None` when it is gone already, or is not finished. An error when the folder can't be read now:
+/// that says nothing about the file.
 pub fn read(
     folder: BorrowedFd<'_>,
     name: &OsStr,

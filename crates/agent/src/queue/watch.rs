@@ -1,7 +1,8 @@
 //! Being told that something came into the folder.
 //!
-//! The kernel gives a user 128 inotify instances, for all that runs on the machine, and one of them can watch any number of folders. So a process has
-//! one, however many agents are in it, and a thread that waits for what it says.
+//! The kernel gives a user 128 inotify instances, for all that runs on the machine, and one of them
+//! can watch any number of folders. So a process has one, however many agents are in it, and a
+//! thread that waits for what it says.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +32,8 @@ pub struct Watch {
 pub enum Seen {
     /// Something came, or more than could be told.
     Something,
-    /// The folder is gone, or not at its place any more: what comes into the one that is there now is not seen.
+    /// The folder is gone, or not at its place any more: what comes into the one that is there now
+    /// is not seen.
     Gone,
 }
 

@@ -16,7 +16,8 @@ use crate::host_ends;
 /// While it is not certain who has what, it is looked at so often.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Before the first answer. A journal that can be trusted needs no runtime; without one, nothing is answered until the runtime was asked.
+/// Before the first answer. A journal that can be trusted needs no runtime; without one, nothing is
+/// answered until the runtime was asked.
 pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
     let Some(cri) = cri else {
         return;
@@ -36,7 +37,8 @@ pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
     }
 }
 
-/// Until everybody who could have an address has been seen: an ADD that was answered just before may belong to a sandbox that is not listed yet.
+/// Until everybody who could have an address has been seen: an ADD that was answered just before
+/// may belong to a sandbox that is not listed yet.
 pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
     warn!(
         node = agent.node(),

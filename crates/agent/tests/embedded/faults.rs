@@ -58,7 +58,8 @@ fn writes_that_fail_mark_no_second_set_and_the_pool_goes_on_serving() {
         let running = scene.start_on(client, "n1", folder.path()).await;
         settle().await;
         assert_eq!(running.agent.status().pool.leaving, 32);
-        // Demand comes back before the server does: what was marked still goes, and as many more are asked for.
+        // Demand comes back before the server does: what was marked still goes, and as many more
+        // are asked for.
         scene.create_pods("n1", 30..50).await;
         settle().await;
         away.store(false, Ordering::Relaxed);

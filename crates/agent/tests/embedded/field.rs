@@ -147,7 +147,8 @@ fn after_a_boot_what_was_given_back_is_not_given_out() {
         let running = scene.start("n1", &folder).await.unwrap();
         let listed = scene.has("n1", 16).await;
         running.kill().await;
-        // The name is in the spec, and the address still in the status: the controllers have not come to it.
+        // The name is in the spec, and the address still in the status: the controllers have not
+        // come to it.
         scene.stop_controllers().await;
         let named = Patch::Merge(json!({"spec": {"ipsNotInUse": [listed[0].name]}}));
         let params = PatchParams::default();

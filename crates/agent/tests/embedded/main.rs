@@ -1,4 +1,5 @@
-//! Agents with the controllers that feed them, on the embedded API, in one process and on a stopped clock.
+//! Agents with the controllers that feed them, on the embedded API, in one process and on a stopped
+//! clock.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -276,7 +276,8 @@ fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
             began.elapsed() < std::time::Duration::from_secs(1),
             "somebody waited for a time to come"
         );
-        // The agent's spec and the controller's status, each written once; the third round trip is the watch that brings it.
+        // The agent's spec and the controller's status, each written once; the third round trip is
+        // the watch that brings it.
         let full = scene.config("n1").await;
         assert_eq!(
             full.metadata.generation,

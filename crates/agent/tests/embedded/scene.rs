@@ -1,4 +1,5 @@
-//! A cluster with Berth's kinds and controllers, agents in it, and the words that scenarios are told in.
+//! A cluster with Berth's kinds and controllers, agents in it, and the words that scenarios are
+//! told in.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! An agent with a folder of its own and no cluster: what a NodeNetworkConfig would say, it is told.
+//! An agent with a folder of its own and no cluster: what a NodeNetworkConfig would say, it is
+//! told.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

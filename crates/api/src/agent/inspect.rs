@@ -52,10 +52,12 @@ pub enum AddressState {
 pub struct AddressLine {
     pub address: IpAddr,
     pub state: AddressState,
-    /// By which the NodeNetworkConfig knows it; empty in a container of which every address is the node's.
+    /// By which the NodeNetworkConfig knows it; empty in a container of which every address is the
+    /// node's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The network container it is of; empty when the node does not have it any more, and only its pod still does.
+    /// The network container it is of; empty when the node does not have it any more, and only its
+    /// pod still does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

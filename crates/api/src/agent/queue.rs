@@ -1,7 +1,9 @@
-//! The names of entries in the release queue: a folder with one file for each attachment whose release nobody has acknowledged.
+//! The names of entries in the release queue: a folder with one file for each attachment whose
+//! release nobody has acknowledged.
 //!
-//! `<container>:<interface>`. Neither part can have a colon in it, both are checked, and no name begins with a dot: so a name says which
-//! attachment it is of, can't leave the folder, and can't be taken for a file that is still being written.
+//! `<container>:<interface>`. Neither part can have a colon in it, both are checked, and no name
+//! begins with a dot: so a name says which attachment it is of, can't leave the folder, and can't
+//! be taken for a file that is still being written.
 //!
 //! The queue has a limit. Past it, and on a disk without room for one more entry, a plugin leaves
 //! one mark for all releases that it can't leave: `overflow-<time>`, an empty file whose name says

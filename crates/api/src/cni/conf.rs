@@ -14,7 +14,8 @@ use crate::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 /// A conf of a megabyte is none.
 pub const MOST_CONF_BYTES: usize = 1 << 20;
 
-/// A conf that is JSON at least. What version it is in can be known even if nothing else of it is right.
+/// A conf that is JSON at least. What version it is in can be known even if nothing else of it is
+/// right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Map<String, Value>);
 
@@ -323,7 +324,8 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, Failure> {
 }
 
 fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, Failure> {
-    // The first is the specification's, the second what libcni sent before it was settled, and still sends.
+    // The first is the specification's, the second what libcni sent before it was settled, and
+    // still sends.
     let fields = ["cni.dev/valid-attachments", "cni.dev/attachments"];
     let found = fields
         .into_iter()

@@ -58,7 +58,8 @@ impl Outcome {
         Value::Object(document)
     }
 
-    /// Of a `prevResult`, in any version. What can't be read of it is left out: a DEL must go on without it.
+    /// Of a `prevResult`, in any version. What can't be read of it is left out: a DEL must go on
+    /// without it.
     pub fn read(document: &Value) -> Self {
         let list = |field: &str| document[field].as_array().into_iter().flatten();
         Self {

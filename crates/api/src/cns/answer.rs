@@ -22,8 +22,8 @@ pub struct IpConfigResponse {
     pub response: Outcome,
 }
 
-/// CNS says what came of a release in `response`, and its client looks for it beside that and so takes every failure for success. Here it is
-/// in both places.
+/// CNS says what came of a release in `response`, and its client looks for it beside that and so
+/// takes every failure for success. Here it is in both places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Released {
     pub response: Outcome,

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// For addresses, or to give them back. Written in Go's way, read in it too: names in any case, and `null` for what is left out.
+/// For addresses, or to give them back. Written in Go's way, read in it too: names in any case, and
+/// `null` for what is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpConfigsRequest {

@@ -1,7 +1,8 @@
 //! The CRDs of Machine, in both of its shapes, and of Cluster: for clusters that have none. Where a
 //! machine-controller runs it brings its own, and these must not be applied.
 //!
-//! They say what Berth reads and writes; all else of a Machine is its provider's and passes through.
+//! They say what Berth reads and writes; all else of a Machine is its provider's and passes
+//! through.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};

@@ -1,11 +1,12 @@
-//! What the CRD says about a Subnet in CEL and OpenAPI. `validate.rs` says the same in Rust, in the same words;
-//! `tests/rules/subnets.yaml` holds the two together.
+//! What the CRD says about a Subnet in CEL and OpenAPI. `validate.rs` says the same in Rust, in the
+//! same words; `tests/rules/subnets.yaml` holds the two together.
 //!
-//! Everything is bounded (`maxItems`, `maxLength`): the API server estimates what a rule may cost at worst, and
-//! refuses a CRD whose rules may cost too much. CEL is kept to what servers have had since 1.32.
+//! Everything is bounded (`maxItems`, `maxLength`): the API server estimates what a rule may cost
+//! at worst, and refuses a CRD whose rules may cost too much. CEL is kept to what servers have had
+//! since 1.32.
 //!
-//! All rules run, on each item and on the whole. A rule that needs its values to parse holds when they do not: that is
-//! for the rule which says so, and one mistake is reported once.
+//! All rules run, on each item and on the whole. A rule that needs its values to parse holds when
+//! they do not: that is for the rule which says so, and one mistake is reported once.
 
 use std::ops::RangeInclusive;
 
@@ -31,7 +32,8 @@ pub const EXHAUSTION_THRESHOLD: RangeInclusive<i64> = 1..=100;
 pub const IPV4_UNIT: RangeInclusive<u8> = 1..=32;
 pub const IPV6_UNIT: RangeInclusive<u8> = 1..=128;
 
-// Each goes on where the field's name, or the value it quotes, leaves off. No apostrophes: they end a string in CEL.
+// Each goes on where the field's name, or the value it quotes, leaves off. No apostrophes: they end
+// a string in CEL.
 pub const NOT_AN_ADDRESS: &str = "is not an IP address: write it like 10.64.0.1 or fd64::1";
 pub const NOT_A_CIDR: &str = "is not a CIDR: write it like 10.64.0.0/16 or fd64::/64";
 pub const NOT_A_RANGE: &str = "is neither FIRST-LAST in one family nor a CIDR nor an IP address: \
@@ -61,8 +63,8 @@ fn rule(expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message})
 }
 
-/// A rule whose message begins with what is wrong. `subject` is CEL too; the bare message is for servers that can't
-/// evaluate it.
+/// A rule whose message begins with what is wrong. `subject` is CEL too; the bare message is for
+/// servers that can't evaluate it.
 fn rule_on(subject: &str, expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message, "messageExpression": format!("{subject} + ' {message}'")})
 }
@@ -75,7 +77,8 @@ fn at(field: &str, mut rule: Value) -> Value {
     rule
 }
 
-/// The ends of FIRST-LAST. Not by `split`: the server can't tell how long its parts may be, and would expect the worst.
+/// The ends of FIRST-LAST. Not by `split`: the server can't tell how long its parts may be, and
+/// would expect the worst.
 fn first(range: &str) -> String {
     format!("{range}.substring(0, {range}.indexOf('-'))")
 }
@@ -96,9 +99,9 @@ fn no_host_bits() -> Value {
     rule_on(SELF, "!isCIDR(self) || cidr(self) == cidr(self).masked()", HOST_BITS)
 }
 
-/// CEL can't compare addresses. So: of the prefixes around `one`, take the longest that still holds `other`, and the
-/// next one, its half. If both begin at the same address then `one` is in the lower half, and below. When nothing
-/// parts the two they are equal.
+/// CEL can't compare addresses. So: of the prefixes around `one`, take the longest that still holds
+/// `other`, and the next one, its half. If both begin at the same address then `one` is in the
+/// lower half, and below. When nothing parts the two they are equal.
 fn is_above(one: &str, other: &str) -> String {
     let lengths: Vec<String> = (0..=128).map(|length| format!("'/{length}'")).collect();
     let lengths = lengths.join(",");
@@ -178,7 +181,8 @@ fn range_list(max_items: usize) -> Schema {
     })
 }
 
-/// As in Kubernetes, but bounded, and with a rule: a selector that can't be evaluated would match no node, in silence.
+/// As in Kubernetes, but bounded, and with a rule: a selector that can't be evaluated would match
+/// no node, in silence.
 pub fn node_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

@@ -1,4 +1,5 @@
-//! The rules of the CRD, in Rust: for Subnets that came in before a rule did, and for space that is named by a flag.
+//! The rules of the CRD, in Rust: for Subnets that came in before a rule did, and for space that is
+//! named by a flag.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -72,7 +73,8 @@ impl SubnetSpec {
         if self.cidrs.is_empty() {
             refused.add("spec.cidrs", "should have at least 1 items");
         }
-        // As in the CRD: what could not be read has been refused, and nothing can be said about where it lies.
+        // As in the CRD: what could not be read has been refused, and nothing can be said about
+        // where it lies.
         if cidrs.len() == self.cidrs.len() {
             self.check_space(&cidrs, refused);
             let inside = |range: Range| cidrs.iter().any(|cidr| covers(*cidr, range));

@@ -48,13 +48,16 @@ pub struct Agent {
     /// for temporary files]
     #[arg(long, env = "BERTH_LOCK_DIR", value_name = "DIR")]
     lock_dir: Option<PathBuf>,
-    /// Also speak Azure CNS's REST on this loopback address, for plugins made for it; off by default
+    /// Also speak Azure CNS's REST on this loopback address, for plugins made for it; off by
+    /// default
     #[arg(long, env = "BERTH_COMPAT_LISTEN", value_name = "ADDR")]
     compat_listen: Option<SocketAddr>,
-    /// Also drain the release queue that those plugins write, /var/run/azure-vnet/deleteIDs for example; off by default
+    /// Also drain the release queue that those plugins write, /var/run/azure-vnet/deleteIDs for
+    /// example; off by default
     #[arg(long, env = "BERTH_COMPAT_QUEUE_DIR", value_name = "DIR")]
     compat_queue_dir: Option<PathBuf>,
-    /// The container runtime's CRI socket, to find addresses whose sandbox is gone; off when empty [default: containerd's, if it is there]
+    /// The container runtime's CRI socket, to find addresses whose sandbox is gone; off when empty
+    /// [default: containerd's, if it is there]
     #[arg(long, env = "BERTH_CRI_SOCKET", value_name = "FILE", value_parser = path_or_nothing)]
     cri_socket: Option<PathBuf>,
     /// How long an address rests before another pod gets it, while others are free

@@ -41,7 +41,8 @@ pub struct Allocator {
     /// Key of --tls-cert, PEM
     #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE")]
     tls_key: PathBuf,
-    /// CA that signs the certificates of clusters, PEM; the Common Name of each is the cluster that it is for
+    /// CA that signs the certificates of clusters, PEM; the Common Name of each is the cluster that
+    /// it is for
     #[arg(long, env = "BERTH_CLIENT_CA", value_name = "FILE")]
     client_ca: PathBuf,
 }

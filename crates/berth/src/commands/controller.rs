@@ -42,16 +42,18 @@ const LEASE: &str = "berth-controller";
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]
 pub struct Controller {
-    /// Which to run, separated by commas: subnet, node, nnc, subnet-state and reclaim are '*'; by name
-    /// only: nodeipam, route, pod-ips, machine, claim, cluster; -NAME is all but that one
+    /// Which to run, separated by commas: subnet, node, nnc, subnet-state and reclaim are '*'; by
+    /// name only: nodeipam, route, pod-ips, machine, claim, cluster; -NAME is all but that one
     #[arg(long, env = "BERTH_CONTROLLERS", value_name = "LIST", default_value = "*")]
     controllers: String,
-    /// Work only while this process holds the Lease of these controllers; without it, run one process
+    /// Work only while this process holds the Lease of these controllers; without it, run one
+    /// process
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     leader_elect: bool,
     #[command(flatten)]
     source: SourceArgs,
-    /// This cluster's name in the ledger; must never change [default: that in --allocator-cert, else the UID of the namespace kube-system]
+    /// This cluster's name in the ledger; must never change [default: that in --allocator-cert,
+    /// else the UID of the namespace kube-system]
     #[arg(long, env = "BERTH_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
     /// How long a Node must be gone before its addresses are taken back, as 90s, 2m or 1h

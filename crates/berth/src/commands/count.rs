@@ -4,7 +4,8 @@ use berth_scheduler::{NoCidr, Settings};
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct CountArgs {
-    /// Addresses of each podCIDR that no pod gets: 2 for network and broadcast, 3 where host-local keeps a gateway
+    /// Addresses of each podCIDR that no pod gets: 2 for network and broadcast, 3 where host-local
+    /// keeps a gateway
     #[arg(long, env = "BERTH_RESERVED_PER_CIDR", value_name = "N", default_value_t = 2)]
     reserved_per_cidr: u64,
     /// Whether a node with neither a podCIDR nor a NodeNetworkConfig takes pods

@@ -44,10 +44,12 @@ pub struct MachineIpam {
     /// Work only while this process holds the Lease; without it, run one process
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     leader_elect: bool,
-    /// This cluster's name in the ledger; must never change [default: the UID of the namespace kube-system]
+    /// This cluster's name in the ledger; must never change [default: the UID of the namespace
+    /// kube-system]
     #[arg(long, env = "BERTH_CLUSTER_NAME", value_name = "NAME")]
     cluster_name: Option<String>,
-    /// How long a Machine must be gone before its address is taken back, when it went without its finalizer
+    /// How long a Machine must be gone before its address is taken back, when it went without its
+    /// finalizer
     #[arg(long, env = "BERTH_MACHINE_GRACE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
     machine_grace: Duration,
 }

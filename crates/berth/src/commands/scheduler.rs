@@ -47,7 +47,8 @@ pub struct Scheduler {
     /// Key of --tls-cert, PEM
     #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// CA that signs the certificate of whoever may call, PEM; without it everybody who reaches it may
+    /// CA that signs the certificate of whoever may call, PEM; without it everybody who reaches it
+    /// may
     #[arg(long, env = "BERTH_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
     #[command(flatten)]

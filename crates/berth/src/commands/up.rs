@@ -1,6 +1,7 @@
 //! `berth up`: a cluster on this machine.
 //!
-//! Whatever can fail because of how it was called fails before anything is changed: first the flags, then the ports, then the data directory.
+//! Whatever can fail because of how it was called fails before anything is changed: first the
+//! flags, then the ports, then the data directory.
 
 mod directory;
 mod limit;
@@ -49,16 +50,19 @@ const SUPPLY: Duration = Duration::from_secs(3);
 /// Run a cluster on this machine: a Kubernetes API, virtual nodes, a scheduler, a dashboard
 #[derive(Debug, clap::Args)]
 pub struct Up {
-    /// Where everything is kept; the next start goes on from there [default: $XDG_DATA_HOME/berth or ~/.local/share/berth]
+    /// Where everything is kept; the next start goes on from there [default: $XDG_DATA_HOME/berth
+    /// or ~/.local/share/berth]
     #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// How many virtual nodes to run
     #[arg(long, env = "BERTH_NODES", value_name = "N", default_value_t = 3)]
     nodes: u32,
-    /// Address space for pods at the first start, repeatable: one CIDR or more of each family [default: 10.64.0.0/16]
+    /// Address space for pods at the first start, repeatable: one CIDR or more of each family
+    /// [default: 10.64.0.0/16]
     #[arg(long, env = "BERTH_SUBNET", value_name = "CIDR", value_delimiter = ',')]
     subnet: Vec<String>,
-    /// Give every node a podCIDR out of this space, repeatable, and pods their addresses from it; not with --subnet
+    /// Give every node a podCIDR out of this space, repeatable, and pods their addresses from it;
+    /// not with --subnet
     #[arg(
         long,
         env = "BERTH_NODE_CIDRS",
@@ -193,7 +197,8 @@ impl Up {
             limit: Some(Arc::new(PodIps::new(books.clone()))),
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
-        // So that the first pods need not be told that their nodes have nothing yet. Where a subnet is full, some never do.
+        // So that the first pods need not be told that their nodes have nothing yet. Where a subnet
+        // is full, some never do.
         let nodes = usize::from(fleet.size());
         let _ = tokio::time::timeout(SUPPLY, books.supplied(nodes)).await;
 

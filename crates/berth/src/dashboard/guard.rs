@@ -1,4 +1,5 @@
-//! Against DNS rebinding: a page from elsewhere can make a browser call this port under its own name, but not under loopback's.
+//! Against DNS rebinding: a page from elsewhere can make a browser call this port under its own
+//! name, but not under loopback's.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! What a container runtime says of its sandboxes, where the test is the runtime: the two calls of `runtime.v1` that an agent makes.
+//! What a container runtime says of its sandboxes, where the test is the runtime: the two calls of
+//! `runtime.v1` that an agent makes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -32,7 +32,8 @@ async fn containers(client: &Client, nodes: usize) -> BTreeMap<String, NetworkCo
     }
 }
 
-/// What `kubectl get` shows: each object's cells by the names of the columns, also those that only `-o wide` shows.
+/// What `kubectl get` shows: each object's cells by the names of the columns, also those that only
+/// `-o wide` shows.
 async fn table(client: &Client, path: &str) -> Vec<BTreeMap<String, String>> {
     let request =
         http::Request::get(path).header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");

@@ -475,7 +475,8 @@ async fn kills_at_any_moment_leave_no_address_with_two_pods_and_none_with_nobody
         let berth = Running::start(up(parent.path()));
         let client = berth.client().await;
         deploy(&client, replicas).await;
-        // Spread over the time that the pods need: some have what they need by then, some are on their way.
+        // Spread over the time that the pods need: some have what they need by then, some are on
+        // their way.
         let pause = 50 + 97 * u64::try_from(round).unwrap() % 400;
         tokio::time::sleep(Duration::from_millis(pause)).await;
         berth.signal("KILL");

@@ -1,5 +1,5 @@
-//! As much of HTTP/1.1 as one question on a Unix socket needs. The whole exchange has one deadline, and an answer has an end: neither a
-//! silent agent nor a talkative one holds up a runtime.
+//! As much of HTTP/1.1 as one question on a Unix socket needs. The whole exchange has one deadline,
+//! and an answer has an end: neither a silent agent nor a talkative one holds up a runtime.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -165,7 +165,8 @@ fn parse(received: &[u8], ended: bool) -> Result<Option<Answer>, NoAnswer> {
     }
 }
 
-/// Status, and the length of the body if it is said. An answer in pieces is none that the agent sends.
+/// Status, and the length of the body if it is said. An answer in pieces is none that the agent
+/// sends.
 fn read_head(head: &str) -> Option<(u16, Option<usize>)> {
     let mut lines = head.split("\r\n");
     let mut first = lines.next()?.split(' ');

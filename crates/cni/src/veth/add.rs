@@ -32,8 +32,8 @@ pub fn add(
         pod: namespace.socket()?,
         namespace,
     };
-    // Before the agent is asked: of an attachment that is there already it would say what it has said before, and undoing this
-    // call would take its address away.
+    // Before the agent is asked: of an attachment that is there already it would say what it has
+    // said before, and undoing this call would take its address away.
     if ends.is_in_pod()? {
         return Err(exists(attachment, netns));
     }

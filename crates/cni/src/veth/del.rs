@@ -25,7 +25,8 @@ pub fn del(
     together(failures).map_or(Ok(()), Err)
 }
 
-/// By the host end's name; where there is none, by the pod's end, of which the host end may have been renamed.
+/// By the host end's name; where there is none, by the pod's end, of which the host end may have
+/// been renamed.
 fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), Failure> {
     let name = host_name(attachment);
     let removing = format!("removing {name}");

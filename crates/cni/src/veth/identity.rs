@@ -18,7 +18,8 @@ pub fn host_name(attachment: &Attachment) -> String {
     PREFIX.chars().chain((0..10).map(digit)).collect()
 }
 
-/// Of the host end and of the pod's end. Given, not drawn, so that each end knows the other's without asking.
+/// Of the host end and of the pod's end. Given, not drawn, so that each end knows the other's
+/// without asking.
 pub fn macs(attachment: &Attachment) -> (Mac, Mac) {
     let [a, b, c, d, e, ..] = hash_of(attachment).to_be_bytes();
     // The second digit says: of one interface, and made up here.

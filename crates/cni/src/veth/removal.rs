@@ -1,7 +1,8 @@
 //! Removing an interface without waiting for the kernel to forget it.
 //!
-//! A link is gone for everybody as soon as the kernel has taken it off its lists, within a millisecond. The process that asked for it is held
-//! for some fifteen more, until nobody can still be looking at its memory. A pod's deletion need not wait for that: another process asks, and
+//! A link is gone for everybody as soon as the kernel has taken it off its lists, within a
+//! millisecond. The process that asked for it is held for some fifteen more, until nobody can still
+//! be looking at its memory. A pod's deletion need not wait for that: another process asks, and
 //! this one goes on when the kernel tells everybody that the link is gone.
 
 use std::os::fd::AsFd;
@@ -106,7 +107,8 @@ fn wait(
                 Err(error) => return Err(error.into()),
             }
         } else if end {
-            // The other process is through, and what it could not do is tried here, for the kernel's own word on it.
+            // The other process is through, and what it could not do is tried here, for the
+            // kernel's own word on it.
             let _ = child.wait();
             return delete(socket, link.index);
         }

@@ -22,7 +22,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// With so many addresses of each family, 10.64.0.10 and fd64::a the first. Socket, state and queue are in the folder.
+    /// With so many addresses of each family, 10.64.0.10 and fd64::a the first. Socket, state and
+    /// queue are in the folder.
     pub fn start(folder: &Path, count: u8) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -1,4 +1,5 @@
-//! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a text.
+//! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a
+//! text.
 
 use berth_api::cni::{Conf, Document, Failure, Need, Outcome, Place, Version};
 

@@ -1,4 +1,5 @@
-//! `berth-cni` and the kernel. Each test has network namespaces of its own, one of them in the place of the host's.
+//! `berth-cni` and the kernel. Each test has network namespaces of its own, one of them in the
+//! place of the host's.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! DEL of `berth-ipam`: with nobody there to answer it succeeds, and what it would have said is in the queue.
+//! DEL of `berth-ipam`: with nobody there to answer it succeeds, and what it would have said is in
+//! the queue.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;

@@ -1,8 +1,8 @@
 //! Which occurrences are worth a write. Pure: the clock is handed in.
 //!
-//! client-go's measures: the same again within ten minutes is one more of a series; about one object 25 writes at once, then
-//! one every five minutes; 4096 of each are remembered. What is remembered of an occurrence is a
-//! number, not the words.
+//! client-go's measures: the same again within ten minutes is one more of a series; about one
+//! object 25 writes at once, then one every five minutes; 4096 of each are remembered. What is
+//! remembered of an occurrence is a number, not the words.
 
 use std::{
     collections::BTreeMap,

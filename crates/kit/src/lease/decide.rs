@@ -27,7 +27,8 @@ impl Observation {
         }))
     }
 
-    /// When the holder's lease ends unless it is seen to be renewed. `fallback` is for a Lease that does not say how long it lasts.
+    /// When the holder's lease ends unless it is seen to be renewed. `fallback` is for a Lease that
+    /// does not say how long it lasts.
     fn ends(&self, fallback: Duration) -> Instant {
         let lasts = self
             .spec
@@ -64,7 +65,8 @@ pub(super) fn decide(
     }
 }
 
-/// What we write to hold the lease: a taker counts one more transition, one who renews keeps when it began.
+/// What we write to hold the lease: a taker counts one more transition, one who renews keeps when
+/// it began.
 pub(super) fn held(before: &LeaseSpec, identity: &str, seconds: i32, wall: Timestamp) -> LeaseSpec {
     let renewal = before.holder_identity.as_deref() == Some(identity);
     let renewed = Some(MicroTime(after(before, wall)));
@@ -105,8 +107,8 @@ pub(super) fn released(before: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The wall clock, but always later than what is there: others see that we live by seeing a change, and a wall clock may
-/// stand still or go back.
+/// The wall clock, but always later than what is there: others see that we live by seeing a change,
+/// and a wall clock may stand still or go back.
 fn after(before: &LeaseSpec, wall: Timestamp) -> Timestamp {
     let microsecond = SignedDuration::from_micros(1);
     match before.renew_time.as_ref() {

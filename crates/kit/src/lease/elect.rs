@@ -32,13 +32,14 @@ pub struct LeaderElection {
     leading: Gauge,
     /// When another holder's lease was seen to change.
     observed: Option<Observation>,
-    /// The Lease as our last write left it. Only while nothing went wrong since: then renewing needs no read.
+    /// The Lease as our last write left it. Only while nothing went wrong since: then renewing
+    /// needs no read.
     ours: Option<Lease>,
 }
 
 impl LeaderElection {
-    /// `identity` must be this process's alone, for example the pod's name and a random suffix: whoever finds its own identity in
-    /// the Lease takes it for its own.
+    /// `identity` must be this process's alone, for example the pod's name and a random suffix:
+    /// whoever finds its own identity in the Lease takes it for its own.
     pub fn new(client: Client, namespace: &str, name: &str, identity: impl Into<String>) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
@@ -66,12 +67,14 @@ impl LeaderElection {
         Leadership::new(self.standing.subscribe())
     }
 
-    /// Stands for election until `stop`. Then no term begins, the current one is over, and the lease is released as soon as
-    /// the term's holders have let go of it; if they take until the renew deadline, it is left to expire.
+    /// Stands for election until `stop`. Then no term begins, the current one is over, and the
+    /// lease is released as soon as the term's holders have let go of it; if they take until the
+    /// renew deadline, it is left to expire.
     pub async fn run(mut self, stop: CancellationToken) {
         let span = info_span!("lease", namespace = self.namespace, name = self.name);
         async {
-            // An attempt is never cut short by `stop`: its write may have arrived, and then there is a lease to release.
+            // An attempt is never cut short by `stop`: its write may have arrived, and then there
+            // is a lease to release.
             while !stop.is_cancelled() {
                 let next = self.attempt().await;
                 tokio::select! {
@@ -104,7 +107,8 @@ impl LeaderElection {
             Ok(Err(error)) => warn!(%error, "the lease could not be written"),
             Err(_) => warn!("the lease could not be written: no answer in time"),
         }
-        // While we lead, the next try must not come too late to matter; when we no longer do, that is to be said now.
+        // While we lead, the next try must not come too late to matter; when we no longer do, that
+        // is to be said now.
         let until = self.standing.borrow().until;
         until.map_or(retry, |until| until.min(retry))
     }
@@ -220,7 +224,8 @@ impl LeaderElection {
         }
     }
 
-    /// Read anew: the last renewal may have been written without our knowing, or somebody may have labelled the Lease.
+    /// Read anew: the last renewal may have been written without our knowing, or somebody may have
+    /// labelled the Lease.
     async fn write_release(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.name).await? else {
             return Ok(());

@@ -41,7 +41,8 @@ impl Leadership {
         running && self.standing.borrow().leads(Instant::now())
     }
 
-    /// Waits until we lead, and returns the term to do the work in; `None` once the election has ended.
+    /// Waits until we lead, and returns the term to do the work in; `None` once the election has
+    /// ended.
     pub async fn acquired(&mut self) -> Option<Term> {
         let standing = self
             .standing
@@ -84,7 +85,8 @@ impl Leadership {
     }
 }
 
-/// One stretch of leading. Hold it while working as leader: as long as it is held, the lease is not handed over early.
+/// One stretch of leading. Hold it while working as leader: as long as it is held, the lease is not
+/// handed over early.
 #[derive(Debug)]
 pub struct Term {
     term: u64,
@@ -98,7 +100,8 @@ impl Term {
         self.leadership.is_leader() && self.leadership.standing.borrow().term == self.term
     }
 
-    /// Waits until the term is over: lost, or the election was stopped. Then finish quickly, and drop the term.
+    /// Waits until the term is over: lost, or the election was stopped. Then finish quickly, and
+    /// drop the term.
     pub async fn lost(&self) {
         let mut standing = self.leadership.standing.clone();
         loop {

@@ -1,4 +1,5 @@
-//! What waits, what is delayed, what is worked on. Pure: the clock is handed in, every order is fixed.
+//! What waits, what is delayed, what is worked on. Pure: the clock is handed in, every order is
+//! fixed.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -204,7 +205,8 @@ mod tests {
     /// The promises, as plainly as they can be written: lists, and a search for everything.
     #[derive(Default)]
     struct Model {
-        /// In the order of their adding: what was added and not taken since. An item stands here at most once.
+        /// In the order of their adding: what was added and not taken since. An item stands here at
+        /// most once.
         added: Vec<u8>,
         working: Vec<u8>,
         /// Added while worked on: joins `added` when done.

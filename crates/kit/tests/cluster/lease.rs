@@ -262,8 +262,8 @@ fn storm(seed: u64) -> impl FnMut() -> Fault + Send + 'static {
 /// Ten minutes, looked at every 50 ms.
 const TICKS: u32 = 12_000;
 
-/// A contender crashes, or stops in order, about every two minutes, and starts again. Returns in how many ticks somebody led, and
-/// how often the lease changed hands.
+/// A contender crashes, or stops in order, about every two minutes, and starts again. Returns in
+/// how many ticks somebody led, and how often the lease changed hands.
 async fn never_two_leaders(seed: u64) -> (u32, u64) {
     let server = Server::default();
     let mut rng = StdRng::seed_from_u64(seed);

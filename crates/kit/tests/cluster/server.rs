@@ -1,5 +1,6 @@
-//! Just enough of an API server: objects by path; create, get, replace with resourceVersion, merge patch. A request that has
-//! arrived is carried out even when its sender no longer waits, as with a real one.
+//! Just enough of an API server: objects by path; create, get, replace with resourceVersion, merge
+//! patch. A request that has arrived is carried out even when its sender no longer waits, as with a
+//! real one.
 
 use std::{
     collections::BTreeMap,

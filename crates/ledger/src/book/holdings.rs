@@ -1,4 +1,5 @@
-//! Where each owner has units, and under which leases it may have some: so that a request looks only into blocks that can hold its answer.
+//! Where each owner has units, and under which leases it may have some: so that a request looks
+//! only into blocks that can hold its answer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,15 +13,18 @@ pub(super) struct Holdings {
     by_owner: HashMap<Owner, Held>,
 }
 
-/// Everything is counted by units: a lease has one of each family, in two blocks, and they come and go one block at a time.
+/// Everything is counted by units: a lease has one of each family, in two blocks, and they come and
+/// go one block at a time.
 #[derive(Debug, Default)]
 struct Held {
     places: BTreeMap<Place, u32>,
-    /// By a part of the id that is small: a million of them must fit. Two ids may share it, so it says "perhaps" and "no", never "yes".
+    /// By a part of the id that is small: a million of them must fit. Two ids may share it, so it
+    /// says "perhaps" and "no", never "yes".
     leases: HashMap<u32, u32, BuildHasherDefault<AsItIs>>,
 }
 
-/// Marks come from hashes: to hash them again would gain nothing. Spread over all bits, as a map looks at the highest first.
+/// Marks come from hashes: to hash them again would gain nothing. Spread over all bits, as a map
+/// looks at the highest first.
 #[derive(Default)]
 struct AsItIs(u64);
 

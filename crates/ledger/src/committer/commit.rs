@@ -23,7 +23,8 @@ pub(super) enum Outcome {
 /// Attempts in a row at which somebody else was faster, before those who wait are told.
 const ATTEMPTS: u32 = 64;
 
-/// Attempts in a row at which the store did not say whether it wrote: each may have taken all the time that a store is given.
+/// Attempts in a row at which the store did not say whether it wrote: each may have taken all the
+/// time that a store is given.
 const UNSURE_ATTEMPTS: u32 = 4;
 
 impl Committer {
@@ -89,7 +90,8 @@ impl Committer {
         }
     }
 
-    /// Blocks that were not swapped are read again, so that the book is as the store is; an error means that it may not be.
+    /// Blocks that were not swapped are read again, so that the book is as the store is; an error
+    /// means that it may not be.
     pub(super) async fn write(&mut self, writes: Vec<Write>) -> Result<Outcome, StoreError> {
         if writes.is_empty() {
             return Ok(Outcome::Durable);

@@ -1,4 +1,5 @@
-//! From the store to the book: at the beginning, when others write, and when it is not known what was missed.
+//! From the store to the book: at the beginning, when others write, and when it is not known what
+//! was missed.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use crate::book::Misfit;
 use crate::store::{Change, StoreError, Stored};
 
 impl Committer {
-    /// Everything from the store. Watched first and loaded then, so that no change falls between. Gives what is owned and not in the plan.
+    /// Everything from the store. Watched first and loaded then, so that no change falls between.
+    /// Gives what is owned and not in the plan.
     pub(super) async fn load(&mut self) -> Result<Vec<Misfit>, StoreError> {
         self.stale = true;
         let (store, subnet) = (Arc::clone(&self.store), self.subnet.clone());
@@ -31,8 +33,9 @@ impl Committer {
         Ok(misfits)
     }
 
-    /// The same while the subnet is in use. Another process may be ahead with a plan that has more: what is owned there is not ours to give. But
-    /// a block that lies across ours says that units of ours are owned, and not which block of ours they would be in.
+    /// The same while the subnet is in use. Another process may be ahead with a plan that has more:
+    /// what is owned there is not ours to give. But a block that lies across ours says that units
+    /// of ours are owned, and not which block of ours they would be in.
     pub(super) async fn reload(&mut self) -> Result<(), StoreError> {
         let misfits = self.load().await?;
         match misfits.into_iter().find(|misfit| self.book.crosses(misfit)) {
@@ -69,7 +72,8 @@ impl Committer {
         }
     }
 
-    /// At once for the first time, and then less and less often: what keeps it from being loaded may need a person.
+    /// At once for the first time, and then less and less often: what keeps it from being loaded
+    /// may need a person.
     pub(super) async fn recovers(&mut self) -> bool {
         if self.again.is_some_and(|again| again > Instant::now()) {
             return false;

@@ -38,7 +38,8 @@ pub enum Writing {
 }
 
 impl Writing {
-    /// Can be done again after the store refused some of it: what is there already stays, and is part of the outcome.
+    /// Can be done again after the store refused some of it: what is there already stays, and is
+    /// part of the outcome.
     pub fn decide(&mut self, book: &mut Book, now: u64) {
         match self {
             Self::Lease {
@@ -72,14 +73,16 @@ impl Writing {
                 ..
             } => {
                 let back = book.release(owner, leases.as_deref(), now);
-                // What came back at an earlier attempt does not come back again, unless that attempt was refused.
+                // What came back at an earlier attempt does not come back again, unless that
+                // attempt was refused.
                 released.retain(|lease| back.iter().all(|other| other.id != lease.id));
                 released.extend(back);
             }
         }
     }
 
-    /// Who asked may have gone away: whatever it was is durable, and found when it is asked for again.
+    /// Who asked may have gone away: whatever it was is durable, and found when it is asked for
+    /// again.
     pub fn answer(self) {
         match self {
             Self::Lease { grant, answer, .. } => drop(answer.send(Ok(grant))),

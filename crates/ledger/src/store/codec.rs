@@ -12,8 +12,9 @@
 //! checksum    of all before (8 bytes)
 //! ```
 //!
-//! Numbers are big endian. Format 1, which is read too, has no times of owned units. What is not understood to the last byte is an error: a block that is taken for an emptier one would be given out
-//! once more.
+//! Numbers are big endian. Format 1, which is read too, has no times of owned units. What is not
+//! understood to the last byte is an error: a block that is taken for an emptier one would be given
+//! out once more.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

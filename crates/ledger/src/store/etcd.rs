@@ -1,5 +1,5 @@
-//! A store in etcd, for any number of processes. Each swap is a transaction that compares the key's mod revision, and is answered by a
-//! quorum.
+//! A store in etcd, for any number of processes. Each swap is a transaction that compares the key's
+//! mod revision, and is answered by a quorum.
 
 mod client;
 mod document;
@@ -82,7 +82,8 @@ impl EtcdStore {
         let mut span = self.keys.of_subnet(subnet);
         let mut blocks = Vec::new();
         loop {
-            // Each page is as of its own moment: blocks do not depend on each other, and who watches is told of what changes meanwhile.
+            // Each page is as of its own moment: blocks do not depend on each other, and who
+            // watches is told of what changes meanwhile.
             let (entries, more) = self.page(&span, PAGE, false).await?;
             for entry in &entries {
                 blocks.push(self.keys.read(entry).map_err(|error| StoreError::new(STORE, error))?);
@@ -214,7 +215,8 @@ impl Store for EtcdStore {
     }
 }
 
-/// What the key's mod revision must be: 0 is that of a key that is not there. `None` for a version that no key ever has.
+/// What the key's mod revision must be: 0 is that of a key that is not there. `None` for a version
+/// that no key ever has.
 fn revision(expected: Option<Version>) -> Option<i64> {
     match expected {
         None => Some(0),

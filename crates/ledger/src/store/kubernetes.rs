@@ -1,8 +1,9 @@
-//! A store in a Kubernetes API, for any number of processes: an AddressBlock for each block, written only with the resourceVersion that was
-//! read. People can look at it with kubectl.
+//! A store in a Kubernetes API, for any number of processes: an AddressBlock for each block,
+//! written only with the resourceVersion that was read. People can look at it with kubectl.
 //!
-//! The API server does not write what is there already: a write that changes nothing is done, and leaves the version as it is. That takes
-//! nothing from anybody, for whoever writes next on that version has read what we wanted.
+//! The API server does not write what is there already: a write that changes nothing is done, and
+//! leaves the version as it is. That takes nothing from anybody, for whoever writes next on that
+//! version has read what we wanted.
 
 mod object;
 mod watch;
@@ -119,7 +120,8 @@ impl KubernetesStore {
             Ok(written) => return written,
             Err(failure) => failure,
         };
-        // The server looks at the resourceVersion before it writes: when it says that, nothing is written.
+        // The server looks at the resourceVersion before it writes: when it says that, nothing is
+        // written.
         if let Failure::Api(Error::Api(status)) = &failure
             && (status.code == 409 || write.expected.is_some() && is_missing(status))
         {
@@ -287,7 +289,8 @@ fn selector(subnet: &str) -> String {
     format!("{SUBNET_LABEL}={subnet}")
 }
 
-/// This object is not there. A 404 without a name is another matter: then the server does not know AddressBlocks at all.
+/// This object is not there. A 404 without a name is another matter: then the server does not know
+/// AddressBlocks at all.
 fn is_missing(status: &Status) -> bool {
     let details = status.details.as_ref();
     status.code == 404 && details.is_some_and(|details| !details.name.is_empty())

@@ -1,7 +1,9 @@
-//! A store in one file, for one process. Writes that wait together share a transaction, and with it an fsync.
+//! A store in one file, for one process. Writes that wait together share a transaction, and with it
+//! an fsync.
 //!
-//! Why an answered write survives: the writer answers after redb's commit has returned, and that is after the fsync. Readers see committed
-//! transactions only, so nobody reads what a crash could take back.
+//! Why an answered write survives: the writer answers after redb's commit has returned, and that is
+//! after the fsync. Readers see committed transactions only, so nobody reads what a crash could
+//! take back.
 
 mod file;
 mod slot;
@@ -80,7 +82,8 @@ impl Drop for RedbStore {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(writer) = self.writer.take() {
-            // It holds the file, too: whoever opens that next must find it free. A writer that panicked has closed it already.
+            // It holds the file, too: whoever opens that next must find it free. A writer that
+            // panicked has closed it already.
             drop(writer.join());
         }
     }

@@ -1,5 +1,6 @@
-//! A store that stops at a chosen step: before a write reaches the store behind it, or after it and before the answer. From then on it never
-//! answers again, as to a process that was killed. Until then it fails now and then, as stores do.
+//! A store that stops at a chosen step: before a write reaches the store behind it, or after it and
+//! before the answer. From then on it never answers again, as to a process that was killed. Until
+//! then it fails now and then, as stores do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +21,8 @@ pub struct Mortal {
     left: AtomicU64,
     /// Tells when the end has come.
     death: watch::Sender<bool>,
-    /// How long each step takes, as what others do meanwhile is what makes a writer's knowledge old; and what fails.
+    /// How long each step takes, as what others do meanwhile is what makes a writer's knowledge
+    /// old; and what fails.
     chance: Arc<Mutex<StdRng>>,
 }
 

@@ -1,4 +1,5 @@
-//! Random operations by several writers that die at any step and are started again, and what must hold after each.
+//! Random operations by several writers that die at any step and are started again, and what must
+//! hold after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ const OWNERS: usize = 6;
 const OPERATIONS: usize = 300;
 const REST: Duration = Duration::from_secs(3);
 
-/// Two families. Small, so that writers meet, and a little more than one block, so that a request can need several.
+/// Two families. Small, so that writers meet, and a little more than one block, so that a request
+/// can need several.
 fn plan() -> Plan {
     let cidrs = ["10.0.0.0/24", "10.0.4.0/26", "fd00::/119"];
     Plan {
@@ -50,7 +52,8 @@ pub struct Amount {
     pub waits: bool,
 }
 
-/// What one writer was answered. All but one owner are asked for by one writer only, so this is all there is to know about them.
+/// What one writer was answered. All but one owner are asked for by one writer only, so this is all
+/// there is to know about them.
 #[derive(Default)]
 struct Told {
     /// Leases that were answered as given and not asked back since.
@@ -187,7 +190,8 @@ impl Life {
         }
     }
 
-    /// A store that fails may refuse; whatever it did then is found when this writer is started again.
+    /// A store that fails may refuse; whatever it did then is found when this writer is started
+    /// again.
     async fn lease(&mut self, ledger: &Ledger, n: usize) {
         let count = self.rng.random_range(1..=20);
         let ids: Vec<LeaseId> = (0..count).map(|_| Uuid::from_u128(self.rng.random())).collect();
@@ -286,7 +290,8 @@ async fn before<T>(death: &watch::Receiver<bool>, answer: impl Future<Output = T
     }
 }
 
-/// Nobody writes now. A ledger that starts from the store must find what was answered, all of it, and no unit twice.
+/// Nobody writes now. A ledger that starts from the store must find what was answered, all of it,
+/// and no unit twice.
 async fn check(store: &Arc<dyn Store>, told: &[Vec<Told>], seed: u64) {
     let ledger = ledger(Arc::clone(store));
     ledger.set_subnet(SUBNET, &extended(), REST).await.unwrap();
@@ -299,8 +304,9 @@ async fn check(store: &Arc<dyn Store>, told: &[Vec<Told>], seed: u64) {
     for (owner, told) in owners {
         let held = ledger.held(SUBNET, &owner).await.unwrap();
         for lease in &held {
-            // One that nobody was answered may lack a family; none has two of one, unless two writers gave it at the same moment, from
-            // different blocks: too many for one owner, but not one for two.
+            // One that nobody was answered may lack a family; none has two of one, unless two
+            // writers gave it at the same moment, from different blocks: too many for one owner,
+            // but not one for two.
             let families: BTreeSet<Family> = lease.units.iter().map(|unit| unit.family()).collect();
             let once = families.len() == lease.units.len();
             assert!(once || owner == shared_owner(), "seed {seed}: {lease:?}");

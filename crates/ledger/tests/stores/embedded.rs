@@ -1,4 +1,5 @@
-//! The kubernetes store on the embedded API, which needs no server. What it does on a real one is in `stores_real`.
+//! The kubernetes store on the embedded API, which needs no server. What it does on a real one is
+//! in `stores_real`.
 
 use std::sync::Arc;
 

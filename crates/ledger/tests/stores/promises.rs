@@ -1,4 +1,5 @@
-//! What every store promises, as tests over any of them. [`every_promise!`] makes a test of each, on the store at hand.
+//! What every store promises, as tests over any of them. [`every_promise!`] makes a test of each,
+//! on the store at hand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

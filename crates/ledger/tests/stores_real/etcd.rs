@@ -61,7 +61,8 @@ async fn a_watch_that_broke_says_so_and_goes_on() {
 #[tokio::test]
 async fn what_is_no_block_is_an_error_that_names_it() {
     let pair = open("what_is_no_block").await;
-    // Another ledger with a prefix inside of ours: to us, its blocks are strangers in subnet `inner`.
+    // Another ledger with a prefix inside of ours: to us, its blocks are strangers in subnet
+    // `inner`.
     let inner = connect(servers::etcd(), "what_is_no_block/blocks/inner").await;
     let inner: Arc<dyn Store> = Arc::new(inner);
     done(&inner, pair.write(1, None, records::of("a"))).await;

@@ -39,8 +39,8 @@ pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
     };
     if let Some(address) = address {
         let uid = claim.metadata.uid.as_deref();
-        // Of an earlier claim that had this name. One that names none was made by a person, or moved
-        // here: it is the claim's by its name.
+        // Of an earlier claim that had this name. One that names none was made by a person, or
+        // moved here: it is the claim's by its name.
         if address.claim_uid().is_some_and(|of| Some(of) != uid)
             && !index.has_claim(address.claim_uid().unwrap_or_default())
         {

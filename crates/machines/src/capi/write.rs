@@ -46,7 +46,8 @@ impl Context {
         };
         match self.address_api(&namespace).create(&params, &object).await {
             Ok(object) => Ok(Address::of(&object)),
-            // It came meanwhile, or the watch has not told of it yet: it is kept, whatever is in it.
+            // It came meanwhile, or the watch has not told of it yet: it is kept, whatever is in
+            // it.
             Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
                 object: format!("IPAddress {namespace}/{of_claim}"),
             }),

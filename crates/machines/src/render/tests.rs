@@ -1,4 +1,5 @@
-//! What the documents say, without the tools that read them: those are in `tests/documents_real.rs`.
+//! What the documents say, without the tools that read them: those are in
+//! `tests/documents_real.rs`.
 
 use super::*;
 

@@ -1,5 +1,6 @@
-//! `cargo xtask bench routes`: how fast a node is routed on a real kube-apiserver, by our controller
-//! and by upstream's, with a cloud in memory whose every call takes 50 ms; and what it costs.
+//! `cargo xtask bench routes`: how fast a node is routed on a real kube-apiserver, by our
+//! controller and by upstream's, with a cloud in memory whose every call takes 50 ms; and what it
+//! costs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

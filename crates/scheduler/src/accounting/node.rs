@@ -60,8 +60,8 @@ impl NodeEntry {
         }
     }
 
-    /// How many more pods it has an IP for, never 0. A pod that counts here already (`own`) does not
-    /// stand in its own way.
+    /// How many more pods it has an IP for, never 0. A pod that counts here already (`own`) does
+    /// not stand in its own way.
     pub fn free(
         &self,
         settings: Settings,

@@ -1,8 +1,8 @@
 //! What each node is to publish as the extended resource. Pure.
 //!
 //! A scheduler subtracts what pods ask for by itself. So a node publishes what it has an IP for,
-//! less what pods use that do not ask; and never less than bound pods ask for together, for else its
-//! kubelet would fail the next one that comes.
+//! less what pods use that do not ask; and never less than bound pods ask for together, for else
+//! its kubelet would fail the next one that comes.
 //!
 //! Nodes that draw on one subnet share what that can still give: equal parts, but no node more than
 //! a batch, so that the figures of a large subnet stand still while pods come and go. Together the

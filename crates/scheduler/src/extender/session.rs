@@ -1,5 +1,5 @@
-//! What a replica has for as long as it serves: from when it leads and has seen all pods, to when it
-//! does not lead any more.
+//! What a replica has for as long as it serves: from when it leads and has seen all pods, to when
+//! it does not lead any more.
 
 use berth_kit::lease::Term;
 use kube::Client;

@@ -1,5 +1,5 @@
-//! What kube-scheduler sends and expects, `k8s.io/kube-scheduler/extender/v1`. The Go types carry no
-//! JSON tags, so keys are as the fields are named there.
+//! What kube-scheduler sends and expects, `k8s.io/kube-scheduler/extender/v1`. The Go types carry
+//! no JSON tags, so keys are as the fields are named there.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

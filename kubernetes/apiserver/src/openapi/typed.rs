@@ -1,5 +1,5 @@
-//! Schemas of what is answered but never stored. The schema of a built-in kind is named in the kind's
-//! own file.
+//! Schemas of what is answered but never stored. The schema of a built-in kind is named in the
+//! kind's own file.
 
 use berth_apimachinery::openapi_v3;
 use k8s_openapi::api::{authentication, authorization, autoscaling, core, policy};

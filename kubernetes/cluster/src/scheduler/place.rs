@@ -61,8 +61,8 @@ impl Demand {
     }
 }
 
-/// The least loaded node that takes the pod, or what kube-scheduler would say. `limit` is asked about
-/// nodes that would do otherwise.
+/// The least loaded node that takes the pod, or what kube-scheduler would say. `limit` is asked
+/// about nodes that would do otherwise.
 pub fn place(
     demand: &Demand,
     hosts: &BTreeMap<String, Host>,

@@ -1,5 +1,5 @@
-//! Control groups: a folder for the cluster in each hierarchy of this machine, and in it one for each node, which is the root of what the
-//! node sees. Both generations, and the two together.
+//! Control groups: a folder for the cluster in each hierarchy of this machine, and in it one for
+//! each node, which is the root of what the node sees. Both generations, and the two together.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,8 +65,9 @@ impl Groups {
         command
     }
 
-    /// In the second generation a group has processes or groups with controllers, not both: the node's own processes move to a leaf.
-    /// Called when the node's namespace is there, whose root stays where it is.
+    /// In the second generation a group has processes or groups with controllers, not both: the
+    /// node's own processes move to a leaf. Called when the node's namespace is there, whose root
+    /// stays where it is.
     pub fn settle(&self) -> Result<()> {
         for folder in &self.folders {
             let controllers =
@@ -86,7 +87,8 @@ impl Groups {
     }
 }
 
-/// Lines for a shell in a control-group namespace: everything mounted again, so that its root is what is seen.
+/// Lines for a shell in a control-group namespace: everything mounted again, so that its root is
+/// what is seen.
 pub fn remounts() -> Result<String> {
     let mut script = String::new();
     for Hierarchy {
@@ -125,7 +127,8 @@ fn remove_tree(folder: &Path) -> std::io::Result<()> {
     std::fs::remove_dir(folder)
 }
 
-/// In the first generation a new group may use no processor and no memory node until it is told which.
+/// In the first generation a new group may use no processor and no memory node until it is told
+/// which.
 fn inherit_cpuset(folder: &Path) -> Result<()> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let own = folder.join(name);
@@ -152,7 +155,8 @@ fn hierarchies() -> Result<Vec<Hierarchy>> {
     parse(&mounts, &own)
 }
 
-/// `own` names our group in each hierarchy: `number:controllers:path`, with no controllers for the second generation.
+/// `own` names our group in each hierarchy: `number:controllers:path`, with no controllers for the
+/// second generation.
 fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
     let mut found = Vec::new();
     for line in own.lines() {

@@ -1,10 +1,12 @@
-# Process 1 of a node, in namespaces of its own. In $1 is what the node has for itself, $2 is its name, $3 the folder of the programs;
-# after that come lines to mount the control groups again. What is mounted here ends with this namespace.
+# Process 1 of a node, in namespaces of its own. In $1 is what the node has for itself, $2 is its
+# name, $3 the folder of the programs; after that come lines to mount the control groups again. What
+# is mounted here ends with this namespace.
 set -eu
 cd "$1"
 hostname "$2"
 
-# A copy, and not an overlay, which not every file system carries. Nobody configures CNI on all nodes at once.
+# A copy, and not an overlay, which not every file system carries. Nobody configures CNI on all
+# nodes at once.
 cp -a /etc/. etc
 rm -rf etc/cni
 

@@ -21,7 +21,8 @@ pub struct Seat {
 /// A CNI configuration, and the folder of the plugins that it names.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// The content of a `.conflist`; without one the node stays NotReady until somebody puts one in place.
+    /// The content of a `.conflist`; without one the node stays NotReady until somebody puts one in
+    /// place.
     pub configuration: Option<String>,
     /// Each file in it can be called.
     pub plugins: PathBuf,
@@ -31,7 +32,8 @@ pub struct Network {
 pub const PLUGINS: &str = "/usr/lib/cni";
 
 impl Network {
-    /// A veth pair and a route for each pod, addresses from files on the node: `ptp` and `host-local`.
+    /// A veth pair and a route for each pod, addresses from files on the node: `ptp` and
+    /// `host-local`.
     pub fn ptp(seat: &Seat) -> Self {
         let configuration = json!({
             "cniVersion": "1.0.0",

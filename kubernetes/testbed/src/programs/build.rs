@@ -1,4 +1,5 @@
-//! Building a Go module of `xtask/`: once, into a folder of the cache that is named after the hash of its files.
+//! Building a Go module of `xtask/`: once, into a folder of the cache that is named after the hash
+//! of its files.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -62,7 +63,8 @@ impl Module {
         Ok(cache::folder()?.join(self.folder).join(&hash[..16]))
     }
 
-    /// Does nothing when it is there already. Only one process builds at a time; the others wait and find it.
+    /// Does nothing when it is there already. Only one process builds at a time; the others wait
+    /// and find it.
     pub fn build(&self, say: &dyn Fn(&str)) -> Result<()> {
         let folder = self.built()?;
         let names = || self.commands.iter().flat_map(|command| command.names);
@@ -126,7 +128,8 @@ impl Module {
         command.arg(output).arg(package).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting go build")?;
         let lines = child.stderr.take().context("go build has no output")?;
-        // With -v there is a line for each package that is compiled; anything with a space in it is an error.
+        // With -v there is a line for each package that is compiled; anything with a space in it is
+        // an error.
         let mut errors = VecDeque::new();
         let mut compiled = 0;
         let mut said = Instant::now();

@@ -1,4 +1,5 @@
-//! Programs of others that ours must get along with, unmodified, built from the Go modules in `xtask/peers`.
+//! Programs of others that ours must get along with, unmodified, built from the Go modules in
+//! `xtask/peers`.
 
 use std::path::PathBuf;
 

@@ -91,7 +91,8 @@ fn what_is_marked_to_leave_stays_marked_until_it_is_gone() {
     pool.leave(2, 3);
     let marked = pool.leaving();
     assert_eq!(marked.len(), 2);
-    // The write failed, and the next pass wants as many to be left: the same ones are, and no others.
+    // The write failed, and the next pass wants as many to be left: the same ones are, and no
+    // others.
     assert_eq!(pool.holding(1, 0).pending_release, 2);
     pool.deliver(&delivered(json!([vnet("c1", 10..14)])));
     assert_eq!(pool.leaving(), marked);

@@ -100,7 +100,8 @@ impl World {
             Action::Deliver { from, count } => {
                 self.delivered = delivered(json!([vnet("c1", *from..from + count)]));
                 self.pool.deliver(&self.delivered);
-                // A name that is gone is never used again; here numbers are, so what left may come back as another.
+                // A name that is gone is never used again; here numbers are, so what left may come
+                // back as another.
                 let names: BTreeSet<String> = (*from..from + count).map(name).collect();
                 self.left.retain(|name| names.contains(name));
             }

@@ -136,7 +136,8 @@ fn a_sandbox_that_was_made_anew_gives_the_old_one_back_and_keeps_the_new_one() {
     let mut node = Node::living("c2", "web");
     node.attach("c1", &pod("web", "u1"), 5);
     assert_eq!(node.after_all(), [("c1".to_owned(), Why::Replaced)]);
-    // Not while the new one is not there itself, nor when the one without a sandbox is the newer: it may be on its way.
+    // Not while the new one is not there itself, nor when the one without a sandbox is the newer:
+    // it may be on its way.
     let mut node = Node::living("c2", "web");
     node.attach("c1", &pod("web", "u1"), 5);
     node.sandboxes.clear();

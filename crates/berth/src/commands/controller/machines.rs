@@ -17,11 +17,12 @@ use crate::commands::{duration, hostname};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct MachineArgs {
-    /// For the controller machine: a network, as "CIDR,GATEWAY,DNS,DNS"; repeatable. Without any, Subnets
-    /// with the label berth.dev/machine-network are drawn on
+    /// For the controller machine: a network, as "CIDR,GATEWAY,DNS,DNS"; repeatable. Without any,
+    /// Subnets with the label berth.dev/machine-network are drawn on
     #[arg(long, env = "BERTH_NETWORK", value_name = "NETWORK", value_delimiter = ';')]
     network: Vec<NetworkFlag>,
-    /// How long a Machine or a claim must be gone before its address is taken back, when nobody saw it go
+    /// How long a Machine or a claim must be gone before its address is taken back, when nobody saw
+    /// it go
     #[arg(long, env = "BERTH_MACHINE_GRACE", value_name = "DURATION", default_value = "5m", value_parser = duration)]
     machine_grace: Duration,
     /// For the controller cluster: the image with berth that machine IPAM runs from

@@ -1,4 +1,5 @@
-//! What the controllers give addresses from: a ledger of their own over a store, or the allocator service.
+//! What the controllers give addresses from: a ledger of their own over a store, or the allocator
+//! service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub struct SourceArgs {
     store: Option<StoreChoice>,
     #[command(flatten)]
     etcd: EtcdArgs,
-    /// The allocator service to use instead of a store: https://HOST:PORT or https://HOST:PORT/networks/NETWORK
+    /// The allocator service to use instead of a store: https://HOST:PORT or
+    /// https://HOST:PORT/networks/NETWORK
     #[arg(long, env = "BERTH_ALLOCATOR", value_name = "URL")]
     allocator: Option<String>,
     /// CA that signed the service's certificate, PEM
@@ -98,7 +100,8 @@ impl SourceChoice {
         Ok(Some(cluster.to_owned()))
     }
 
-    /// A service is called once: whether it takes our certificate, and we its own, is better known now.
+    /// A service is called once: whether it takes our certificate, and we its own, is better known
+    /// now.
     pub async fn open(self, client: &Client) -> Result<Source> {
         Ok(match self {
             Self::Store(store, etcd) => {

@@ -1,4 +1,5 @@
-//! Where `berth up` keeps things: the data directory, or nothing but a kubeconfig when it runs in memory.
+//! Where `berth up` keeps things: the data directory, or nothing but a kubeconfig when it runs in
+//! memory.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,14 +14,15 @@ use berth_kit::private_file;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Made for this run, and goes with it: what has to be in files while nothing is kept. The objects are in `path` when there is none.
+    /// Made for this run, and goes with it: what has to be in files while nothing is kept. The
+    /// objects are in `path` when there is none.
     temporary: Option<PathBuf>,
     made: bool,
 }
 
 impl Directory {
-    /// Chooses, and changes nothing yet. In memory and without a directory, the kubeconfig needs one of its own: the default one may belong to a
-    /// cluster that runs.
+    /// Chooses, and changes nothing yet. In memory and without a directory, the kubeconfig needs
+    /// one of its own: the default one may belong to a cluster that runs.
     pub fn choose(asked: Option<PathBuf>, in_memory: bool) -> Result<Self> {
         // Not by the process's id: one that was killed has left its directory behind, and ids come
         // again.

@@ -1,4 +1,5 @@
-//! The network of `berth up`: the Subnet that is there from the first start, the ledger, and the controllers over it.
+//! The network of `berth up`: the Subnet that is there from the first start, the ledger, and the
+//! controllers over it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,8 +95,8 @@ impl Space {
         }
     }
 
-    /// Makes the Subnet if there is none. One that is there is not changed: its owner may have grown it since.
-    /// Gives whether nodes have podCIDRs.
+    /// Makes the Subnet if there is none. One that is there is not changed: its owner may have
+    /// grown it since. Gives whether nodes have podCIDRs.
     pub async fn ensure(self, client: Client) -> Result<bool> {
         let api = Api::<Subnet>::all(client);
         let has_node_cidrs = self.is_of_nodes() || api.get_opt(NODES_SUBNET).await?.is_some();

@@ -1,4 +1,5 @@
-//! The network of the virtual nodes' pods: `berth-ipam`, executed for every pod as a container runtime does it.
+//! The network of the virtual nodes' pods: `berth-ipam`, executed for every pod as a container
+//! runtime does it.
 //!
 //! This program answers to the plugin's name, so nothing else has to be installed.
 
@@ -26,7 +27,8 @@ pub const IPAM: &str = "berth-ipam";
 const NETWORK: &str = "berth";
 const INTERFACE: &str = "eth0";
 
-/// How many calls that end by themselves run at a time. ADDs are counted by the kubelets: they may wait for an address.
+/// How many calls that end by themselves run at a time. ADDs are counted by the kubelets: they may
+/// wait for an address.
 const AT_ONCE: usize = 8;
 /// A plugin that has not ended by then is ended: its own limits are shorter.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -45,7 +47,8 @@ pub struct Plugin {
 impl Plugin {
     pub fn new(folders: Folders, ready: BTreeMap<String, watch::Receiver<bool>>) -> Self {
         Self {
-            // Not by its path, under which there may be another build by now: what answers is what runs.
+            // Not by its path, under which there may be another build by now: what answers is what
+            // runs.
             program: "/proc/self/exe".into(),
             folders,
             ready,
@@ -148,7 +151,8 @@ fn environment(what: &str, sandbox: Option<&Sandbox>) -> Vec<(&'static str, OsSt
         environment.extend([
             ("CNI_CONTAINERID", id.into()),
             ("CNI_IFNAME", INTERFACE.into()),
-            // A virtual node has no network namespaces, and a plugin that gives addresses needs none.
+            // A virtual node has no network namespaces, and a plugin that gives addresses needs
+            // none.
             ("CNI_NETNS", format!("virtual/{id}").into()),
             (
                 "CNI_ARGS",
@@ -195,7 +199,8 @@ async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> 
     Ok(bytes)
 }
 
-/// Why it failed: by the specification stdout says it, and stderr or the exit status where that says nothing.
+/// Why it failed: by the specification stdout says it, and stderr or the exit status where that
+/// says nothing.
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let document: Value = serde_json::from_slice(&self.stdout).unwrap_or_default();

@@ -35,7 +35,8 @@ impl std::fmt::Debug for EtcdTls {
 /// An answer that takes longer is not waited for: what it would have said is not known.
 const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// A connection that died without a word is noticed after both, so that no watch listens to it for ever.
+/// A connection that died without a word is noticed after both, so that no watch listens to it for
+/// ever.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PONG_WITHIN: Duration = Duration::from_secs(5);
 
@@ -87,8 +88,9 @@ impl Client {
         self.ask("/etcdserverpb.KV/Txn", request).await
     }
 
-    /// The first message says that the watch is there; all that happens from then on comes after it. On a connection of its own: what is not
-    /// read of a watch yet would else hold up the answers to writes, for which its reader may be waiting.
+    /// The first message says that the watch is there; all that happens from then on comes after
+    /// it. On a connection of its own: what is not read of a watch yet would else hold up the
+    /// answers to writes, for which its reader may be waiting.
     pub async fn watch(
         &self,
         create: WatchCreateRequest,
@@ -98,7 +100,8 @@ impl Client {
         };
         let mut grpc = connect(&self.endpoints);
         let line = grpc.clone();
-        // The watch ends when we have nothing more to say: so we never end, and hold the line meanwhile.
+        // The watch ends when we have nothing more to say: so we never end, and hold the line
+        // meanwhile.
         let silence = stream::pending().inspect(move |_| drop(line.clone()));
         let requests = stream::once(async { request }).chain(silence);
         let opening = async {

@@ -1,5 +1,5 @@
-//! One document beside the blocks, for what is decided over all subnets at once. Swapped as a block is: by a transaction that compares
-//! the key's mod revision.
+//! One document beside the blocks, for what is decided over all subnets at once. Swapped as a block
+//! is: by a transaction that compares the key's mod revision.
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ impl EtcdDocument {
         Ok(found.map(|entry| (Version(entry.mod_revision.unsigned_abs()), entry.value)))
     }
 
-    /// Whether it was written: not when it is at another version than `expected`. After an error it may have been.
+    /// Whether it was written: not when it is at another version than `expected`. After an error it
+    /// may have been.
     pub async fn swap(
         &self,
         value: Vec<u8>,
@@ -86,7 +87,8 @@ impl EtcdDocument {
         Ok(response.map_err(|error| unreachable(&error))?.succeeded)
     }
 
-    /// Returns when it is at another version than `seen`; and after a pause when etcd can't be asked, as it may be then.
+    /// Returns when it is at another version than `seen`; and after a pause when etcd can't be
+    /// asked, as it may be then.
     pub async fn changed(&self, seen: Option<Version>) {
         let waiting = async {
             let create = WatchCreateRequest {

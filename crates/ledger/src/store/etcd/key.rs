@@ -1,4 +1,5 @@
-//! Where blocks are in etcd: `<prefix>/blocks/<subnet>/<name>`. Subnets are named as DNS allows, so that there is no slash in them.
+//! Where blocks are in etcd: `<prefix>/blocks/<subnet>/<name>`. Subnets are named as DNS allows, so
+//! that there is no slash in them.
 
 use std::sync::Arc;
 

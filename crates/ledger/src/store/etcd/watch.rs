@@ -52,7 +52,8 @@ impl Watch {
                 .collect(),
             _ => {
                 self.mend().await;
-                // Now, not before: what happens from here on is seen, so that who loads now misses nothing.
+                // Now, not before: what happens from here on is seen, so that who loads now misses
+                // nothing.
                 vec![Change::Lost]
             }
         }

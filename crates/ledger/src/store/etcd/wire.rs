@@ -1,5 +1,6 @@
-//! What we say to etcd, and hear: the messages of `etcdserverpb` and `mvccpb` as far as a store needs them. Fields that are not named here
-//! are left at their defaults when sent, and skipped when received.
+//! What we say to etcd, and hear: the messages of `etcdserverpb` and `mvccpb` as far as a store
+//! needs them. Fields that are not named here are left at their defaults when sent, and skipped
+//! when received.
 
 use prost::Message;
 

@@ -83,7 +83,8 @@ impl Watch {
             };
             if is_broken {
                 self.mend().await;
-                // Now, not before: what happens from here on is seen, so that who loads now misses nothing.
+                // Now, not before: what happens from here on is seen, so that who loads now misses
+                // nothing.
                 return Change::Lost;
             }
         }

@@ -21,7 +21,8 @@ use crate::store::{Stored, Version};
 pub const BLOCKS: TableDefinition<(&str, &Place), &[u8]> = TableDefinition::new("blocks");
 /// Numbers by name.
 pub const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
-/// The last version given out. It stays when blocks go, so that a block that is made again does not get an old version.
+/// The last version given out. It stays when blocks go, so that a block that is made again does not
+/// get an old version.
 pub const VERSION: &str = "version";
 /// Raised when the tables change in a way that an older program can't read.
 pub const FORMAT: &str = "format";
@@ -31,7 +32,8 @@ const CURRENT_FORMAT: u64 = 1;
 const DOCUMENTS: TableDefinition<&str, &[u8]> = TableDefinition::new("documents");
 const PLAN: &str = "plan";
 
-/// Of the first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as addresses do.
+/// Of the first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as
+/// addresses do.
 pub type Place = [u8; 18];
 
 /// After every other place.
@@ -150,7 +152,8 @@ pub fn subnets(transaction: &ReadTransaction) -> Result<Vec<String>, Fault> {
     let blocks = transaction.open_table(BLOCKS)?;
     let mut subnets: Vec<String> = Vec::new();
     loop {
-        // Behind all blocks of the last subnet: one step for each subnet, however many blocks it has.
+        // Behind all blocks of the last subnet: one step for each subnet, however many blocks it
+        // has.
         let after = subnets.last().map(|last| (last.as_str(), &BEYOND));
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let Some(entry) = blocks.range((start, Bound::Unbounded))?.next() else {

@@ -1,5 +1,5 @@
-//! The open file. After an error of the disk redb refuses everything until the file is opened anew: a disk that was full, and is not any more,
-//! must not need a person.
+//! The open file. After an error of the disk redb refuses everything until the file is opened anew:
+//! a disk that was full, and is not any more, must not need a person.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,8 @@ impl Slot {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens it again if need be. While somebody still reads from the one that failed, that is refused: whoever asked asks again.
+    /// Opens it again if need be. While somebody still reads from the one that failed, that is
+    /// refused: whoever asked asks again.
     pub fn database(&self) -> Result<Arc<Database>, OpenError> {
         let mut current = self.current();
         if let Some(database) = current.as_ref() {

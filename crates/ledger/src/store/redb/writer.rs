@@ -1,4 +1,5 @@
-//! The thread that alone writes: it takes all that waits, makes one transaction of it, tells, answers.
+//! The thread that alone writes: it takes all that waits, makes one transaction of it, tells,
+//! answers.
 
 use std::sync::{Arc, mpsc};
 
@@ -58,8 +59,8 @@ impl Writer {
         let counts: Vec<usize> = calls.iter().map(Vec::len).collect();
         let written = match self.transact(calls) {
             Ok(Outcome { written, changes }) => {
-                // Durable by now. Told before it is answered: by then nobody but the caller has the records, and it can change them
-                // without a copy.
+                // Durable by now. Told before it is answered: by then nobody but the caller has the
+                // records, and it can change them without a copy.
                 changes.into_iter().for_each(|change| self.changes.tell(change));
                 written
             }
@@ -116,8 +117,8 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Compares against what the file has, together with what this transaction has done to it so far: of two calls that expect the same
-    /// version, the second is refused.
+    /// Compares against what the file has, together with what this transaction has done to it so
+    /// far: of two calls that expect the same version, the second is refused.
     fn swap(
         &mut self,
         blocks: &mut Table<'_, (&'static str, &'static Place), &'static [u8]>,
