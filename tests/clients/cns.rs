@@ -149,7 +149,8 @@ fn post_on(node: &berth_testbed::Node, path: &str, body: &Value) -> Value {
         let length = body.len();
         write!(
             stream,
-            "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: \
+             {length}\r\n\r\n{body}"
         )?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

@@ -75,7 +75,8 @@ impl Host {
 fn interface(node: &Node) -> String {
     let address = node.address();
     format!(
-        "<Interfaces><Interface MacAddress=\"000D3A000001\" IsPrimary=\"true\"><IPSubnet Prefix=\"{address}/24\">\
-         <IPAddress Address=\"{address}\" IsPrimary=\"true\"/></IPSubnet></Interface></Interfaces>"
+        "<Interfaces><Interface MacAddress=\"000D3A000001\" \
+         IsPrimary=\"true\"><IPSubnet Prefix=\"{address}/24\"><IPAddress \
+         Address=\"{address}\" IsPrimary=\"true\"/></IPSubnet></Interface></Interfaces>"
     )
 }

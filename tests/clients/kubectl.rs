@@ -55,7 +55,8 @@ fn cells(cells: &[(&str, &str)]) -> Vec<(String, String)> {
 async fn kubectl_shows_what_there_is_and_asks_for_more() {
     let mut stage = Stage::open("kubectl").await;
     let patched = Kubectl(&stage).run(&format!(
-        "patch nnc -n kube-system {NODE} --type=merge --patch={{\"spec\":{{\"requestedIPCount\":3}}}}"
+        "patch nnc -n kube-system {NODE} --type=merge \
+         --patch={{\"spec\":{{\"requestedIPCount\":3}}}}"
     ));
     patched.unwrap();
     let config = stage
@@ -95,7 +96,8 @@ async fn kubectl_shows_what_there_is_and_asks_for_more() {
     );
 
     let refused = kubectl.run(&format!(
-        "patch nnc -n kube-system {NODE} --type=merge --patch={{\"spec\":{{\"requestedIPCount\":-1}}}}"
+        "patch nnc -n kube-system {NODE} --type=merge \
+         --patch={{\"spec\":{{\"requestedIPCount\":-1}}}}"
     ));
     let refused = refused.unwrap_err();
     assert!(refused.contains("spec.requestedIPCount"), "{refused}");

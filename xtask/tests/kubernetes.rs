@@ -224,7 +224,8 @@ fn an_up_that_fails_leaves_nothing() {
     };
     std::fs::create_dir_all(place.clusters()).unwrap();
     fails(
-        "has no kubelet: add it to the folder that KUBEBUILDER_ASSETS names, or unset that variable",
+        "has no kubelet: add it to the folder that KUBEBUILDER_ASSETS names, or unset \
+         that variable",
     );
     std::os::unix::fs::symlink("/bin/false", programs.join("kubelet")).unwrap();
     fails("kubelet ended with exit status: 1");

@@ -63,12 +63,14 @@ pub enum LayoutError {
     #[error("cidrs: {one} and {other} overlap: remove one of them")]
     Overlap { one: Prefix, other: Prefix },
     #[error(
-        "unitLengths: a /{unit_length} can't be cut from {cidr}: use {shortest} to {longest} for {family}",
+        "unitLengths: a /{unit_length} can't be cut from {cidr}: use {shortest} to \
+         {longest} for {family}",
         shortest = cidr.length(), family = cidr.family(), longest = cidr.family().bits()
     )]
     UnitLength { cidr: Prefix, unit_length: u8 },
     #[error(
-        "ranges: {range} is not inside the cidrs: keep both ends inside, or append a CIDR that holds them"
+        "ranges: {range} is not inside the cidrs: keep both ends inside, or append a \
+         CIDR that holds them"
     )]
     RangeOutside { range: Range },
     #[error("excludes: {exclude} is not inside the cidrs: keep both ends inside, or remove it")]

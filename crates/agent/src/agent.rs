@@ -179,7 +179,8 @@ impl Agent {
         let (ready, message) = match (&served, &inside.cluster.config) {
             (_, None) => {
                 let message = format!(
-                    "there is no NodeNetworkConfig for {}: is `berth controller` running, and does a Subnet select the node?",
+                    "there is no NodeNetworkConfig for {}: is `berth controller` \
+                     running, and does a Subnet select the node?",
                     self.node()
                 );
                 (false, message)
@@ -299,7 +300,8 @@ impl Inside {
 
 fn storage(problem: &io::Error) -> Refusal {
     let message = format!(
-        "the agent's journal can't be written, so nothing was done: {problem}; make room on its disk"
+        "the agent's journal can't be written, so nothing was done: {problem}; make \
+         room on its disk"
     );
     Refusal::new(Reason::Storage, message)
 }

@@ -139,11 +139,13 @@ fn of(request: &IpConfigsRequest) -> Result<(Attachment, PodRef), Outcome> {
         uid: String::new(),
     };
     if !pod.is_valid() {
-        let message = "orchestratorContext names a pod as Kubernetes names none: use letters, digits, '-' and '.'";
+        let message = "orchestratorContext names a pod as Kubernetes names none: use letters, \
+                       digits, '-' and '.'";
         return Err(Outcome::failure(Code::UnsupportedContext, message));
     }
     if request.has_secondary_interfaces || request.has_backend_interface {
-        let message = "secondaryInterfacesExist, BackendInterfaceExist: this agent has addresses for a pod's own interface only";
+        let message = "secondaryInterfacesExist, BackendInterfaceExist: this agent has addresses \
+                       for a pod's own interface only";
         return Err(Outcome::failure(Code::UnsupportedApi, message));
     }
     let interface = if request.ifname.is_empty() {

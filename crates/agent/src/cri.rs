@@ -49,13 +49,15 @@ pub struct Sandbox {
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
     #[error(
-        "the container runtime at {socket} can't be asked: {why}; check --cri-socket, and that the runtime runs"
+        "the container runtime at {socket} can't be asked: {why}; check --cri-socket, \
+         and that the runtime runs"
     )]
     Unreachable { socket: String, why: String },
     #[error("the container runtime at {socket} does not answer within {PATIENCE:?}")]
     Late { socket: String },
     #[error(
-        "the container runtime at {socket} refuses {method}: {why}; it must speak runtime.v1 of the CRI"
+        "the container runtime at {socket} refuses {method}: {why}; it must speak \
+         runtime.v1 of the CRI"
     )]
     Refused {
         socket: String,
@@ -64,7 +66,8 @@ pub enum CriError {
     },
     /// Left out, it could be given to another pod.
     #[error(
-        "the container runtime at {socket} says that sandbox {sandbox} has the address {address:?}, which is none"
+        "the container runtime at {socket} says that sandbox {sandbox} has the address \
+         {address:?}, which is none"
     )]
     Address {
         socket: String,

@@ -44,7 +44,8 @@ pub enum InstallError {
     #[error("{path}: the plugin can't be read: {error}; build it, or name the folder that has it")]
     Source { path: String, error: io::Error },
     #[error(
-        "--cni-conf-dir {folder}: {CONF_NAME} is there and has no plugin of ours in it; remove or rename it"
+        "--cni-conf-dir {folder}: {CONF_NAME} is there and has no plugin of ours in it; \
+         remove or rename it"
     )]
     Foreign { folder: String },
 }

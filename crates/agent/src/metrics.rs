@@ -119,7 +119,8 @@ impl AgentMetrics {
         );
         registry.register(
             "berth_agent_queue_overflowed",
-            "Whether releases were left out of the queue past its limit, and some are not accounted for",
+            "Whether releases were left out of the queue past its limit, and some are \
+             not accounted for",
             all.queue_overflowed,
         );
         metrics

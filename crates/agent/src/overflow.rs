@@ -64,7 +64,8 @@ impl Overflow {
                     () = self.agent.next_collection() => {}
                 }
                 if let Err(error) = self.pass().await {
-                    warn!(%error, "the release queue's overflow mark stays; trying again in {period:?}");
+                    warn!(%error, "the release queue's overflow mark stays; trying again in \
+                                   {period:?}");
                 }
             }
         };
@@ -125,8 +126,9 @@ impl Overflow {
         } else {
             warn!(
                 %folder, mark,
-                "the release queue overflowed, and without --cri-socket nobody can say what was left out; \
-                 its addresses stay assigned until a CNI GC, and so does the mark"
+                "the release queue overflowed, and without --cri-socket nobody can say \
+                 what was left out; its addresses stay assigned until a CNI GC, and so \
+                 does the mark"
             );
         }
     }

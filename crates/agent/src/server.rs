@@ -37,7 +37,8 @@ pub const MOST_PATH: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error(
-        "the socket {path} can't be made: {error}; give --socket a path in a folder that the agent can write to"
+        "the socket {path} can't be made: {error}; give --socket a path in a folder \
+         that the agent can write to"
     )]
     Io { path: String, error: io::Error },
     #[error("the socket {path} is longer than {MOST_PATH} bytes: give --socket a shorter path")]

@@ -53,8 +53,9 @@ impl Served {
     /// As Go's client does it.
     async fn post(&self, path: &str, body: &str) -> Answer {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost:10090\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {}\r\n\
-             Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nHost: localhost:10090\r\nUser-Agent: \
+             Go-http-client/1.1\r\nContent-Length: {}\r\nContent-Type: \
+             application/json\r\nAccept-Encoding: gzip\r\n\r\n",
             body.len()
         );
         self.send([head.as_bytes(), body.as_bytes()].concat().as_slice()).await

@@ -176,7 +176,8 @@ fn a_disk_that_is_full_half_way_keeps_the_old_ones() {
     let status = Command::new("sh")
         .args([
             "-c",
-            "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact a_disk_that_is_full_half_way_keeps_the_old_ones",
+            "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact \
+             a_disk_that_is_full_half_way_keeps_the_old_ones",
         ])
         .arg(std::env::current_exe().unwrap())
         .env(BASE, base.path())

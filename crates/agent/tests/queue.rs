@@ -242,7 +242,8 @@ async fn a_compat_file_releases_every_interface_of_its_container() {
 async fn entries_stay_when_the_journal_can_not_be_written() {
     const WITHIN: &str = "BERTH_TEST_FULL_JOURNAL";
     if std::env::var_os(WITHIN).is_none() {
-        let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact entries_stay_when_the_journal_can_not_be_written";
+        let script = "trap '' XFSZ; ulimit -f 16; exec \"$0\" --exact \
+                      entries_stay_when_the_journal_can_not_be_written";
         let mut command = Command::new("sh");
         command
             .args(["-c", script])

@@ -51,7 +51,8 @@ impl Containerd {
         let configuration = folder.join("config.toml");
         let cni = folder.join("cni");
         let text = format!(
-            "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"{0}\"\nconf_dir = \"{0}\"\n",
+            "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \
+             \"{0}\"\nconf_dir = \"{0}\"\n",
             cni.display()
         );
         std::fs::write(&configuration, text).unwrap();
@@ -132,8 +133,9 @@ fn run_pods(pods: &[(&str, bool)]) {
     let mut documents = String::new();
     for (name, host_network) in pods {
         documents.push_str(&format!(
-            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  hostNetwork: {host_network}\n  \
-             terminationGracePeriodSeconds: 0\n  containers:\n  - {{name: a, image: '{POD_IMAGE}', imagePullPolicy: Never, \
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  \
+             hostNetwork: {host_network}\n  terminationGracePeriodSeconds: 0\n  \
+             containers:\n  - {{name: a, image: '{POD_IMAGE}', imagePullPolicy: Never, \
              command: [sleep, infinity]}}\n"
         ));
     }

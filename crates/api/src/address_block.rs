@@ -24,7 +24,8 @@ use crate::names::SUBNET_LABEL;
     plural = "addressblocks",
     derive = "PartialEq",
     derive = "Default",
-    doc = "The owners of up to 256 units of a Subnet. Written by the ledger; to be read, not edited.",
+    doc = "The owners of up to 256 units of a Subnet. Written by the ledger; to be read, not \
+           edited.",
     printcolumn(name = "Subnet", type_ = "string", json_path = ".spec.subnet"),
     printcolumn(name = "First", type_ = "string", json_path = ".spec.first"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")

@@ -49,7 +49,8 @@ pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
          self.spec.requestedIPCount <= self.status.scaler.maxIPCount"
     )
     .message(
-        "is more than status.scaler.maxIPCount: ask for at most that, or raise scaler.maxIPCount of the Subnet"
+        "is more than status.scaler.maxIPCount: ask for at most that, or raise \
+         scaler.maxIPCount of the Subnet"
     )
     .field_path(".spec.requestedIPCount"),
     printcolumn(name = "Requested IPs", type_ = "integer", json_path = ".spec.requestedIPCount", priority = "1"),

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
     status = "ClusterSubnetStateStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "Whether the subnet of the same name is exhausted. While it is, agents keep one spare address and no more.",
+    doc = "Whether the subnet of the same name is exhausted. While it is, agents keep one \
+           spare address and no more.",
     printcolumn(name = "Exhausted", type_ = "string", json_path = ".status.exhausted"),
     printcolumn(name = "Updated", type_ = "string", json_path = ".status.timestamp")
 )]

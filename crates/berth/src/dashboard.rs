@@ -93,8 +93,8 @@ const HEADERS: [(header::HeaderName, &str); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src \
+         'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 ];
 

@@ -28,7 +28,8 @@ pub enum Trouble {
     #[error("the agent refuses: {0}")]
     Refused(Refusal),
     #[error(
-        "the agent at {socket} answers with status {status}, and says nothing that can be understood"
+        "the agent at {socket} answers with status {status}, and says nothing that can \
+         be understood"
     )]
     Status { socket: String, status: u16 },
 }

@@ -57,8 +57,8 @@ pub enum ClusterError {
         error: KubeconfigError,
     },
     #[error(
-        "no cluster: --kubeconfig is not given, KUBECONFIG is not set, and this is no pod of one ({0}); \
-         give --kubeconfig FILE"
+        "no cluster: --kubeconfig is not given, KUBECONFIG is not set, and this is no \
+         pod of one ({0}); give --kubeconfig FILE"
     )]
     Nowhere(InClusterError),
     #[error("the client for {url}: {error}")]

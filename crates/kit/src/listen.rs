@@ -8,7 +8,8 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "{flag} {address}: another process listens there; stop it or give {flag} another port (0 picks a free one)"
+        "{flag} {address}: another process listens there; stop it or give {flag} \
+         another port (0 picks a free one)"
     )]
     InUse { flag: &'static str, address: SocketAddr },
     #[error("{flag} {address}: cannot listen there: {error}")]

@@ -30,7 +30,8 @@ pub enum CertificateError {
     #[error("key {}: {why}; give a PEM file with the private key of the certificate", path.display())]
     Key { path: PathBuf, why: String },
     #[error(
-        "CA {}: {why}; give a PEM file with the certificates of those whose signature is to be trusted",
+        "CA {}: {why}; give a PEM file with the certificates of those whose signature \
+         is to be trusted",
         path.display()
     )]
     Authority { path: PathBuf, why: String },

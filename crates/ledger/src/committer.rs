@@ -462,7 +462,8 @@ impl Committer {
         warn!(
             subnet = self.subnet,
             count = vanished.len(),
-            "others have taken owners out of the store; nothing is leased until they are claimed again"
+            "others have taken owners out of the store; nothing is leased until they \
+             are claimed again"
         );
         let generations = self.gate.generations();
         self.outlook.send_modify(|outlook| outlook.generations = generations);

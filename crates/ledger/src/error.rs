@@ -12,7 +12,8 @@ pub enum LedgerError {
     #[error("subnet {subnet}: others write the same blocks all the time: try again")]
     Contended { subnet: String },
     #[error(
-        "subnet {subnet}: the store does not say whether it writes: see the log for why, and try again"
+        "subnet {subnet}: the store does not say whether it writes: see the log for \
+         why, and try again"
     )]
     Unsure { subnet: String },
     #[error(
@@ -22,7 +23,8 @@ pub enum LedgerError {
     #[error("subnet {subnet}: the store refuses the write: {why}")]
     Refused { subnet: String, why: String },
     #[error(
-        "subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; change one of them"
+        "subnet {subnet}: cidrs overlap those of subnet {other}: {range} is in both; \
+         change one of them"
     )]
     Overlap {
         subnet: String,

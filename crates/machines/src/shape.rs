@@ -15,8 +15,8 @@ pub enum Shape {
 /// The document is of another kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "apiVersion, kind: {api_version} {kind} is no Machine: use machine.k8s.io/v1alpha1 or cluster.k8s.io/v1alpha1, \
-     kind Machine"
+    "apiVersion, kind: {api_version} {kind} is no Machine: use machine.k8s.io/v1alpha1 \
+     or cluster.k8s.io/v1alpha1, kind Machine"
 )]
 pub struct NotAMachine {
     api_version: String,

@@ -103,7 +103,8 @@ impl Ec2 {
 
     fn call(&self, action: &str, parameters: &str) -> String {
         let body = format!("Action={action}&Version=2016-11-15&{parameters}");
-        let authorization = "AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/us-east-1/ec2/aws4_request, \
+        let authorization = "AWS4-HMAC-SHA256 \
+                             Credential=AKIDTEST/20260101/us-east-1/ec2/aws4_request, \
                              SignedHeaders=host, Signature=0";
         let headers = [
             ("Content-Type", "application/x-www-form-urlencoded"),

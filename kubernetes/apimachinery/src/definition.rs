@@ -62,7 +62,8 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
         errors.push(FieldError::invalid(
             path.child("preserveUnknownFields"),
             true.into(),
-            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+             spec.versions[*].schema instead",
         ));
     }
     errors
@@ -208,8 +209,10 @@ fn check_stored(definition: &Value) -> Vec<FieldError> {
         if !versions(definition).iter().any(|version| &version["name"] == name) {
             let name = name.as_str().unwrap_or_default();
             let detail = format!(
-                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until \
-                 a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+                "missing from spec.versions; {name} was previously a storage version, \
+                 and must remain in spec.versions until a storage migration ensures no \
+                 data remains persisted in {name} and removes {name} from \
+                 status.storedVersions"
             );
             errors.push(FieldError::invalid(path.index(index), name.into(), detail));
         }

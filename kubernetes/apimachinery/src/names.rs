@@ -17,7 +17,8 @@ fn is_label(text: &str, longest: usize) -> bool {
 /// RFC 1123 label.
 pub fn label(text: &str) -> Option<String> {
     (!is_label(text, 63)).then(|| {
-        "a lowercase RFC 1123 label must be 1 to 63 letters a-z, digits or '-', with a letter or digit at both ends"
+        "a lowercase RFC 1123 label must be 1 to 63 letters a-z, digits or '-', with a \
+         letter or digit at both ends"
             .to_owned()
     })
 }
@@ -26,7 +27,9 @@ pub fn label(text: &str) -> Option<String> {
 pub fn label_1035(text: &str) -> Option<String> {
     let starts = text.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
     (!starts || !is_label(text, 63)).then(|| {
-        "a DNS-1035 label must be 1 to 63 letters a-z, digits or '-', with a letter first and a letter or digit last".to_owned()
+        "a DNS-1035 label must be 1 to 63 letters a-z, digits or '-', with a letter \
+         first and a letter or digit last"
+            .to_owned()
     })
 }
 
@@ -34,7 +37,9 @@ pub fn label_1035(text: &str) -> Option<String> {
 pub fn subdomain(text: &str) -> Option<String> {
     let fine = text.len() <= 253 && text.split('.').all(|part| is_label(part, 253));
     (!fine).then(|| {
-        "a lowercase RFC 1123 subdomain must be 1 to 253 letters a-z, digits, '-' or '.', with a letter or digit at both ends of each part".to_owned()
+        "a lowercase RFC 1123 subdomain must be 1 to 253 letters a-z, digits, '-' or \
+         '.', with a letter or digit at both ends of each part"
+            .to_owned()
     })
 }
 
@@ -69,13 +74,17 @@ pub fn qualified(text: &str) -> Option<String> {
         return Some(format!("prefix part {problem}"));
     }
     (!is_qualified_part(name)).then(|| {
-        "name part must be 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends".to_owned()
+        "name part must be 1 to 63 letters, digits, '-', '_' or '.', with a letter or \
+         digit at both ends"
+            .to_owned()
     })
 }
 
 pub fn label_value(text: &str) -> Option<String> {
     (!text.is_empty() && !is_qualified_part(text)).then(|| {
-        "a valid label must be empty, or at most 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends".to_owned()
+        "a valid label must be empty, or at most 63 letters, digits, '-', '_' or '.', \
+         with a letter or digit at both ends"
+            .to_owned()
     })
 }
 

@@ -128,7 +128,8 @@ impl Status {
         Self::conflict(
             subject,
             name,
-            "the object has been modified; please apply your changes to the latest version and try again",
+            "the object has been modified; please apply your changes to the latest \
+             version and try again",
         )
     }
 
@@ -161,7 +162,8 @@ impl Status {
                 + &accepted.join(", ")
         } else {
             format!(
-                "the body of the request was in an unknown format - accepted media types include: {}",
+                "the body of the request was in an unknown format - accepted media \
+                 types include: {}",
                 accepted.join(", ")
             )
         };

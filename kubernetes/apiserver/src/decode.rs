@@ -94,13 +94,15 @@ fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
     }
     if !name.is_empty() && name != kind.kind {
         return Err(Status::bad_request(format!(
-            "{name} in version {:?} cannot be handled as a {}: converting ({version}.{name}) to ({expected}.{}): unknown conversion",
+            "{name} in version {:?} cannot be handled as a {}: converting \
+             ({version}.{name}) to ({expected}.{}): unknown conversion",
             kind.version, kind.kind, kind.kind
         )));
     }
     if !version.is_empty() && version != expected {
         return Err(Status::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected})"
+            "the API version in the data ({version}) does not match the expected API \
+             version ({expected})"
         )));
     }
     if kind.is_custom() && (name.is_empty() || version.is_empty()) {

@@ -105,7 +105,8 @@ impl Resources {
         let draft = Draft::new(&mut object);
         if draft.size() > LARGEST_OBJECT {
             return Err(Status::unclassified(format!(
-                "etcdserver: request is too large: {} {:?} has {} bytes, at most {LARGEST_OBJECT} can be stored",
+                "etcdserver: request is too large: {} {:?} has {} bytes, at most \
+                 {LARGEST_OBJECT} can be stored",
                 kind.kind,
                 name_of(&object),
                 draft.size()

@@ -53,7 +53,8 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(
-        "credentials in {path}: {why}; remove that directory to make new ones, and take the new kubeconfig"
+        "credentials in {path}: {why}; remove that directory to make new ones, and take \
+         the new kubeconfig"
     )]
     Credentials { path: PathBuf, why: String },
     #[error("the first objects could not be written: {0}")]

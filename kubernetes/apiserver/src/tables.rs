@@ -25,8 +25,8 @@ impl Include {
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
             other => Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', \
-                 'None', or empty"
+                "Unable to convert to Table as requested: includeObject: Invalid value: \
+                 {other:?}: must be 'Metadata', 'Object', 'None', or empty"
             ))),
         }
     }

@@ -81,7 +81,8 @@ impl Scheduler {
                 Some(pod) = self.failed.take() => match self.read_again(&pod, &mut index).await {
                     Ok(()) => pod.succeeded(),
                     Err(error) => {
-                        warn!(%error, pod = %*pod, "cannot read a pod that could not be scheduled, it is tried again");
+                        warn!(%error, pod = %*pod, "cannot read a pod that could not be \
+                                                    scheduled, it is tried again");
                         pod.failed();
                     }
                 },

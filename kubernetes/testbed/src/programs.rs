@@ -70,7 +70,8 @@ impl Programs {
         let programs = Self::built()?;
         ensure!(
             programs.path("kube-apiserver").exists(),
-            "Kubernetes is not built yet: run `cargo xtask kubernetes build`, or set {ASSETS} to a folder that has it"
+            "Kubernetes is not built yet: run `cargo xtask kubernetes build`, or set \
+             {ASSETS} to a folder that has it"
         );
         Ok(programs)
     }

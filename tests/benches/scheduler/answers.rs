@@ -34,7 +34,8 @@ async fn calls(extender: &Extender, names: usize) -> Vec<f64> {
     });
     let body = json!({"Pod": pod, "Nodes": null, "NodeNames": names}).to_string();
     let request = format!(
-        "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: \
+         application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut stream =

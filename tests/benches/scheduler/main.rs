@@ -40,7 +40,8 @@ async fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if let Err(error) = Programs::find() {
         eprintln!(
-            "kube-scheduler can't be had here, and there is nothing to measure without it: {error:#}"
+            "kube-scheduler can't be had here, and there is nothing to measure without \
+             it: {error:#}"
         );
         return;
     }

@@ -50,7 +50,8 @@ impl Part {
             Self::Integration => "each crate by its public names",
             Self::Api => "the embedded API, driven by requests, kubectl and kube-rs",
             Self::Crash => {
-                "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a storm of plugin calls"
+                "kill -9 of `berth up` in a storm of writes, and of `berth agent` in a \
+                 storm of plugin calls"
             }
             Self::Real => "crates by their public names, on a real etcd and a real kube-apiserver",
             Self::ApiReal => {

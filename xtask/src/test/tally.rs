@@ -60,9 +60,14 @@ mod tests {
     #[test]
     fn result_lines_of_all_programs_add_up() {
         let mut tally = Tally::default();
-        tally.count("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s");
-        tally
-            .count("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.31s");
+        tally.count(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; \
+             finished in 0.02s",
+        );
+        tally.count(
+            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered \
+             out; finished in 0.31s",
+        );
         let expected = Tally {
             passed: 15,
             failed: 2,

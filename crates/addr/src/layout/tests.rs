@@ -169,7 +169,8 @@ fn a_bad_plan_is_refused_by_field_and_fix() {
         assert_eq!(
             refusal(&bad),
             format!(
-                "unitLengths: a /{unit_length} can't be cut from 10.64.0.0/16: use 16 to 32 for IPv4"
+                "unitLengths: a /{unit_length} can't be cut from 10.64.0.0/16: use 16 \
+                 to 32 for IPv4"
             )
         );
     }

@@ -195,7 +195,8 @@ fn validate_network(network: &str) -> Result<(), Refusal> {
     let named = network.is_empty() || (network.len() <= 253 && berth_api::cni::is_name(network));
     let wrong = || {
         invalid(&format!(
-            "network is {network:?}: use letters, digits, '_', '.' and '-', and begin with a letter or a digit"
+            "network is {network:?}: use letters, digits, '_', '.' and '-', and begin \
+             with a letter or a digit"
         ))
     };
     named.then_some(()).ok_or_else(wrong)

@@ -25,7 +25,8 @@ const FLAG: &str = "--compat-listen";
 #[derive(Debug, thiserror::Error)]
 pub enum CompatError {
     #[error(
-        "{FLAG} {0}: whoever reaches it can take addresses from pods, so it must be a loopback address, like 127.0.0.1:10090"
+        "{FLAG} {0}: whoever reaches it can take addresses from pods, so it must be a \
+         loopback address, like 127.0.0.1:10090"
     )]
     Open(SocketAddr),
     #[error(transparent)]

@@ -95,7 +95,8 @@ impl Pool {
     fn none_free(&self, family: Family) -> Refusal {
         if self.is_in_doubt() {
             return empty(&format!(
-                "no {family} address is free: the journal was lost, and it is being learned which ones pods have"
+                "no {family} address is free: the journal was lost, and it is being \
+                 learned which ones pods have"
             ));
         }
         empty(&format!("no {family} address is free on this node; more are asked for"))

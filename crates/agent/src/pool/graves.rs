@@ -65,8 +65,10 @@ impl Graves {
             started <= grave.started && now < grave.at.saturating_add(KEPT)
         };
         late.then(|| {
-            let message =
-                format!("{attachment} was detached after this ADD was started: attach it anew if it is still wanted");
+            let message = format!(
+                "{attachment} was detached after this ADD was started: attach it anew \
+                 if it is still wanted"
+            );
             Refusal::new(Reason::Detached, message)
         })
     }

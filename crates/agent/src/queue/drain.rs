@@ -76,7 +76,8 @@ impl Drain {
                 if let Err(error) = &watches
                     && !std::mem::replace(&mut is_blind, true)
                 {
-                    warn!(%error, "the release queue can't be watched: it is looked at every {SWEEP:?}");
+                    warn!(%error, "the release queue can't be watched: it is looked at every \
+                                   {SWEEP:?}");
                 }
                 let watches = watches.unwrap_or_default();
                 let wait = match self.once().await {

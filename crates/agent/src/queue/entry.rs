@@ -61,8 +61,8 @@ pub enum Why {
     #[error("it is a link")]
     Link,
     #[error(
-        "it is user {user}'s with mode {mode:o}, and only root and the agent may say what is released: \
-         run the plugins as root, and let nobody else write"
+        "it is user {user}'s with mode {mode:o}, and only root and the agent may say \
+         what is released: run the plugins as root, and let nobody else write"
     )]
     Untrusted { user: u32, mode: u32 },
     #[error("it is empty")]

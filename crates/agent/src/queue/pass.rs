@@ -143,7 +143,8 @@ impl Pass {
             && age > ABANDONED
             && unlinkat(&self.folder, name, AtFlags::empty()).is_ok()
         {
-            info!(name = %name.display(), "an unfinished file of the release queue was removed: who wrote it ended before its end");
+            info!(name = %name.display(), "an unfinished file of the release queue was removed: \
+                                           who wrote it ended before its end");
         }
         Ok(())
     }

@@ -130,7 +130,8 @@ impl Hub {
                 Ok(event) => self.tell(event.wd(), event.events()),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    error!(%error, "release queues are not watched any more, and are looked at now and then");
+                    error!(%error, "release queues are not watched any more, and are looked at \
+                                    now and then");
                     return;
                 }
             }

@@ -122,15 +122,16 @@ impl Place<'_> {
                 Verdict::Same => (Verdict::Same, String::new()),
                 Verdict::Rebooted => {
                     let why = format!(
-                        "the Node {name} shows an earlier boot of this machine; its kubelet reports \
-                         this one when it is up"
+                        "the Node {name} shows an earlier boot of this machine; its \
+                         kubelet reports this one when it is up"
                     );
                     (Verdict::Rebooted, why)
                 }
                 Verdict::Other => {
                     let why = format!(
-                        "the Node {name} is another machine: it has {}, and this one has {machine}; \
-                         stop this agent, or give this machine's kubelet and agent another name",
+                        "the Node {name} is another machine: it has {}, and this one \
+                         has {machine}; stop this agent, or give this machine's kubelet \
+                         and agent another name",
                         node.machine
                     );
                     (Verdict::Other, why)

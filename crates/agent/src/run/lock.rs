@@ -18,20 +18,22 @@ const NODES: &str = "nodes";
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "--state-dir {folder}: another agent uses it; stop that one, or give this one a folder of its own"
+        "--state-dir {folder}: another agent uses it; stop that one, or give this one a \
+         folder of its own"
     )]
     InUse { folder: String },
     #[error("--state-dir {folder}: {error}; give the agent a folder that it can write to")]
     Io { folder: String, error: io::Error },
     #[error(
-        "--node-name {node}: another agent on this machine serves the node ({holder}); stop that one, \
-         or give this one the name of another node"
+        "--node-name {node}: another agent on this machine serves the node ({holder}); \
+         stop that one, or give this one the name of another node"
     )]
     NodeInUse { node: String, holder: String },
     #[error("--node-name {node:?}: it is no name of a node; use letters, digits, '-' and '.'")]
     Name { node: String },
     #[error(
-        "--lock-dir {folder}: {error}; give the agents of this machine a directory that they can write to"
+        "--lock-dir {folder}: {error}; give the agents of this machine a directory that \
+         they can write to"
     )]
     NodeIo { folder: String, error: io::Error },
 }

@@ -30,7 +30,8 @@ pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
                 return;
             }
             Err(error) => {
-                warn!(%error, "the journal can't be trusted, and the sandboxes are not known: waiting for them")
+                warn!(%error, "the journal can't be trusted, and the sandboxes are not known: \
+                               waiting for them")
             }
         }
         sleep(LOOK).await;

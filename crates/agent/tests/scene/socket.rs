@@ -69,7 +69,8 @@ pub async fn send(socket: &Path, method: &str, path: &str, body: &str) -> io::Re
     let mut stream = UnixStream::connect(socket).await?;
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: \
+         close\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
     // One that is refused before all of it is read answers and closes.

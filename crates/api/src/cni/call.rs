@@ -45,11 +45,13 @@ impl fmt::Display for Attachment {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAttachment {
     #[error(
-        "is {0:?}: use at most {CONTAINER_LENGTH} letters, digits, '_', '.' and '-', and begin with a letter or a digit"
+        "is {0:?}: use at most {CONTAINER_LENGTH} letters, digits, '_', '.' and '-', \
+         and begin with a letter or a digit"
     )]
     Container(String),
     #[error(
-        "is {0:?}: use at most {INTERFACE_LENGTH} characters, without '/', ':' and white space, and neither '.' nor '..'"
+        "is {0:?}: use at most {INTERFACE_LENGTH} characters, without '/', ':' and \
+         white space, and neither '.' nor '..'"
     )]
     Interface(String),
 }

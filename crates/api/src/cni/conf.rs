@@ -282,7 +282,8 @@ fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, Failure> {
 fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, Failure> {
     let wrong = |value: &Value| {
         invalid(format!(
-            "ipam.routes has {value}: write each as {{\"dst\": \"10.0.0.0/8\", \"gw\": \"10.64.0.1\"}}, gw may be left out"
+            "ipam.routes has {value}: write each as {{\"dst\": \"10.0.0.0/8\", \"gw\": \
+             \"10.64.0.1\"}}, gw may be left out"
         ))
     };
     let list = match ipam.get("routes") {

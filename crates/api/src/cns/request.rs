@@ -58,11 +58,13 @@ pub struct Undecodable(#[from] serde_json::Error);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAContext {
     #[error(
-        "orchestratorContext is not set: name the pod in it, as {{\"podName\": \"…\", \"podNamespace\": \"…\"}}"
+        "orchestratorContext is not set: name the pod in it, as {{\"podName\": \"…\", \
+         \"podNamespace\": \"…\"}}"
     )]
     Missing,
     #[error(
-        "orchestratorContext can't be read: {0}; name the pod in it, as {{\"podName\": \"…\", \"podNamespace\": \"…\"}}"
+        "orchestratorContext can't be read: {0}; name the pod in it, as {{\"podName\": \
+         \"…\", \"podNamespace\": \"…\"}}"
     )]
     Unreadable(String),
 }

@@ -157,7 +157,8 @@ fn open(properties: Value) -> Value {
 fn appended(list: &str, old: &str, field: &str) -> String {
     let places: Vec<usize> = (0..MAX_CIDRS).collect();
     format!(
-        "{places:?}.all(i, i >= size({old}) || (i < size({list}) && {list}[i]{field} == {old}[i]{field}))"
+        "{places:?}.all(i, i >= size({old}) || (i < size({list}) && {list}[i]{field} == \
+         {old}[i]{field}))"
     )
 }
 
@@ -173,7 +174,8 @@ fn kubermatic() -> Value {
         "x-kubernetes-validations": [
             {
                 "rule": "self.cidrBlocks.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())",
-                "message": "has a CIDR that can not be read or has host bits set: write it like 192.168.1.128/25",
+                "message": "has a CIDR that can not be read or has host bits set: write it like \
+                            192.168.1.128/25",
                 "fieldPath": ".cidrBlocks",
             },
             {

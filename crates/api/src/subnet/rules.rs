@@ -44,10 +44,12 @@ pub const UPSIDE_DOWN: &str = "is upside down: swap its ends";
 pub const OVERLAP: &str = "overlaps another of the cidrs: remove one of the two";
 pub const APPEND_ONLY: &str =
     "must stay the first of the cidrs, in this order: others may only be appended";
-pub const GATEWAY_OUTSIDE: &str = "is in none of the cidrs: take an address in one of them (only use: machines may have one outside)";
+pub const GATEWAY_OUTSIDE: &str = "is in none of the cidrs: take an address in one of them (only \
+                                   use: machines may have one outside)";
 pub const OUTSIDE: &str =
     "is not inside one of the cidrs: keep both ends in one of them, or append its CIDR to them";
-pub const UNIT_TOO_SHORT: &str = "is smaller than the units to be cut from it: use a larger CIDR, or set unitLengths to its length or more";
+pub const UNIT_TOO_SHORT: &str = "is smaller than the units to be cut from it: use a larger CIDR, \
+                                  or set unitLengths to its length or more";
 pub const UNIT_NOT_AN_ADDRESS: &str =
     "must be 32 for ipv4 and 128 for ipv6 unless use is node-cidrs: leave it out";
 pub const FIXED: &str = "can not be changed: create another Subnet";
@@ -91,7 +93,8 @@ fn is_range(range: &str) -> String {
     let (first, last) = (first(range), last(range));
     format!(
         "({range}.contains('/') ? isCIDR({range}) : {range}.contains('-') ? \
-         isIP({first}) && isIP({last}) && ip({first}).family() == ip({last}).family() : isIP({range}))"
+         isIP({first}) && isIP({last}) && ip({first}).family() == ip({last}).family() : \
+         isIP({range}))"
     )
 }
 
@@ -107,10 +110,11 @@ fn is_above(one: &str, other: &str) -> String {
     let lengths = lengths.join(",");
     // Lists of one element give names to what is used twice.
     format!(
-        "[{one}].exists(a, [ip({other})].exists(b, \
-         [[{lengths}].filter(l, isCIDR(a + l)).map(l, cidr(a + l))].exists(around, \
-         [around.filter(c, c.containsIP(b))].exists(shared, [around.filter(c, !c.containsIP(b))].exists(apart, \
-         size(apart) > 0 && !(apart[0].masked().ip() == shared[size(shared) - 1].masked().ip()))))))"
+        "[{one}].exists(a, [ip({other})].exists(b, [[{lengths}].filter(l, isCIDR(a + \
+         l)).map(l, cidr(a + l))].exists(around, [around.filter(c, \
+         c.containsIP(b))].exists(shared, [around.filter(c, \
+         !c.containsIP(b))].exists(apart, size(apart) > 0 && !(apart[0].masked().ip() \
+         == shared[size(shared) - 1].masked().ip()))))))"
     )
 }
 
@@ -148,7 +152,8 @@ pub fn cidrs(_: &mut SchemaGenerator) -> Schema {
             // Units are numbered in the order of the cidrs.
             rule_on(
                 "oldSelf.join(', ')",
-                &format!("{places:?}.all(i, i >= size(oldSelf) || (i < size(self) && self[i] == oldSelf[i]))"),
+                &format!("{places:?}.all(i, i >= size(oldSelf) || (i < size(self) && self[i] == \
+                          oldSelf[i]))"),
                 APPEND_ONLY,
             ),
         ],
@@ -209,8 +214,10 @@ pub fn node_selector(_: &mut SchemaGenerator) -> Schema {
                     },
                     "x-kubernetes-validations": [rule_on(
                         r#"'"' + self.key + '"'"#,
-                        "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \
-                         self.operator in ['Exists', 'DoesNotExist'] && (!has(self.values) || size(self.values) == 0)",
+                        "self.operator in ['In', 'NotIn'] ? has(self.values) && \
+                         size(self.values) > 0 : self.operator in ['Exists', \
+                         'DoesNotExist'] && (!has(self.values) || size(self.values) == \
+                         0)",
                         BAD_SELECTOR,
                     )],
                 },
@@ -310,8 +317,9 @@ fn gateways_inside() -> Value {
         rule_on(
             &format!("self.gateways.filter(g, {outside})[0]"),
             &format!(
-                "self.use == 'machines' || !has(self.gateways) || self.cidrs.exists(c, !isCIDR(c)) || \
-                 self.gateways.exists(g, !isIP(g)) || !self.gateways.exists(g, {outside})"
+                "self.use == 'machines' || !has(self.gateways) || self.cidrs.exists(c, \
+                 !isCIDR(c)) || self.gateways.exists(g, !isIP(g)) || \
+                 !self.gateways.exists(g, {outside})"
             ),
             GATEWAY_OUTSIDE,
         ),
@@ -329,8 +337,9 @@ fn ranges_inside(field: &str) -> Value {
         rule_on(
             &format!("self.{field}.filter(r, {outside})[0]"),
             &format!(
-                "!has(self.{field}) || self.cidrs.exists(c, !isCIDR(c)) || self.{field}.exists(r, !{is_range}) || \
-                 !self.{field}.exists(r, {outside})"
+                "!has(self.{field}) || self.cidrs.exists(c, !isCIDR(c)) || \
+                 self.{field}.exists(r, !{is_range}) || !self.{field}.exists(r, \
+                 {outside})"
             ),
             OUTSIDE,
         ),

@@ -332,7 +332,8 @@ mod tests {
         let refused = spec(&["10.64.0.1/16"]).validate().unwrap_err();
         assert_eq!(
             refused[0].to_string(),
-            "spec.cidrs[0]: \"10.64.0.1/16\" has host bits set: clear the bits after the prefix length, as in 10.64.0.0/16"
+            "spec.cidrs[0]: \"10.64.0.1/16\" has host bits set: clear the bits after \
+             the prefix length, as in 10.64.0.0/16"
         );
     }
 }

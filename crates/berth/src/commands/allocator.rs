@@ -107,7 +107,8 @@ impl Allocator {
             }
             StoreChoice::Kubernetes => {
                 bail!(
-                    "--store kubernetes: the allocator belongs to no cluster: use redb=PATH or etcd=URL[,URL]"
+                    "--store kubernetes: the allocator belongs to no cluster: use \
+                     redb=PATH or etcd=URL[,URL]"
                 )
             }
         })

@@ -79,12 +79,14 @@ impl Controller {
         let source = self.source.choose()?;
         ensure!(
             !(source.is_service() && choice.has(Name::NodeIpam.name())),
-            "--controllers {}: the service of --allocator gives no podCIDRs: leave it out, or use --store instead of --allocator",
+            "--controllers {}: the service of --allocator gives no podCIDRs: leave it \
+             out, or use --store instead of --allocator",
             Name::NodeIpam
         );
         if let Some(name) = machines.needs_ledger().filter(|_| source.is_service()) {
             bail!(
-                "--controllers {name}: the service of --allocator gives no addresses to machines: leave it out, or use --store"
+                "--controllers {name}: the service of --allocator gives no addresses to \
+                 machines: leave it out, or use --store"
             );
         }
         let cluster = source.cluster(self.cluster_name.as_deref())?;

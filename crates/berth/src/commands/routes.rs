@@ -75,7 +75,10 @@ impl ClusterCidrs {
         }
         let parse = |text: &String| {
             let cidr = parse_cidr(text).with_context(|| {
-                format!("--cluster-cidr: {text:?} is not a CIDR: write it as 10.244.0.0/16 or fd00:10:244::/48")
+                format!(
+                    "--cluster-cidr: {text:?} is not a CIDR: write it as 10.244.0.0/16 or \
+                     fd00:10:244::/48"
+                )
             })?;
             if cidr.to_string() != *text {
                 tracing::info!(given = text, used = %cidr, "--cluster-cidr is read as a prefix");

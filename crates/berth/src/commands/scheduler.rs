@@ -82,7 +82,8 @@ impl Scheduler {
     async fn start(self, common: &CommonArgs, tasks: &Tasks) -> Result<SocketAddr> {
         ensure!(
             self.tls_cert.is_some() || self.listen.ip().is_loopback(),
-            "--listen {}: whoever reaches it could bind pods: give --tls-cert and --tls-key, or listen on 127.0.0.1:{}",
+            "--listen {}: whoever reaches it could bind pods: give --tls-cert and \
+             --tls-key, or listen on 127.0.0.1:{}",
             self.listen,
             self.listen.port()
         );

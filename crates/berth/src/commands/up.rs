@@ -140,7 +140,8 @@ impl Up {
             Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
         ensure!(
             self.dashboard_listen.ip().is_loopback(),
-            "--dashboard-listen {}: the dashboard asks for no password, so it listens on loopback only; give 127.0.0.1:{}",
+            "--dashboard-listen {}: the dashboard asks for no password, so it listens \
+             on loopback only; give 127.0.0.1:{}",
             self.dashboard_listen,
             self.dashboard_listen.port()
         );

@@ -45,7 +45,8 @@ pub fn exchange(
 ) -> Result<Answer, NoAnswer> {
     let mut stream = Stream::connect(path, limit)?;
     let head = format!(
-        "{method} {target} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "{method} {target} HTTP/1.1\r\nHost: berth\r\nConnection: \
+         close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let question = [head.as_bytes(), body].concat();

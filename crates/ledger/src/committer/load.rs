@@ -47,7 +47,8 @@ impl Committer {
                 self.stale = true;
                 let unit = misfit.in_use().unit;
                 let why = format!(
-                    "subnet {}: {unit} is owned in a block that the cidrs do not have: nothing is given until they are as they were then",
+                    "subnet {}: {unit} is owned in a block that the cidrs do not have: \
+                     nothing is given until they are as they were then",
                     self.subnet
                 );
                 Err(StoreError::new("ledger", why))

@@ -32,7 +32,8 @@ const WITHOUT_SINCE: u8 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error(
-        "it is in format {found}, this version reads formats {WITHOUT_SINCE} and {FORMAT}: use the version that wrote it"
+        "it is in format {found}, this version reads formats {WITHOUT_SINCE} and \
+         {FORMAT}: use the version that wrote it"
     )]
     Format { found: u8 },
     #[error("it is damaged: its checksum is not that of its content")]

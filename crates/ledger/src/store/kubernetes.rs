@@ -300,7 +300,8 @@ fn unreachable(failure: Failure) -> StoreError {
     match failure {
         Failure::Api(Error::Api(status)) if status.code == 404 => StoreError::new(
             STORE,
-            "the API server does not know AddressBlocks: apply the CRDs with `berth crds | kubectl apply -f -`",
+            "the API server does not know AddressBlocks: apply the CRDs with `berth \
+             crds | kubectl apply -f -`",
         ),
         failure => StoreError::new(STORE, failure),
     }

@@ -27,7 +27,8 @@ pub fn confirm(store: &'static str, asked: &BlockKey, found: Stored) -> Result<S
     Err(StoreError::new(
         store,
         format_args!(
-            "block {name} of subnet {subnet} has units of length {other}, not {units}: give them back before the length changes"
+            "block {name} of subnet {subnet} has units of length {other}, not {units}: \
+             give them back before the length changes"
         ),
     ))
 }

@@ -20,7 +20,8 @@ async fn a_subnet_that_overlaps_another_is_refused_and_both_stay_as_they_are() {
         .await;
     assert_eq!(
         error.unwrap_err().to_string(),
-        "subnet more: cidrs overlap those of subnet pods: 10.0.0.128-10.0.0.255 is in both; change one of them"
+        "subnet more: cidrs overlap those of subnet pods: 10.0.0.128-10.0.0.255 is in \
+         both; change one of them"
     );
     assert_eq!(ledger.subnets().await, ["pods"]);
     assert_eq!(lease(&ledger, "a", 0..1).await.short, 0);
@@ -45,7 +46,8 @@ async fn a_subnet_grows_but_does_not_lose_what_is_in_use() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cidrs: 10.0.1.1/32 is in use: keep the CIDR it is in and its unit length, or release it first"
+        "cidrs: 10.0.1.1/32 is in use: keep the CIDR it is in and its unit length, or \
+         release it first"
     );
     assert_eq!(ledger.held("pods", &owner("a")).await.unwrap().len(), 3);
 }

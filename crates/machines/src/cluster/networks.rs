@@ -12,7 +12,8 @@ pub enum ClusterError {
     #[error("{field}: {message}")]
     Field { field: String, message: &'static str },
     #[error(
-        "spec.machineNetwork: {cidr} was removed, changed or moved: put it back; CIDRs can only be appended"
+        "spec.machineNetwork: {cidr} was removed, changed or moved: put it back; CIDRs \
+         can only be appended"
     )]
     Removed { cidr: Prefix },
 }

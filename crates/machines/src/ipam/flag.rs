@@ -22,7 +22,8 @@ pub struct NetworkFlag {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
     #[error(
-        "{text:?}: the first part must be a CIDR, as in \"192.168.1.128/25,192.168.1.1,192.168.1.1\""
+        "{text:?}: the first part must be a CIDR, as in \
+         \"192.168.1.128/25,192.168.1.1,192.168.1.1\""
     )]
     Cidr { text: String },
     #[error("{text:?}: {cidr} has host bits set: write {fix}, if that is the network you mean")]
@@ -30,7 +31,8 @@ pub enum FlagError {
     #[error("{text:?}: {part:?} is no IP address")]
     Address { text: String, part: String },
     #[error(
-        "{text:?}: {what} {address} is of another family than {cidr}: give it with a CIDR of its own family"
+        "{text:?}: {what} {address} is of another family than {cidr}: give it with a \
+         CIDR of its own family"
     )]
     Family {
         text: String,

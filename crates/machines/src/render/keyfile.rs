@@ -29,9 +29,10 @@ fn content(network: &Network) -> String {
         "[connection]\nid=berth\ntype=ethernet\nautoconnect=true\nautoconnect-priority=999\n",
     );
     match &network.interface {
-        Interface::Name(name) => drop(writeln!(text, "interface-name={name}")),
+        Interface::Name(name) => text.push_str(&format!("interface-name={name}\n")),
         Interface::Mac(mac) => {
-            drop(write!(text, "\n[ethernet]\nmac-address={}\n", mac.to_uppercase()))
+            let mac = mac.to_uppercase();
+            text.push_str(&format!("\n[ethernet]\nmac-address={mac}\n"));
         }
         Interface::Any => {}
     }

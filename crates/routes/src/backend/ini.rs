@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn keys_are_found_however_they_are_written() {
-        let text = "# ours\n[Global]\nauth-url=http://a/v3 ; here\nPassword = \"a # b\"\n\n[Route]\nRouter_ID = r1\nrouter-id=r2\n";
+        let text = "# ours\n[Global]\nauth-url=http://a/v3 ; here\nPassword = \"a # \
+                    b\"\n\n[Route]\nRouter_ID = r1\nrouter-id=r2\n";
         let ini = Ini::parse(text).unwrap();
         assert_eq!(ini.get("global", "AuthURL"), Some("http://a/v3"));
         assert_eq!(ini.get("Global", "password"), Some("a # b"));

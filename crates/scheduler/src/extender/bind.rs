@@ -33,7 +33,8 @@ pub enum BindError {
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error(
-        "there is no pod {namespace}/{name} with the UID {uid}: it is gone, or another one has its name"
+        "there is no pod {namespace}/{name} with the UID {uid}: it is gone, or another \
+         one has its name"
     )]
     NoSuchPod {
         namespace: String,
@@ -45,7 +46,8 @@ pub enum BindError {
     #[error("the API server refuses the binding: {0}")]
     Api(#[source] Box<kube::Error>),
     #[error(
-        "the API server did not answer; the pod counts at the node until it is known what became of it: {0}"
+        "the API server did not answer; the pod counts at the node until it is known \
+         what became of it: {0}"
     )]
     InDoubt(String),
 }

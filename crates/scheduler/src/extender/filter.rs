@@ -23,7 +23,8 @@ pub enum BadRequest {
     #[error("Pod: is null or missing: send the pod that is to be placed")]
     NoPod,
     #[error(
-        "NodeNames and Nodes: both are null or missing: send one of them, NodeNames with nodeCacheCapable: true"
+        "NodeNames and Nodes: both are null or missing: send one of them, NodeNames \
+         with nodeCacheCapable: true"
     )]
     NoNodes,
     #[error("Nodes.items[{index}]: has no metadata.name")]

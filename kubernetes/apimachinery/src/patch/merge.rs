@@ -14,7 +14,8 @@ pub fn merge(live: &Value, patch: &Value) -> Result<Value> {
         }
         Value::Null => Err(Status::bad_request("Invalid JSON Patch")),
         other => Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
             go::json_kind(other)
         ))),
     }

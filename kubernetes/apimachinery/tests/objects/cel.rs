@@ -124,8 +124,9 @@ fn a_failed_rule_is_reported_by_message_reason_and_field() {
         ),
         (
             json!({"rule": "self.port < 5"}),
-            "spec: Invalid value: \"object\": 'no such overload': call arguments did not match a supported operator, \
-             function or macro signature for rule: self.port < 5",
+            "spec: Invalid value: \"object\": 'no such overload': call arguments did \
+             not match a supported operator, function or macro signature for rule: \
+             self.port < 5",
         ),
     ];
     for (rule, expected) in table {
@@ -288,7 +289,8 @@ fn what_has_no_old_value_may_not_ask_for_it() {
     let Problems(errors) = compile(json!({"type": "array", "items": item}), json!([])).unwrap_err();
     assert_eq!(
         errors[0].to_string(),
-        "openAPIV3Schema.properties[spec].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf \
-         cannot be used on the uncorrelatable portion of the schema within openAPIV3Schema.properties[spec]"
+        "openAPIV3Schema.properties[spec].items.x-kubernetes-validations[0].rule: \
+         Invalid value: \"self == oldSelf\": oldSelf cannot be used on the \
+         uncorrelatable portion of the schema within openAPIV3Schema.properties[spec]"
     );
 }

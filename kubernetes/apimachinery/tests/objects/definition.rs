@@ -88,12 +88,15 @@ fn names_and_versions_are_checked() {
         (
             "/spec/conversion",
             json!({"strategy": "Foo"}),
-            "spec.conversion.strategy: Unsupported value: \"Foo\": supported values: \"None\", \"Webhook\"",
+            "spec.conversion.strategy: Unsupported value: \"Foo\": supported values: \
+             \"None\", \"Webhook\"",
         ),
         (
             "/spec/preserveUnknownFields",
             json!(true),
-            "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+            "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set \
+             x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
+             instead",
         ),
     ];
     for (pointer, value, expected) in table {
@@ -199,7 +202,8 @@ fn a_schema_that_differs_between_versions_is_reported_at_its_version() {
     assert_eq!(
         errors(&two),
         [
-            "spec.versions[1].schema.openAPIV3Schema.properties[spec].properties[zz].type: Required value: must not be empty for specified object fields"
+            "spec.versions[1].schema.openAPIV3Schema.properties[spec].properties[zz].type: \
+             Required value: must not be empty for specified object fields"
         ]
     );
 }

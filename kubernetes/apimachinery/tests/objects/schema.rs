@@ -31,12 +31,18 @@ fn a_value_against_its_limits_is_refused_in_the_words_of_kube_apiserver() {
         (
             json!({"type": "integer"}),
             json!("a"),
-            format!("spec.x: Invalid value: \"string\": {in_body} must be of type integer: \"string\""),
+            format!(
+                "spec.x: Invalid value: \"string\": {in_body} must be of type integer: \
+                 \"string\""
+            ),
         ),
         (
             json!({"type": "object"}),
             json!([]),
-            format!("spec.x: Invalid value: \"array\": {in_body} must be of type object: \"array\""),
+            format!(
+                "spec.x: Invalid value: \"array\": {in_body} must be of type object: \
+                 \"array\""
+            ),
         ),
         (
             json!({"type": "string"}),
@@ -46,12 +52,18 @@ fn a_value_against_its_limits_is_refused_in_the_words_of_kube_apiserver() {
         (
             json!({"x-kubernetes-int-or-string": true}),
             json!(true),
-            format!("spec.x: Invalid value: \"boolean\": {in_body} must be of type integer,string: \"boolean\""),
+            format!(
+                "spec.x: Invalid value: \"boolean\": {in_body} must be of type \
+                 integer,string: \"boolean\""
+            ),
         ),
         (
             json!({"type": "string", "format": "date-time"}),
             json!(5),
-            format!("spec.x: Invalid value: \"int64\": {in_body} must be of type date-time: \"int64\""),
+            format!(
+                "spec.x: Invalid value: \"int64\": {in_body} must be of type date-time: \
+                 \"int64\""
+            ),
         ),
         (
             json!({"type": "string", "format": "date-time"}),
@@ -91,7 +103,9 @@ fn a_value_against_its_limits_is_refused_in_the_words_of_kube_apiserver() {
         (
             json!({"type": "integer", "format": "int32"}),
             json!(3_000_000_000_i64),
-            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.x".to_owned(),
+            "<nil>: Invalid value: \"\": Checked value must be of type integer with \
+             format int32 in spec.x"
+                .to_owned(),
         ),
         (
             json!({"type": "string", "enum": ["a", "b"]}),
@@ -131,7 +145,9 @@ fn a_value_against_its_limits_is_refused_in_the_words_of_kube_apiserver() {
         (
             json!({"type": "array", "items": {"type": "string"}}),
             json!(["a", 1]),
-            "spec.x[1]: Invalid value: \"integer\": spec.x[1] in body must be of type string: \"integer\"".to_owned(),
+            "spec.x[1]: Invalid value: \"integer\": spec.x[1] in body must be of type \
+             string: \"integer\""
+                .to_owned(),
         ),
         (
             json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1}),
@@ -405,8 +421,8 @@ fn rules_wait_until_types_and_presence_are_right() {
     assert_eq!(found.len(), 2);
     assert_eq!(
         found[1],
-        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; \
-         correct the existing errors to complete validation"
+        "<nil>: Invalid value: null: some validation rules were not checked because the \
+         object was invalid; correct the existing errors to complete validation"
     );
 }
 

@@ -29,7 +29,9 @@ fn a_wrong_type_is_refused_in_the_words_of_go() {
         ),
         (
             json!({"spec": {"replicas": 3_000_000_000_i64}}),
-            "number 3000000000 into Go struct field DeploymentSpec.spec.replicas of type int32".to_owned(),
+            "number 3000000000 into Go struct field DeploymentSpec.spec.replicas of \
+             type int32"
+                .to_owned(),
         ),
         (
             json!({"spec": {"paused": "x"}}),
@@ -45,7 +47,9 @@ fn a_wrong_type_is_refused_in_the_words_of_go() {
         ),
         (
             json!({"metadata": {"labels": "x"}}),
-            "string into Go struct field ObjectMeta.metadata.labels of type map[string]string".to_owned(),
+            "string into Go struct field ObjectMeta.metadata.labels of type \
+             map[string]string"
+                .to_owned(),
         ),
         (
             json!({"spec": {"template": {"spec": {"containers": {}}}}}),
@@ -61,16 +65,21 @@ fn a_wrong_type_is_refused_in_the_words_of_go() {
         ),
         (
             container(json!({"ports": [{"containerPort": "x"}]})),
-            format!("string into Go struct field ContainerPort.{pod}.ports.containerPort of type int32"),
+            format!(
+                "string into Go struct field ContainerPort.{pod}.ports.containerPort of \
+                 type int32"
+            ),
         ),
         (
             json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": {}}}}}),
-            "object into Go struct field RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32"
+            "object into Go struct field \
+             RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32"
                 .to_owned(),
         ),
     ];
     for (object, expected) in table {
-        let prefix = "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal";
+        let prefix = "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot \
+                      unmarshal";
         assert_eq!(decode("Deployment", object), Err(format!("{prefix} {expected}")));
     }
 }
@@ -82,7 +91,8 @@ fn values_that_are_not_what_their_text_should_be_are_refused() {
         (
             "Deployment",
             quantity,
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            "quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         (
             "Deployment",
@@ -92,7 +102,8 @@ fn values_that_are_not_what_their_text_should_be_are_refused() {
         (
             "Lease",
             json!({"spec": {"renewTime": "2024-01-01T00:00:00Z"}}),
-            "parsing time \"2024-01-01T00:00:00Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"",
+            "parsing time \"2024-01-01T00:00:00Z\" as \
+             \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"",
         ),
         (
             "Secret",
@@ -211,7 +222,8 @@ fn of_a_custom_resource_metadata_alone_is_decoded() {
     let mut object = json!({"metadata": {"labels": {"a": 1}}});
     assert_eq!(
         metadata(&mut object, &shape, "v1", "Lab").unwrap_err().message,
-        "Lab in version \"v1\" cannot be handled as a Lab: json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
+        "Lab in version \"v1\" cannot be handled as a Lab: json: cannot unmarshal \
+         number into Go struct field ObjectMeta.labels of type string"
     );
 }
 

@@ -123,7 +123,8 @@ mod tests {
         remains.add("configmaps", &left(1, &json!(["a"])));
         let messages = remains.conditions().map(|(.., message)| message);
         assert!(messages[3].ends_with(
-            ": configmaps. has 1 resource instances, leases.coordination.k8s.io has 3 resource instances, pods. has 2 resource instances"
+            ": configmaps. has 1 resource instances, leases.coordination.k8s.io has 3 \
+             resource instances, pods. has 2 resource instances"
         ));
         assert!(messages[4].ends_with(": a in 4 resource instances, b in 3 resource instances"));
     }

@@ -257,7 +257,9 @@ pub fn not_in_the_future(resources: &Resources, asked: u64) -> Result<()> {
 
 fn expired(too_old: TooOld, after: Option<Place>) -> Status {
     let mut status = Status::expired(format!(
-        "The provided continue parameter or resourceVersion ({}) is too old: the history begins at {}. List anew, or go on with the continue token in this answer, which skips what changed in between.",
+        "The provided continue parameter or resourceVersion ({}) is too old: the \
+         history begins at {}. List anew, or go on with the continue token in this \
+         answer, which skips what changed in between.",
         too_old.asked, too_old.oldest
     ));
     status.continue_token = after.map(|place| Token::encode(None, &place));

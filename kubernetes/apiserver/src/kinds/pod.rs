@@ -195,7 +195,9 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
         list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration)
     });
     if movable(new) != movable(old) || !kept {
-        let detail = "only spec.containers[*].image, spec.initContainers[*].image, spec.activeDeadlineSeconds and additions to spec.tolerations may change in a pod; make a new pod for anything else";
+        let detail = "only spec.containers[*].image, spec.initContainers[*].image, \
+                      spec.activeDeadlineSeconds and additions to spec.tolerations may change in a \
+                      pod; make a new pod for anything else";
         errors.push(FieldError::forbidden(Path::new("spec"), detail));
     }
 }

@@ -113,7 +113,8 @@ pub fn new_finalizers(new: &Value, live: &Value) -> Option<FieldError> {
     }
     let quoted: Vec<String> = added.iter().map(|f| format!("{f:?}")).collect();
     let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        "no new finalizers can be added if the object is being deleted, found new \
+         finalizers []string{{{}}}",
         quoted.join(", ")
     );
     Some(FieldError::forbidden(Path::new("metadata.finalizers"), detail))

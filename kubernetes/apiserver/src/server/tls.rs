@@ -155,10 +155,11 @@ impl Credentials {
             _ => address,
         };
         format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: berth\n\
-             clusters:\n- name: berth\n  cluster:\n    server: https://{address}\n    certificate-authority-data: {ca}\n\
-             users:\n- name: berth\n  user:\n    token: {token}\n\
-             contexts:\n- name: berth\n  context:\n    cluster: berth\n    user: berth\n    namespace: default\n"
+            "apiVersion: v1\nkind: Config\ncurrent-context: berth\nclusters:\n- name: \
+             berth\n  cluster:\n    server: https://{address}\n    \
+             certificate-authority-data: {ca}\nusers:\n- name: berth\n  user:\n    \
+             token: {token}\ncontexts:\n- name: berth\n  context:\n    cluster: berth\n    \
+             user: berth\n    namespace: default\n"
         )
     }
 }

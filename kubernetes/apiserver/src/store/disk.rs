@@ -36,7 +36,8 @@ pub enum OpenError {
     #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
     Damaged { path: PathBuf, why: String },
     #[error(
-        "{path} was written by a newer version (format {found}); use that version, or another directory"
+        "{path} was written by a newer version (format {found}); use that version, or \
+         another directory"
     )]
     Newer { path: PathBuf, found: u64 },
 }

@@ -26,7 +26,8 @@ pub async fn collect(
         let Err(error) = outcome else {
             return;
         };
-        warn!(%error, node, "what pods of an earlier start have left attached cannot be found, it is tried again");
+        warn!(%error, node, "what pods of an earlier start have left attached cannot be found, it \
+                             is tried again");
         tokio::time::sleep(BACKOFF.delay(failures)).await;
     }
 }

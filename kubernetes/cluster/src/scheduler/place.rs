@@ -220,7 +220,9 @@ mod tests {
         assert_eq!(
             place_empty(json!({"nodeSelector": {"a": "b"}}), &mixed),
             error(
-                "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {gpu: yes}, 1 node(s) were unschedulable."
+                "0/3 nodes are available: 1 node(s) didn't match Pod's node \
+                 affinity/selector, 1 node(s) had untolerated taint {gpu: yes}, 1 \
+                 node(s) were unschedulable."
             )
         );
     }

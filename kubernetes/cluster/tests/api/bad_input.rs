@@ -87,7 +87,8 @@ impl Desk {
                 String::from_utf8_lossy(&answer.body).chars().take(300).collect()
             };
             self.note(format!(
-                "{what}: wanted {code} {reason} {wanted:?}\n    got {code_got} {reason_got} {found:?}\n    {words}"
+                "{what}: wanted {code} {reason} {wanted:?}\n    got {code_got} \
+                 {reason_got} {found:?}\n    {words}"
             ));
         }
         if self.state() != before {

@@ -104,7 +104,8 @@ fn a_namespace_that_ends_says_what_it_waits_for() {
     );
     assert_eq!(
         conditions[4]["message"],
-        "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        "Some content in the namespace has finalizers remaining: example.com/hold in 1 \
+         resource instances"
     );
     merge(
         &namespace.core("configmaps/held"),

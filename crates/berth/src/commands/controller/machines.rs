@@ -45,7 +45,8 @@ impl Machines {
         let names: BTreeSet<&'static str> = names.filter(|name| choice.has(name)).collect();
         ensure!(
             arguments.network.is_empty() || names.contains(MACHINE),
-            "--network: it is for the controller machine: add it to --controllers, or leave --network out"
+            "--network: it is for the controller machine: add it to --controllers, or \
+             leave --network out"
         );
         Ok(Self { names, arguments })
     }

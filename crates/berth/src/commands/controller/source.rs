@@ -53,7 +53,8 @@ impl SourceArgs {
         let Some(url) = self.allocator else {
             if let Some((flag, _)) = files.into_iter().find(|(_, file)| file.is_some()) {
                 bail!(
-                    "{flag}: it is for the service of --allocator: give --allocator URL, or leave {flag} out"
+                    "{flag}: it is for the service of --allocator: give --allocator \
+                     URL, or leave {flag} out"
                 );
             }
             let store = self.store.unwrap_or(StoreChoice::Kubernetes);
@@ -61,7 +62,8 @@ impl SourceArgs {
         };
         if let Some(store) = self.store {
             bail!(
-                "--allocator {url} and --store {store}: the service keeps the ledger: leave out one of the two"
+                "--allocator {url} and --store {store}: the service keeps the ledger: \
+                 leave out one of the two"
             );
         }
         let [ca, certificate, key] = files.map(|(flag, file)| readable(flag, file.as_deref()));
@@ -93,8 +95,9 @@ impl SourceChoice {
         if let Some(asked) = asked {
             ensure!(
                 asked == cluster,
-                "--cluster-name {asked}: the certificate of --allocator-cert is for cluster {cluster}: leave --cluster-name out, or give a \
-                 certificate whose Common Name is {asked}"
+                "--cluster-name {asked}: the certificate of --allocator-cert is for \
+                 cluster {cluster}: leave --cluster-name out, or give a certificate \
+                 whose Common Name is {asked}"
             );
         }
         Ok(Some(cluster.to_owned()))

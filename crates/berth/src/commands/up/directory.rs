@@ -74,7 +74,8 @@ impl Directory {
             let path = self.path.join(name);
             restrict(&path).with_context(|| {
                 format!(
-                    "--data-dir: {} cannot be made private; its owner can, or choose another directory",
+                    "--data-dir: {} cannot be made private; its owner can, or choose \
+                     another directory",
                     path.display()
                 )
             })?;

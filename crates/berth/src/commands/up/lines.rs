@@ -14,10 +14,9 @@ pub fn print(kubeconfig: &Path, dashboard: SocketAddr, directory: &Directory) {
         "Ctrl-C; nothing is kept".to_owned()
     };
     let text = format!(
-        "Berth is up. export KUBECONFIG={}\n\
-         Try:         kubectl create deployment web --image=nginx --replicas=20 && kubectl get pods -o wide\n\
-         Dashboard:   http://{dashboard}/\n\
-         To stop:     {kept}\n",
+        "Berth is up. export KUBECONFIG={}\nTry:         kubectl create deployment web \
+         --image=nginx --replicas=20 && kubectl get pods -o wide\nDashboard:   \
+         http://{dashboard}/\nTo stop:     {kept}\n",
         quoted(&kubeconfig.display().to_string()),
     );
     let mut out = std::io::stdout().lock();

@@ -75,7 +75,8 @@ impl Space {
         if let Err(refused) = spec.validate() {
             let why: Vec<String> = refused.iter().map(|invalid| invalid.message.clone()).collect();
             bail!(
-                "--node-cidrs {} --node-cidr-mask-size {ipv4} --node-cidr-mask-size-ipv6 {ipv6}: {}",
+                "--node-cidrs {} --node-cidr-mask-size {ipv4} \
+                 --node-cidr-mask-size-ipv6 {ipv6}: {}",
                 spec.cidrs.join(","),
                 why.join("; ")
             );
@@ -109,8 +110,8 @@ impl Space {
         };
         if self.is_of_nodes() && api.get_opt(DEFAULT_SUBNET).await?.is_some() {
             bail!(
-                "--node-cidrs: the Subnet {DEFAULT_SUBNET} is there already, and pods take their addresses from it: \
-                 give another --data-dir"
+                "--node-cidrs: the Subnet {DEFAULT_SUBNET} is there already, and pods \
+                 take their addresses from it: give another --data-dir"
             );
         }
         let Some(found) = api.get_opt(name).await.context("looking for the Subnet")? else {
@@ -122,8 +123,8 @@ impl Space {
         let missing = self.spec.cidrs.iter().find(|cidr| !found.spec.cidrs.contains(cidr));
         match missing {
             Some(cidr) if self.asked => Err(anyhow!(
-                "{flag} {cidr}: the Subnet {name} is there already, with {}; append to its cidrs with kubectl, or give \
-                 another --data-dir",
+                "{flag} {cidr}: the Subnet {name} is there already, with {}; append to \
+                 its cidrs with kubectl, or give another --data-dir",
                 found.spec.cidrs.join(", ")
             )),
             _ => Ok(has_node_cidrs),

@@ -38,7 +38,8 @@ impl Folders {
             let length = socket.as_os_str().len();
             ensure!(
                 length <= SOCKET_PATH,
-                "{chosen_by}: the nodes' agents listen in it, and {} is {} bytes longer than a socket's path can be; choose a shorter one",
+                "{chosen_by}: the nodes' agents listen in it, and {} is {} bytes longer \
+                 than a socket's path can be; choose a shorter one",
                 socket.display(),
                 length.saturating_sub(SOCKET_PATH)
             );

@@ -112,7 +112,8 @@ impl Watch {
                     return;
                 }
                 Err(error) => {
-                    warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be reached")
+                    warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be \
+                                   reached")
                 }
             }
             tokio::time::sleep(PAUSE).await;

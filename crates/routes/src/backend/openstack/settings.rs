@@ -253,8 +253,7 @@ mod tests {
 
     #[test]
     fn a_cloud_conf_is_read() {
-        let file = "[Global]\nauth-url=http://k/v3\nusername=u\npassword=p\ntenant-id=t\ndomain-name=D\n\
-                    [Route]\nrouter-id=r\n";
+        let file = "[Global]\nauth-url=http://k/v3\nusername=u\npassword=p\ntenant-id=t\ndomain-name=D\n[Route]\nrouter-id=r\n";
         let settings = OpenStackSettings::new(Some(file), &BTreeMap::new()).unwrap();
         assert_eq!(settings.router, "r");
         let Auth::Keystone(keystone) = settings.auth else {

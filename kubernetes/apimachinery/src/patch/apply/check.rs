@@ -99,7 +99,8 @@ fn nameless(item: &Value, kind: &ListKind) -> String {
         (ListKind::Map(keys), Value::Object(_)) => {
             let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
             format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                "associative list with keys has an element that omits all key fields \
+                 [{}] (and doesn't have default values for any key fields)",
                 keys.join(" ")
             )
         }

@@ -63,7 +63,8 @@ fn a_value_that_another_owns_is_a_conflict_that_names_owner_and_field() {
     assert_eq!((status.code, status.reason), (409, "Conflict"));
     assert_eq!(
         status.message,
-        "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using apps/v1: .spec.replicas"
+        "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" \
+         using apps/v1: .spec.replicas"
     );
     let cause = json!({"reason": "FieldManagerConflict", "message": "conflict with \"kubectl-client-side-apply\" using apps/v1", "field": ".spec.replicas"});
     assert_eq!(status.details.unwrap()["causes"], json!([cause]));
@@ -80,8 +81,9 @@ fn several_conflicts_are_listed_by_owner() {
     let status = run(Some(&live), &wanted, "m", false).unwrap_err();
     assert_eq!(
         status.message,
-        "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.template.spec.containers[name=\"a\"].image\n\
-         conflicts with \"b\" using apps/v1:\n- .spec.paused\n- .spec.replicas"
+        "Apply failed with 3 conflicts: conflicts with \"a\":\n- \
+         .spec.template.spec.containers[name=\"a\"].image\nconflicts with \"b\" using \
+         apps/v1:\n- .spec.paused\n- .spec.replicas"
     );
 }
 
@@ -253,11 +255,13 @@ fn a_configuration_that_does_not_fit_is_refused_with_each_reason() {
         ),
         (
             json!({"template": {"spec": {"containers": [1]}}}),
-            ".spec.template.spec.containers: element 0: associative list with keys may not have non-map elements",
+            ".spec.template.spec.containers: element 0: associative list with keys may \
+             not have non-map elements",
         ),
         (
             json!({"template": {"metadata": {"finalizers": [null]}}}),
-            ".spec.template.metadata.finalizers: element 0: associative list without keys has an element that's an explicit null",
+            ".spec.template.metadata.finalizers: element 0: associative list without \
+             keys has an element that's an explicit null",
         ),
     ] {
         let status = run(None, &deployment(spec), "m", false).unwrap_err();
@@ -280,8 +284,9 @@ fn an_item_without_any_of_its_keys_is_refused() {
     let status = apply(None, &applied, &shape, "m", "", false, "v1", NOW).unwrap_err();
     assert_eq!(
         status.message,
-        "failed to create typed patch object (/x; /v1, Kind=X): .list: element 0: associative list with keys has an element \
-         that omits all key fields [\"a\"] (and doesn't have default values for any key fields)"
+        "failed to create typed patch object (/x; /v1, Kind=X): .list: element 0: \
+         associative list with keys has an element that omits all key fields [\"a\"] \
+         (and doesn't have default values for any key fields)"
     );
 }
 

@@ -47,7 +47,8 @@ impl Failure {
         let Self(why) = self;
         if why == "no such overload" {
             format!(
-                "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
+                "'{why}': call arguments did not match a supported operator, function \
+                 or macro signature for rule: {rule}"
             )
         } else {
             format!("{why} evaluating rule: {rule}")

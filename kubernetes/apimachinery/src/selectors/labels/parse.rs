@@ -203,7 +203,8 @@ mod tests {
             ("!a=b", "found '=', expected: ',' or 'end of string'"),
             (
                 "a>b",
-                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for \
+                 'Gt', 'Lt' operators, the value must be an integer",
             ),
         ] {
             assert_eq!(requirements(selector).unwrap_err(), words, "{selector}");
@@ -217,7 +218,10 @@ mod tests {
         );
         let error = requirements("a=-b").unwrap_err();
         assert!(
-            error.starts_with("unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must"),
+            error.starts_with(
+                "unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid \
+                 label must"
+            ),
             "{error}"
         );
     }

@@ -63,8 +63,8 @@ fn server_side_apply_conflicts_with_other_owners_unless_forced() {
         };
         let first = apply("{x: '1'}", "--field-manager=one");
         assert_eq!(first.out, "configmap/a serverside-applied\n", "{}", first.err);
-        let managers =
-            kubectl.ok("get configmap a --show-managed-fields -o jsonpath={.metadata.managedFields[*].manager}");
+        let managers = kubectl.ok("get configmap a --show-managed-fields -o \
+                                   jsonpath={.metadata.managedFields[*].manager}");
         assert_eq!(managers, "one");
         let second = apply("{x: '2'}", "--field-manager=two");
         assert_eq!(second.code, 1);

@@ -27,7 +27,8 @@ fn api_resources_and_versions_list_what_is_served() {
             "replicasets rs apps/v1 true ReplicaSet",
             "daemonsets ds apps/v1 true DaemonSet",
             "leases coordination.k8s.io/v1 true Lease",
-            "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition",
+            "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false \
+             CustomResourceDefinition",
             "rolebindings rbac.authorization.k8s.io/v1 true RoleBinding",
         ] {
             let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

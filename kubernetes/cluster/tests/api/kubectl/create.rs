@@ -89,7 +89,8 @@ fn create_configmap_secret_and_serviceaccount() {
         let secret = kubectl.json("get secret a");
         assert_eq!(secret["data"], json!({"x": "MQ=="}));
         assert_eq!(secret["type"], "Opaque");
-        kubectl.ok("create secret docker-registry b --docker-server=s --docker-username=u --docker-password=p");
+        kubectl.ok("create secret docker-registry b --docker-server=s --docker-username=u \
+                    --docker-password=p");
         assert_eq!(kubectl.json("get secret b")["type"], "kubernetes.io/dockerconfigjson");
         assert_eq!(kubectl.ok("create serviceaccount a"), "serviceaccount/a created\n");
         assert_eq!(kubectl.ok("get serviceaccount a -o name"), "serviceaccount/a\n");
@@ -160,7 +161,8 @@ fn expose_makes_a_service_for_a_deployment() {
 #[test]
 fn create_from_a_file_with_several_objects() {
     each(|kubectl| {
-        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {x: z}\n";
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: \
+                    v1\nkind: Secret\nmetadata: {name: b}\nstringData: {x: z}\n";
         assert_eq!(
             kubectl.fed(text, "create -f -"),
             "configmap/a created\nsecret/b created\n"
@@ -215,7 +217,8 @@ fn a_server_side_dry_run_changes_nothing() {
 #[test]
 fn validation_finds_unknown_fields() {
     each(|kubectl| {
-        let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  extra: 1\n  containers: [{name: c, image: x}]\n";
+        let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  extra: 1\n  \
+                    containers: [{name: c, image: x}]\n";
         for how in ["--validate=true", "--validate=strict"] {
             let said = kubectl.fails_fed(text, ["create", how, "-f", "-"]);
             assert!(said.contains("unknown field \"spec.extra\""), "{said}");

@@ -131,7 +131,8 @@ fn the_projects_own_definitions_can_be_applied_and_used() {
         kubectl.ok(["wait", "--for=condition=Established", crd, "--timeout=300s"]);
         known(kubectl, "nnc");
 
-        let config = "apiVersion: acn.azure.com/v1alpha\nkind: NodeNetworkConfig\nmetadata: {name: a}\nspec: {requestedIPCount: 16}\n";
+        let config = "apiVersion: acn.azure.com/v1alpha\nkind: NodeNetworkConfig\nmetadata: {name: \
+                      a}\nspec: {requestedIPCount: 16}\n";
         kubectl.fed(config, "apply -f -");
         assert!(kubectl.ok("get nnc").contains("NC MODE"));
         kubectl.ok([
