@@ -1,5 +1,6 @@
-//! Machine IPAM as it is installed: `berth machine-ipam` as processes under their own role, the
-//! gate as a policy of a real kube-apiserver.
+//! Machine IPAM as it is installed: `berth machine-ipam` as processes under their own role and as
+//! the pod of a Deployment, the gate as a policy of a real kube-apiserver and as a webhook, Cluster
+//! API's claims.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,24 +8,59 @@
     reason = "a test fails by panicking"
 )]
 
+mod claims;
+mod deployment;
+mod moved;
+mod site;
 mod stage;
+mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_e2e::{Seen, wait_for};
+use berth_e2e::{Scene, Seen, wait_for};
 use berth_machines::machine::{Machine, Shape};
 use kube::ResourceExt;
-use stage::{Stage, Step, kill};
+use site::{Site, kill};
+use stage::{Stage, Step};
 
 const MACHINES: usize = 200;
+
+/// With the one that asks whether whoever names an owner may hold up its deletion.
+const PLUGINS: &str =
+    "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement";
+
+/// As before 1.36: no policy can gate.
+const OLDER: [&str; 2] = [
+    "--feature-gates=MutatingAdmissionPolicy=false",
+    "--runtime-config=admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false,\
+     admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false",
+];
 
 /// All in one: each part goes on from what the one before has left.
 #[tokio::test(flavor = "multi_thread")]
 async fn machines_get_their_networks_step_by_step() {
-    let stage = Stage::open("machines").await.unwrap();
+    let seed = Scene::open("machines", |builder| {
+        builder.nodes(1).network(deployment::network).api_flag(PLUGINS)
+    });
+    let stage = Stage::open(seed.await.unwrap()).await.unwrap();
     the_gate_holds_with_the_controller_stopped(&stage).await;
     the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(&stage).await;
     every_address_comes_back(&stage).await;
+    webhook::a_webhook_gates_where_there_is_no_policy(&stage).await;
+    claims::claims_of_both_versions_get_an_address_each(&stage.site).await;
+
+    // Where pods of the first cluster reach it.
+    let address = stage.site.scene.cluster.control_plane().address();
+    let user = Scene::open("machines-user", |builder| {
+        OLDER
+            .iter()
+            .fold(builder.address(address).api_flag(PLUGINS), |builder, flag| {
+                builder.api_flag(flag)
+            })
+    });
+    let user = Site::new(user.await.unwrap()).unwrap();
+    deployment::the_deployment_of_a_cluster_runs(&stage.site, &user).await;
+    claims::a_move_to_another_api_server_keeps_every_address(&stage.site, &user).await;
 }
 
 async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
@@ -67,7 +103,7 @@ async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &
         stage.create(&format!("m{number}"), Shape::ProviderConfig).await;
     }));
     let killing = async {
-        wait_for(&stage.scene, "a quarter has a network", async || {
+        wait_for(&stage.site.scene, "a quarter has a network", async || {
             let count = stage.with_network().await?.len();
             Ok(if count >= MACHINES / 4 {
                 Seen::There
@@ -77,10 +113,10 @@ async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &
         })
         .await
         .unwrap();
-        kill(one);
+        kill(&one);
     };
     tokio::join!(creating, killing);
-    wait_for(&stage.scene, "all are provisioned", async || {
+    wait_for(&stage.site.scene, "all are provisioned", async || {
         let count = stage.provisioned().await?;
         Ok(if count == MACHINES + 2 {
             Seen::There
@@ -109,7 +145,7 @@ async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &
     }
     let broken = stage.broken();
     assert!(broken.is_empty(), "open without a network: {broken:?}");
-    kill(other);
+    kill(&other);
 }
 
 async fn every_address_comes_back(stage: &Stage) {
@@ -124,7 +160,7 @@ async fn every_address_comes_back(stage: &Stage) {
     for name in names {
         stage.delete(name).await;
     }
-    wait_for(&stage.scene, "two addresses are owned", async || {
+    wait_for(&stage.site.scene, "two addresses are owned", async || {
         let owned = stage.owned().await?;
         let left = stage
             .machines(Shape::ProviderConfig)
@@ -146,5 +182,5 @@ async fn every_address_comes_back(stage: &Stage) {
         .await
         .unwrap();
     assert_eq!(left.items[0].name_any(), "early-1");
-    kill(running);
+    kill(&running);
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use berth_api::AddressBlock;
 use berth_e2e::{Scene, Seen, wait_for};
 use berth_kit::queue::QueueMetrics;
@@ -24,7 +23,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-const ACCOUNT: &str = "berth-machine-ipam";
+use crate::site::Site;
+
+pub const ACCOUNT: &str = "berth-machine-ipam";
 
 /// Where a machine is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,46 +43,36 @@ struct Watched {
 }
 
 pub struct Stage {
-    pub scene: Scene,
-    berth: PathBuf,
-    kubeconfig: PathBuf,
+    pub site: Site,
+    pub kubeconfig: PathBuf,
     watched: Arc<Mutex<Watched>>,
     _stop: DropGuard,
 }
 
 impl Stage {
-    pub async fn open(test: &str) -> Result<Self> {
-        let scene = Scene::open(test, |builder| builder).await?;
-        let berth = berth_e2e::berth()?;
-        let logs = scene.cluster.logs().to_owned();
-        for (name, arguments) in
-            [("crds.yaml", &["crds"][..]), ("machines.yaml", &["crds", "machines"])]
-        {
-            let output = Command::new(&berth).args(arguments).output()?;
-            ensure!(output.status.success(), "{output:?}");
-            let path = logs.join(name);
-            std::fs::write(&path, output.stdout)?;
-            scene.cluster.apply(&path)?;
-        }
+    pub async fn open(scene: Scene) -> Result<Self> {
+        let site = Site::new(scene)?;
+        site.apply_printed(&["crds"])?;
+        site.apply_printed(&["crds", "machines"])?;
+        let scene = &site.scene;
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/machines");
         scene.cluster.apply(&deploy.join("rbac.yaml"))?;
         scene.cluster.apply(&deploy.join("gate.yaml"))?;
-        let path = logs.join("account.yaml");
+        let path = scene.cluster.logs().join("account.yaml");
         std::fs::write(&path, account())?;
         scene.cluster.apply(&path)?;
         let kubeconfig = scene.cluster.kubeconfig_of_account("kube-system", ACCOUNT, None)?;
         let stop = CancellationToken::new();
         let watched = Arc::new(Mutex::new(Watched::default()));
         let stage = Self {
-            scene,
-            berth,
+            site,
             kubeconfig,
             watched,
             _stop: stop.clone().drop_guard(),
         };
         stage.until_gated().await?;
         let queues = QueueMetrics::register(&mut Registry::default());
-        tokio::spawn(provider::run(stage.scene.client.clone(), queues, stop.clone()));
+        tokio::spawn(provider::run(stage.site.scene.client.clone(), queues, stop.clone()));
         tokio::spawn(stop.run_until_cancelled_owned(watch(
             stage.machines(Shape::ProviderConfig),
             Arc::clone(&stage.watched),
@@ -91,7 +82,7 @@ impl Stage {
 
     /// A policy takes a moment from its creation on.
     async fn until_gated(&self) -> Result<()> {
-        wait_for(&self.scene, "the gate is on", async || {
+        wait_for(&self.site.scene, "the gate is on", async || {
             let params = PostParams {
                 dry_run: true,
                 ..PostParams::default()
@@ -112,9 +103,9 @@ impl Stage {
     pub fn machines(&self, shape: Shape) -> Api<DynamicObject> {
         let resource = shape.resource();
         match shape {
-            Shape::ProviderConfig => Api::all_with(self.scene.client.clone(), &resource),
+            Shape::ProviderConfig => Api::all_with(self.site.scene.client.clone(), &resource),
             Shape::ProviderSpec => {
-                Api::namespaced_with(self.scene.client.clone(), "kube-system", &resource)
+                Api::namespaced_with(self.site.scene.client.clone(), "kube-system", &resource)
             }
         }
     }
@@ -142,18 +133,16 @@ impl Stage {
 
     /// A process under its own role. It ends with the stage.
     pub fn start(&self, name: &str, networks: &[&str]) -> Component {
-        let kubeconfig = self.kubeconfig.display().to_string();
-        let mut flags = vec!["machine-ipam".to_owned(), "--kubeconfig".to_owned(), kubeconfig];
         // With one dash, as the field writes it.
         let networks = networks.iter().flat_map(|network| ["-network", network]);
-        flags.extend(networks.map(str::to_owned));
+        let flags: Vec<&str> = networks.collect();
         let name = format!("machine-ipam-{name}");
-        self.scene.cluster.start_component(&name, &self.berth, &flags).unwrap()
+        self.site.start(&name, "machine-ipam", &self.kubeconfig, &flags)
     }
 
     pub async fn led(&self) {
-        let leases: Api<Lease> = Api::namespaced(self.scene.client.clone(), "kube-system");
-        wait_for(&self.scene, "somebody leads", async || {
+        let leases: Api<Lease> = Api::namespaced(self.site.scene.client.clone(), "kube-system");
+        wait_for(&self.site.scene, "somebody leads", async || {
             let lease = leases.get_opt("berth-machine-ipam").await?;
             let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
             Ok(if holder.is_some_and(|holder| !holder.is_empty()) {
@@ -190,7 +179,7 @@ impl Stage {
     }
 
     pub async fn owned(&self) -> Result<usize> {
-        let blocks: Api<AddressBlock> = Api::all(self.scene.client.clone());
+        let blocks: Api<AddressBlock> = Api::all(self.site.scene.client.clone());
         let blocks = blocks.list(&ListParams::default()).await.context("listing blocks")?;
         Ok(blocks.items.iter().map(|block| block.spec.owned.len()).sum())
     }
@@ -202,13 +191,6 @@ impl Stage {
     pub fn broken(&self) -> Vec<String> {
         self.watched.lock().broken.clone()
     }
-}
-
-/// As if the machine's memory had run out.
-pub fn kill(component: Component) {
-    let process = component.process().unwrap();
-    process.kill().unwrap();
-    process.wait().unwrap();
 }
 
 /// Every version that a watch shows.
@@ -244,7 +226,7 @@ async fn watch(api: Api<DynamicObject>, watched: Arc<Mutex<Watched>>) {
     }
 }
 
-fn object(name: &str, shape: Shape, annotations: Value) -> DynamicObject {
+pub fn object(name: &str, shape: Shape, annotations: Value) -> DynamicObject {
     let mut metadata = json!({"name": name});
     if !annotations.is_null() {
         metadata["annotations"] = annotations;

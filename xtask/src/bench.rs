@@ -33,6 +33,8 @@ enum Name {
     Routes,
     /// kube-scheduler alone, with the extender and by the extended resource.
     Scheduler,
+    /// Machines and Cluster API's claims; and the in-cluster provider.
+    Machines,
 }
 
 impl Bench {
@@ -65,6 +67,12 @@ impl Bench {
                 command.env("BERTH_PROGRAM", build_berth()?);
                 build_kubernetes()?;
                 command.args(["bench", "--package", "berth-e2e", "--bench", "scheduler", "--"]);
+            }
+            Name::Machines => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                peers::build_in_cluster(&|line| eprintln!("{line}"))?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "machines", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);

@@ -125,11 +125,18 @@ fn bounded_name(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Cluster API finds the version of a pool by these: a poolRef has none.
+/// Cluster API finds the version of a pool by its own: a poolRef has none. By the others
+/// `clusterctl move` takes Subnets along. It could not make the IPAddress objects there without
+/// their owners.
 fn contract(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let label = |version: &str| (format!("cluster.x-k8s.io/{version}"), BERTH_VERSION.to_owned());
     let labels = crd.metadata.labels.get_or_insert_default();
     labels.extend(["v1beta1", "v1beta2"].map(label));
+    let moved = [
+        "clusterctl.cluster.x-k8s.io",
+        "clusterctl.cluster.x-k8s.io/move-hierarchy",
+    ];
+    labels.extend(moved.map(|label| (label.to_owned(), String::new())));
     crd
 }
 

@@ -4,6 +4,8 @@
 
 #[path = "up/agents.rs"]
 mod agents;
+#[path = "up/machines.rs"]
+mod machines;
 #[path = "up/metrics.rs"]
 mod metrics;
 #[path = "up/network.rs"]

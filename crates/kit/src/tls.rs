@@ -35,6 +35,8 @@ pub enum CertificateError {
         path.display()
     )]
     Authority { path: PathBuf, why: String },
+    #[error("the certificate and its key: {why}; make them anew")]
+    Given { why: String },
     #[error("certificate {} and key {}: {why}", certificate.display(), key.display())]
     Pair {
         certificate: PathBuf,
@@ -125,13 +127,7 @@ impl ServerFiles {
             }
         };
         let config = config.with_single_cert(chain(&self.certificate)?, key(&self.key)?);
-        let mut config = config.map_err(unusable)?;
-        // Every connection shows its certificate: one that has expired must not live on in a
-        // session that is resumed.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        Ok(served(config.map_err(unusable)?))
     }
 
     /// Of each file, so that a change is noticed. Contents and not times: a Secret's files are
@@ -143,10 +139,34 @@ impl ServerFiles {
     }
 }
 
-/// A server's TLS, which follows its files. Clones are the same.
+/// Every connection shows its certificate: one that has expired must not live on in a session that
+/// is resumed.
+fn served(mut config: ServerConfig) -> Arc<ServerConfig> {
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+/// Of a server that makes its certificate itself, and asks its clients for none.
+fn given(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateError> {
+    let unusable = |why: String| CertificateError::Given { why };
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| unusable(said(&error)))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+    let key = key.map_err(|error| unusable(said(&error)))?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
+    Ok(served(config.map_err(|error| unusable(error.to_string()))?))
+}
+
+/// A server's TLS, which follows its files or what it is given. Clones are the same.
 #[derive(Clone)]
 pub struct ServerTls {
-    files: Arc<ServerFiles>,
+    /// `None` where certificates are given.
+    files: Option<Arc<ServerFiles>>,
     current: Arc<RwLock<Arc<ServerConfig>>>,
 }
 
@@ -161,8 +181,20 @@ impl fmt::Debug for ServerTls {
 impl ServerTls {
     pub fn load(files: ServerFiles) -> Result<Self, CertificateError> {
         let current = Arc::new(RwLock::new(files.config()?));
-        let files = Arc::new(files);
+        let files = Some(Arc::new(files));
         Ok(Self { files, current })
+    }
+
+    /// From PEM texts, which [`Self::replace`] can replace.
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, CertificateError> {
+        let current = Arc::new(RwLock::new(given(certificate, key)?));
+        Ok(Self { files: None, current })
+    }
+
+    /// From the next connection on. What can't be used changes nothing.
+    pub fn replace(&self, certificate: &str, key: &str) -> Result<(), CertificateError> {
+        *self.current.write() = given(certificate, key)?;
+        Ok(())
     }
 
     /// For the next connection.
@@ -173,18 +205,21 @@ impl ServerTls {
     /// Reads the files again when they change. What can't be used is reported, and the server goes
     /// on with what it has: the certificate and its key may be written one after the other.
     pub async fn reload(&self, stop: CancellationToken) {
+        let Some(files) = &self.files else {
+            return;
+        };
         let reloading = async {
-            let mut seen = self.files.contents();
+            let mut seen = files.contents();
             loop {
                 tokio::time::sleep(LOOK_EVERY).await;
-                let now = self.files.contents();
+                let now = files.contents();
                 if now == seen {
                     continue;
                 }
-                match self.files.config() {
+                match files.config() {
                     Ok(config) => {
                         *self.current.write() = config;
-                        let certificate = self.files.certificate.display();
+                        let certificate = files.certificate.display();
                         info!(%certificate, "read the certificate again: its files have changed");
                     }
                     Err(error) => {

@@ -44,6 +44,9 @@ use tokio_util::sync::CancellationToken;
 use index::Index;
 use served::Served;
 
+use crate::metrics::{MachineMetrics, OwnerMetrics};
+use crate::waiting::Waiting;
+
 pub use objects::{ADDRESS, DNS_SERVERS, FAMILY, FINALIZER};
 
 pub const FIELD_MANAGER: &str = "berth-claim";
@@ -66,6 +69,7 @@ pub struct Options {
     pub clock: Clock,
     pub queues: QueueMetrics,
     pub events: EventMetrics,
+    pub metrics: MachineMetrics,
     pub instance: Option<String>,
     pub seed: Option<u64>,
     /// How long a claim must have been gone before its address is taken back, when nobody saw it
@@ -93,10 +97,11 @@ struct Context {
     served: Arc<Served>,
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
-    waiting: Arc<Mutex<BTreeSet<Key>>>,
     claimed: Arc<Mutex<BTreeSet<String>>>,
     claiming: Arc<tokio::sync::Mutex<()>>,
     queue: Queue<Key>,
+    waiting: Waiting<Key>,
+    metrics: OwnerMetrics,
     grace: Duration,
     background: Background,
 }
@@ -107,8 +112,7 @@ impl Context {
     }
 
     fn wake(&self) {
-        let waiting: Vec<Key> = self.waiting.lock().iter().cloned().collect();
-        waiting.into_iter().for_each(|name| self.queue.add(name));
+        self.waiting.all().into_iter().for_each(|name| self.queue.add(name));
     }
 }
 
@@ -126,6 +130,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         run.ended().await;
         return Ok(());
     };
+    let metrics = options.metrics.of_claims();
     let context = Context {
         client: options.client,
         ledger: options.ledger,
@@ -134,10 +139,11 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         clock: options.clock,
         served: Arc::new(served),
         index: Arc::default(),
-        waiting: Arc::default(),
         claimed: Arc::default(),
         claiming: Arc::default(),
         queue: Queue::new("claims", BACKOFF, &options.queues),
+        waiting: Waiting::new(metrics.waiting.clone()),
+        metrics,
         grace: options.grace,
         background: run.background(),
     };

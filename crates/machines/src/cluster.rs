@@ -19,6 +19,8 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 
+use crate::webhook::Webhook;
+
 pub use manifests::{NETWORKS, seed_manifests, user_manifests};
 pub use networks::{ClusterError, appended, networks};
 pub use reconcile::run;
@@ -41,6 +43,8 @@ pub struct Options {
     pub client: Client,
     /// The image with `berth` in it.
     pub image: String,
+    /// The gate of user clusters whose API server has no MutatingAdmissionPolicy.
+    pub webhook: Option<Webhook>,
     pub queues: QueueMetrics,
     pub events: EventMetrics,
     pub instance: Option<String>,

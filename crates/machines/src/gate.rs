@@ -2,7 +2,8 @@
 //! network.
 //!
 //! In a cluster it is a MutatingAdmissionPolicy, which lives in the API server and holds while
-//! Berth is down: [`POLICY`]. The embedded API has [`admit`] handed in.
+//! Berth is down: [`POLICY`]. Where the API server has no such policies, a webhook asks [`admit`],
+//! see [`crate::webhook`]. The embedded API has it handed in.
 
 use serde_json::{Value, json};
 
@@ -13,8 +14,7 @@ pub const POLICY: &str = include_str!("../../../deploy/machines/gate.yaml");
 
 /// Mutating admission of the embedded API: the same as the policy.
 pub fn admit(group: &str, plural: &str, object: &mut Value) {
-    let is_machine = plural == "machines" && Shape::ALL.iter().any(|shape| shape.group() == group);
-    if !is_machine {
+    if !is_machine(group, plural) {
         return;
     }
     let before = object["metadata"]["annotations"][INITIALIZERS].as_str();
@@ -26,6 +26,11 @@ pub fn admit(group: &str, plural: &str, object: &mut Value) {
         object["metadata"]["annotations"] = json!({});
     }
     object["metadata"]["annotations"][INITIALIZERS] = json!(list.with(INITIALIZER).to_annotation());
+}
+
+/// Of either shape.
+pub fn is_machine(group: &str, plural: &str) -> bool {
+    plural == "machines" && Shape::ALL.iter().any(|shape| shape.group() == group)
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ use tokio_util::sync::CancellationToken;
 use flag::NetworkFlag;
 use index::{Index, Key};
 
+use crate::metrics::{MachineMetrics, OwnerMetrics};
+use crate::waiting::Waiting;
+
 pub use pools::NETWORK_LABEL;
 
 /// On a Machine from before it has an address until that is back.
@@ -77,6 +80,7 @@ pub struct Options {
     pub clock: Clock,
     pub queues: QueueMetrics,
     pub events: EventMetrics,
+    pub metrics: MachineMetrics,
     pub instance: Option<String>,
     pub seed: Option<u64>,
     /// How long a Machine must have been gone before its address is taken back, when it did not go
@@ -103,7 +107,6 @@ struct Context {
     clock: Clock,
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
-    waiting: Arc<Mutex<BTreeSet<Key>>>,
     /// By UID: the network that the ledger is known to have.
     recorded: Arc<Mutex<BTreeMap<String, String>>>,
     /// Pools that lease to us, as everything that machines have of them was claimed.
@@ -111,6 +114,8 @@ struct Context {
     /// One pass at a time.
     claiming: Arc<tokio::sync::Mutex<()>>,
     queue: Queue<Key>,
+    waiting: Waiting<Key>,
+    metrics: OwnerMetrics,
     /// The Subnets of the networks that the process was given.
     expected: Arc<[String]>,
     grace: Duration,
@@ -124,8 +129,7 @@ impl Context {
 
     /// Those who went away without an address try again.
     fn wake(&self) {
-        let waiting: Vec<Key> = self.waiting.lock().iter().cloned().collect();
-        waiting.into_iter().for_each(|key| self.queue.add(key));
+        self.waiting.all().into_iter().for_each(|key| self.queue.add(key));
     }
 }
 
@@ -140,6 +144,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
     };
     let client = options.client.clone();
     let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
+    let metrics = options.metrics.of_machines();
     let context = Context {
         client: options.client,
         ledger: options.ledger,
@@ -147,11 +152,12 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         cluster: options.cluster.into(),
         clock: options.clock,
         index: Arc::default(),
-        waiting: Arc::default(),
         recorded: Arc::default(),
         claimed: Arc::default(),
         claiming: Arc::default(),
         queue: Queue::new("machines", BACKOFF, &options.queues),
+        waiting: Waiting::new(metrics.waiting.clone()),
+        metrics,
         expected: options.networks.iter().map(NetworkFlag::subnet_name).collect(),
         grace: options.grace,
         background: run.background(),

@@ -2,7 +2,7 @@
 //!
 //! [`ipam`] gives machines their networks, [`capi`] serves the claims of Cluster API. [`render`]
 //! turns a machine and its network into the document that its operating system reads at its first
-//! start. It is pure.
+//! start. It is pure. [`gate`] and [`webhook`] keep a machine from being built before.
 //!
 //! Who owns which address is the ledger's. Building machines is somebody else's.
 
@@ -12,11 +12,14 @@ mod failure;
 pub mod gate;
 pub mod ipam;
 pub mod machine;
+pub mod metrics;
 pub mod network;
 mod pool;
 pub mod provider;
 pub mod render;
 mod shape;
+mod waiting;
+pub mod webhook;
 
 use berth_kit::controller::Controller;
 

@@ -27,6 +27,7 @@ pub struct Builder<'a> {
     network: NetworkOf<'a>,
     storage: Storage,
     controllers: bool,
+    address: Option<Ipv4Addr>,
     runtime: Runtime,
     api_flags: Vec<String>,
     manager_flags: Vec<String>,
@@ -63,6 +64,7 @@ impl Cluster {
             network: Box::new(Network::ptp),
             storage: Storage::default(),
             controllers: true,
+            address: None,
             runtime: Runtime::default(),
             api_flags: Vec::new(),
             manager_flags: Vec::new(),
@@ -223,6 +225,13 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// Where the API is served, instead of loopback: at the host's end of another cluster's wire its
+    /// nodes and pods reach this one.
+    pub fn address(mut self, address: Ipv4Addr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
     /// What runs the nodes' containers; Debian's containerd when nothing is said.
     pub fn runtime(mut self, runtime: Runtime) -> Self {
         self.runtime = runtime;
@@ -320,7 +329,9 @@ impl<'a> Builder<'a> {
             controllers: self.controllers,
             api_flags: self.api_flags.clone(),
             manager_flags: self.manager_flags.clone(),
-            address: wire.map_or(Ipv4Addr::LOCALHOST, Wire::host),
+            address: self
+                .address
+                .unwrap_or_else(|| wire.map_or(Ipv4Addr::LOCALHOST, Wire::host)),
             folder: entry.folder.clone(),
             logs: logs.clone(),
         };

@@ -170,6 +170,11 @@ impl ControlPlane {
         self.start_component(init, name, &self.programs.path("kube-scheduler"), &flags)
     }
 
+    /// Where the API is served.
+    pub fn address(&self) -> Ipv4Addr {
+        self.plan.address
+    }
+
     pub fn ca(&self) -> &str {
         &self.ca
     }

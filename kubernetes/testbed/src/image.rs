@@ -72,6 +72,39 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
     made().context("making the images of pods")
 }
 
+/// Writes an image of one program, with the libraries that it is linked with and without what only
+/// a debugger reads.
+pub fn of_program(folder: &Path, name: &str, program: &Path) -> Result<PathBuf> {
+    let made = || -> Result<PathBuf> {
+        let (root, archive) = (folder.join("root"), folder.join("archive"));
+        let file = Path::new(program.file_name().context("it has no name")?);
+        std::fs::create_dir_all(root.join("bin"))?;
+        std::fs::create_dir_all(&archive)?;
+        let mut strip = Command::new("strip");
+        shell::run(strip.arg("-o").arg(root.join("bin").join(file)).arg(program))?;
+        let libraries = shell::run(Command::new("ldd").arg(program))?;
+        for library in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
+            let place = root.join(library.trim_start_matches('/'));
+            std::fs::create_dir_all(place.parent().context("a library without a folder")?)?;
+            std::fs::copy(library, place)?;
+        }
+        let layer = archive.join("layer.tar");
+        tar(&root, &layer)?;
+        // Many megabytes: our own would take long where it is not optimized.
+        let sum = shell::run(Command::new("sha256sum").arg(&layer))?;
+        let sum = sum.split_whitespace().next().context("sha256sum says nothing")?;
+        let entrypoint = format!("/bin/{}", file.display());
+        std::fs::write(archive.join("config.json"), config(sum, &[&entrypoint]).to_string())?;
+        let manifest =
+            json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]);
+        std::fs::write(archive.join("manifest.json"), manifest.to_string())?;
+        let image = folder.join("image.tar");
+        tar(&archive, &image)?;
+        Ok(image)
+    };
+    made().with_context(|| format!("making an image of {}", program.display()))
+}
+
 fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {
     json!({
         "architecture": match std::env::consts::ARCH {

@@ -59,6 +59,7 @@ pub struct Node {
     logs: PathBuf,
     groups: Groups,
     init: Process,
+    runtime: Runtime,
     /// What waits for process 1.
     _outer: Child,
     containerd: Component,
@@ -101,6 +102,7 @@ impl Node {
                 logs,
                 groups,
                 init,
+                runtime,
                 _outer: outer,
                 containerd,
                 kubelet,
@@ -180,6 +182,11 @@ impl Node {
     /// have one.
     pub fn path(&self, on_node: &str) -> PathBuf {
         self.folder.join(on_node.trim_start_matches('/'))
+    }
+
+    /// Gives containerd the images of an archive.
+    pub fn import_image(&self, archive: &Path) -> Result<()> {
+        import(&self.groups, &self.init, self.runtime, archive)
     }
 
     /// Puts a CNI configuration in place, or replaces it.

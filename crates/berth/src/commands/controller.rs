@@ -2,6 +2,7 @@
 
 mod machines;
 mod source;
+mod webhook;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_kit::shutdown::{Shutdown, Tasks};
 use berth_ledger::{Clock, LedgerMetrics};
+use berth_machines::metrics::MachineMetrics;
 use berth_nodenet::controllers::{self as nodenet, Controller as Name, ControllerMetrics, Options};
 use berth_routes::controller as routes;
 use berth_scheduler::SchedulerMetrics;
@@ -30,8 +32,9 @@ use tracing::info;
 use super::count::CountArgs;
 use super::routes::{RouteArgs, RouteSettings};
 use super::{duration, hostname};
-use machines::{MachineArgs, Machines};
+use machines::{MachineArgs, Machines, MachinesMetrics};
 use source::{Source, SourceArgs};
+use webhook::WebhookArgs;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(5);
@@ -65,6 +68,8 @@ pub struct Controller {
     count: CountArgs,
     #[command(flatten)]
     machines: MachineArgs,
+    #[command(flatten)]
+    webhook: WebhookArgs,
 }
 
 impl Controller {
@@ -76,6 +81,7 @@ impl Controller {
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
         let choice = catalogue().choose(&self.controllers).context("--controllers")?;
         let machines = Machines::of(&choice, self.machines)?;
+        let webhook = self.webhook.choose(&machines)?;
         let source = self.source.choose()?;
         ensure!(
             !(source.is_service() && choice.has(Name::NodeIpam.name())),
@@ -109,6 +115,10 @@ impl Controller {
             let admin = Admin::bind(address, metrics.clone(), readiness).await?;
             tasks.spawn("metrics", admin.serve(tasks.stopping()));
         }
+        let webhook = match webhook {
+            Some(choice) => Some(choice.start(client.clone(), &metrics, &tasks).await?),
+            None => None,
+        };
         let source = source.open(&client).await?;
         info!(cluster, source = source.shown(), "started");
         let pod_ips = PodIps {
@@ -122,12 +132,13 @@ impl Controller {
             source,
             cluster,
             choice,
-            machines,
+            machines: machines.with_webhook(webhook),
             controllers: controller_metrics(&metrics),
-            shared: (
-                metrics.share(QueueMetrics::register),
-                metrics.share(EventMetrics::register),
-            ),
+            machine_metrics: MachinesMetrics {
+                queues: metrics.share(QueueMetrics::register),
+                events: metrics.share(EventMetrics::register),
+                machines: metrics.register(MachineMetrics::register),
+            },
             ledger: metrics.register(LedgerMetrics::register),
             node_grace: self.node_grace,
             routes,
@@ -162,7 +173,7 @@ struct Work {
     choice: Choice,
     machines: Machines,
     controllers: ControllerMetrics,
-    shared: (QueueMetrics, EventMetrics),
+    machine_metrics: MachinesMetrics,
     ledger: LedgerMetrics,
     node_grace: Duration,
     routes: Option<RouteSettings>,
@@ -206,7 +217,7 @@ impl Work {
             self.client.clone(),
             ledger.clone(),
             self.cluster.clone(),
-            self.shared,
+            self.machine_metrics,
             stop.clone(),
         );
         let options = Options {

@@ -18,6 +18,7 @@ use berth_ledger::store::KubernetesStore;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_machines::ipam;
 use berth_machines::ipam::flag::NetworkFlag;
+use berth_machines::metrics::MachineMetrics;
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
 use kube::Client;
@@ -87,6 +88,7 @@ impl MachineIpam {
             controllers: controller_metrics(&metrics),
             queues: metrics.share(QueueMetrics::register),
             events: metrics.share(EventMetrics::register),
+            counts: metrics.register(MachineMetrics::register),
             ledger: metrics.register(LedgerMetrics::register),
             grace: self.machine_grace,
         };
@@ -124,6 +126,7 @@ struct Work {
     controllers: ControllerMetrics,
     queues: QueueMetrics,
     events: EventMetrics,
+    counts: MachineMetrics,
     ledger: LedgerMetrics,
     grace: Duration,
 }
@@ -155,6 +158,7 @@ impl Work {
             clock,
             queues: self.queues,
             events: self.events,
+            metrics: self.counts,
             instance: hostname(),
             seed: None,
             grace: self.grace,

@@ -144,7 +144,7 @@ async fn pools_once(client: &Client, wanted: &BTreeMap<String, i64>) {
     }
 }
 
-fn kubectl(berth: &Running, line: &str) -> String {
+pub fn kubectl(berth: &Running, line: &str) -> String {
     let mut command = Command::new("kubectl");
     command.env("KUBECONFIG", berth.kubeconfig()).args(line.split(' '));
     let output = command.output().unwrap();
@@ -154,7 +154,7 @@ fn kubectl(berth: &Running, line: &str) -> String {
 }
 
 /// Whether there is a kubectl; if not, that is said on a line that is counted.
-fn has_kubectl() -> bool {
+pub fn has_kubectl() -> bool {
     let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
     if !found {
         assert!(

@@ -53,7 +53,9 @@ impl Context {
         let due: Vec<(String, Owner)> = due.map(|(place, _)| place.clone()).collect();
         for (subnet, owner) in due {
             if self.is_gone(&owner).await? && self.looks_gone(&owner) {
-                self.ledger.release(&subnet, &owner, None).await?;
+                let released = self.ledger.release(&subnet, &owner, None).await?;
+                let units = released.iter().flat_map(|lease| &lease.units);
+                self.metrics.reclaimed.inc_by(units.count() as u64);
                 info!(subnet, %owner, "taken back from a claim that is gone");
             }
             suspects.remove(&(subnet, owner));

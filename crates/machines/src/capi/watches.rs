@@ -92,7 +92,7 @@ impl Context {
                 }
                 Change::Delete(name) => {
                     context.index.lock().delete_claim(&name, &context.cluster);
-                    context.waiting.lock().remove(&name);
+                    context.waiting.remove(&name);
                     context.queue.add(name);
                 }
                 Change::Restarted => {}

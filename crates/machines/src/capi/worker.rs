@@ -8,7 +8,7 @@ use futures::StreamExt;
 use tracing::{debug, warn};
 
 use super::Context;
-use super::decide::{ALLOCATION_FAILED, Step, step};
+use super::decide::{ALLOCATION_FAILED, POOL_EXHAUSTED, Step, step};
 use super::objects::{Address, Claim};
 use super::status::Verdict;
 use crate::failure::ReconcileError;
@@ -53,6 +53,12 @@ impl Context {
             Step::Nothing => Ok(()),
             Step::Release => self.release(name).await,
             Step::Remove(address) => {
+                // Watches tell of claims and addresses apart: the address may be known first, as
+                // when both are moved here.
+                if self.has_claim(&address).await? {
+                    let object = format!("IPAddressClaim {name}");
+                    return Err(ReconcileError::Contended { object });
+                }
                 // The watch tells when it is gone, and then its lease ends.
                 self.depart(name, &address)?;
                 self.remove(&address).await
@@ -60,7 +66,7 @@ impl Context {
             Step::Keep(claim, address) => self.keep(&claim, &address).await,
             Step::Allocate(claim) => self.give(name, &claim).await,
             Step::Refuse(claim, reason, why) => {
-                self.waiting.lock().insert(name.clone());
+                self.waiting.insert(name.clone());
                 self.refuse(&claim, reason, why).await
             }
         }
@@ -86,14 +92,20 @@ impl Context {
             return Ok(());
         };
         // Before it is asked for: an address that comes free meanwhile wakes it.
-        self.waiting.lock().insert(name.clone());
+        self.waiting.insert(name.clone());
         let ip = match self.allocate(claim, &pool_name, &pool).await? {
             Ok(ip) => ip,
-            Err((reason, why)) => return self.refuse(claim, reason, why).await,
+            Err((reason, why)) => {
+                if reason == POOL_EXHAUSTED {
+                    self.metrics.full.inc();
+                }
+                return self.refuse(claim, reason, why).await;
+            }
         };
         let address = self.create(claim, &pool_name, &pool, ip).await?;
         self.index.lock().addresses.insert(name.clone(), Arc::new(address));
-        self.waiting.lock().remove(name);
+        self.waiting.remove(name);
+        self.metrics.allocations.inc();
         debug!(claim = ?name, %ip, "has its address");
         self.ready(claim).await
     }
@@ -117,7 +129,7 @@ impl Context {
         if !address.is_protected() {
             self.protect(address).await?;
         }
-        self.waiting.lock().remove(&claim.name());
+        self.waiting.remove(&claim.name());
         self.ready(claim).await
     }
 
@@ -152,6 +164,14 @@ impl Context {
     /// What gone claims of that name have. Their IPAddress is gone, so nobody uses it.
     async fn release(&self, name: &Key) -> Result<(), ReconcileError> {
         let owners = self.index.lock().departed.get(name).cloned().unwrap_or_default();
+        if owners.is_empty() {
+            return Ok(());
+        }
+        // No watch shows it, which may be late.
+        if self.has_address(name).await? {
+            let object = format!("IPAddress {name}");
+            return Err(ReconcileError::Contended { object });
+        }
         for owner in owners {
             let pools = in_ledger(self.index.lock().pools.values());
             release_all(&self.ledger, &owner, pools).await?;

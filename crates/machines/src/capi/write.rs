@@ -105,7 +105,21 @@ impl Context {
         self.set_finalizers(address, &finalizers).await
     }
 
-    /// Whether it is gone. Its lease ends after that.
+    /// Whether the claim that it was made for is there, as the API server says.
+    pub(super) async fn has_claim(&self, address: &Address) -> Result<bool, ReconcileError> {
+        let Key { namespace, name } = address.name();
+        let claim = self.claim_api(&namespace).get_opt(&name).await?;
+        let of = address.claim_uid();
+        Ok(claim.is_some_and(|claim| of.is_none() || claim.metadata.uid.as_deref() == of))
+    }
+
+    /// Whether there is one of that name, as the API server says.
+    pub(super) async fn has_address(&self, name: &Key) -> Result<bool, ReconcileError> {
+        let address = self.address_api(&name.namespace).get_opt(&name.name).await?;
+        Ok(address.is_some())
+    }
+
+    /// Deletes it without our finalizer. Its lease ends once it is gone.
     pub(super) async fn remove(&self, address: &Address) -> Result<(), ReconcileError> {
         let Key { namespace, name } = address.name();
         if !address.is_deleting() {

@@ -27,6 +27,7 @@ use tracing::{debug, info, warn};
 
 use super::{KUBECONFIG_KEY, KUBECONFIG_SECRET, NETWORKS, Options, appended, networks, resource};
 use super::{seed_manifests, user_manifests};
+use crate::webhook::Webhook;
 
 const FIELD_MANAGER: &str = "berth-cluster";
 const BACKOFF: Exponential = Exponential {
@@ -45,6 +46,11 @@ enum Failure {
     Kubeconfig { namespace: String, why: String },
     #[error("{0}")]
     Manifest(String),
+    #[error(
+        "the user cluster serves no MutatingAdmissionPolicy, as Kubernetes before 1.36: start \
+         berth controller with --webhook-listen and --webhook-url, so that its Machines are gated"
+    )]
+    NoGate,
 }
 
 impl From<kube::Error> for Failure {
@@ -57,6 +63,7 @@ impl From<kube::Error> for Failure {
 struct Context {
     client: Client,
     image: Arc<str>,
+    webhook: Option<Webhook>,
     events: Recorder,
     clusters: Arc<Mutex<BTreeMap<String, Arc<DynamicObject>>>>,
     queue: Queue<String>,
@@ -73,12 +80,13 @@ pub async fn run(options: Options) {
     let context = Context {
         client: options.client,
         image: options.image.into(),
+        webhook: options.webhook,
         events,
         clusters: Arc::default(),
         queue: Queue::new("clusters", BACKOFF, &options.queues),
     };
-    let all =
-        futures::future::join3(context.watch(), context.work(), writer.run(options.stop.clone()));
+    let watching = futures::future::join(context.watch(), context.follow_authorities());
+    let all = futures::future::join3(watching, context.work(), writer.run(options.stop.clone()));
     options.stop.run_until_cancelled(all).await;
 }
 
@@ -96,6 +104,19 @@ impl Context {
             Change::Restarted | Change::Synced => {}
         })
         .await;
+    }
+
+    /// User clusters are told of a new authority at once.
+    async fn follow_authorities(&self) {
+        let Some(mut authorities) =
+            self.webhook.as_ref().map(|webhook| webhook.authorities.clone())
+        else {
+            return;
+        };
+        while authorities.changed().await.is_ok() {
+            let names: Vec<String> = self.clusters.lock().keys().cloned().collect();
+            names.into_iter().for_each(|name| self.queue.add(name));
+        }
     }
 
     async fn work(&self) {
@@ -136,14 +157,7 @@ impl Context {
             Ok(networks) => networks,
             // What was good goes on as it is.
             Err(error) => {
-                let event = Event {
-                    type_: EventType::Warning,
-                    reason: "InvalidMachineNetwork",
-                    action: "Apply",
-                    note: error.to_string(),
-                    related: None,
-                };
-                self.events.record(&cluster.object_ref(&resource()), event);
+                self.warn(&cluster, "InvalidMachineNetwork", error.to_string());
                 return Ok(false);
             }
         };
@@ -152,8 +166,11 @@ impl Context {
         }
         // First what it needs there, then who needs it.
         let user = self.user_cluster(&namespace).await?;
-        for manifest in user_manifests().map_err(Failure::Manifest)? {
-            apply(&user, &manifest).await?;
+        if let Err(error) = self.prepare(&user).await {
+            if matches!(error, Failure::NoGate) {
+                self.warn(&cluster, "NoGate", error.to_string());
+            }
+            return Err(error);
         }
         let owner = json!({
             "apiVersion": resource().api_version, "kind": "Cluster", "name": name,
@@ -175,6 +192,32 @@ impl Context {
             );
         }
         Ok(true)
+    }
+
+    /// What machine IPAM needs in the user cluster. The gate is a policy, or the webhook where the
+    /// API server has no policies: without one of the two Machines would not wait.
+    async fn prepare(&self, user: &Client) -> Result<(), Failure> {
+        for manifest in user_manifests().map_err(Failure::Manifest)? {
+            match apply(user, &manifest).await {
+                Err(Failure::Api(error)) if is_not_found(&error) && is_policy(&manifest) => {
+                    let webhook = self.webhook.as_ref().ok_or(Failure::NoGate)?;
+                    return apply(user, &webhook.configuration()).await;
+                }
+                applied => applied?,
+            }
+        }
+        Ok(())
+    }
+
+    fn warn(&self, cluster: &DynamicObject, reason: &'static str, note: String) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason,
+            action: "Apply",
+            note,
+            related: None,
+        };
+        self.events.record(&cluster.object_ref(&resource()), event);
     }
 
     /// The CIDRs that machine IPAM was last given.
@@ -232,17 +275,13 @@ async fn apply(client: &Client, manifest: &Value) -> Result<(), Failure> {
         None => Api::all_with(client.clone(), &api_resource),
     };
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    match api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await {
-        // A server from before 1.36 has no such policies: there a webhook gates.
-        Err(error) if is_not_found(&error) && gvk.kind.starts_with("MutatingAdmissionPolicy") => {
-            warn!(
-                kind = gvk.kind,
-                "the user cluster does not serve it; its Machines need the webhook"
-            );
-            Ok(())
-        }
-        applied => applied.map(drop).map_err(Into::into),
-    }
+    let applied = api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await;
+    applied.map(drop).map_err(Into::into)
+}
+
+fn is_policy(manifest: &Value) -> bool {
+    let kind = manifest["kind"].as_str().unwrap_or_default();
+    kind.starts_with("MutatingAdmissionPolicy")
 }
 
 fn plural(kind: &str) -> String {

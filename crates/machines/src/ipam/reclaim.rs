@@ -88,6 +88,7 @@ impl Context {
     async fn take_back(&self, subnet: &str, owner: &Owner) -> Result<(), ReconcileError> {
         let released = self.ledger.release(subnet, owner, None).await?;
         let count: usize = released.iter().map(|lease| lease.units.len()).sum();
+        self.metrics.reclaimed.inc_by(count as u64);
         info!(subnet, %owner, count, "taken back from a machine that is gone");
         let api: Api<berth_api::Subnet> = Api::all(self.client.clone());
         if let Some(object) = api.get_opt(subnet).await? {

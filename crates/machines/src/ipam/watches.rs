@@ -128,7 +128,7 @@ impl Context {
 
     fn forget(&self, key: &Key) {
         let machine = self.index.lock().delete_machine(key);
-        self.waiting.lock().remove(key);
+        self.waiting.remove(key);
         if let Some(uid) = machine.and_then(|machine| machine.metadata.uid.clone()) {
             self.recorded.lock().remove(&uid);
         }

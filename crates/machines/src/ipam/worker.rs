@@ -95,11 +95,12 @@ impl Context {
         machine: &Arc<Machine>,
     ) -> Result<Option<Written>, ReconcileError> {
         // Before it is asked for: an address that comes free meanwhile wakes it.
-        self.waiting.lock().insert(key.clone());
+        self.waiting.insert(key.clone());
         let owner = machine.owner(&self.cluster)?;
         let network = match self.allocate(&owner).await? {
             Allocation::Given(network) => network,
             Allocation::Full { cidrs } => {
+                self.metrics.full.inc();
                 let cidrs: Vec<String> = cidrs.iter().map(ToString::to_string).collect();
                 let why = format!(
                     "no address is left in {}: add a CIDR, or remove machines",
@@ -125,8 +126,9 @@ impl Context {
         }
         let written = self.set_network(machine, &network).await?;
         if let Written::Done(machine) = &written {
-            self.waiting.lock().remove(key);
+            self.waiting.remove(key);
             self.remember(machine, &network);
+            self.metrics.allocations.inc();
             let addresses = shown(&network);
             info!(machine = ?key, addresses, "has its network");
             self.allocated(machine, format!("{addresses} was allocated")).await;
@@ -182,7 +184,7 @@ impl Context {
         }
         let written = self.open_gate(machine).await?;
         if let Written::Done(machine) = &written {
-            self.waiting.lock().remove(&Key::of(machine));
+            self.waiting.remove(&Key::of(machine));
             self.allocated(machine, format!("{} was set by hand", shown(network)))
                 .await;
         }
@@ -219,7 +221,7 @@ impl Context {
         machine: &Arc<Machine>,
         conflicts: &[Conflict],
     ) -> Result<(), ReconcileError> {
-        self.waiting.lock().insert(Key::of(machine));
+        self.waiting.insert(Key::of(machine));
         for Conflict { address, owner } in conflicts {
             let other = self.index.lock().with_uid(owner.uid());
             if let Some(other) = other {

@@ -62,6 +62,9 @@ fn fails_when_no_free_ip_is_left() {
         settle().await;
         let machine = scene.machine(Shape::ProviderConfig, "m3", "is there", |_| true).await;
         assert!(machine.is_gated() && machine.network == Ok(None));
+        assert_eq!(scene.metric("berth_machine_allocations_total{owner=\"Machine\"}"), 2);
+        assert_eq!(scene.metric("berth_machine_waiting{owner=\"Machine\"}"), 1);
+        assert!(scene.metric("berth_machine_full_total{owner=\"Machine\"}") >= 1);
         running.stop().await;
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_machines::capi::{ADDRESS, DNS_SERVERS, FAMILY, FINALIZER};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::play;
@@ -181,8 +181,12 @@ fn a_full_pool_says_so_and_goes_on_when_an_address_comes_free() {
         claim(&scene, "c3", "lan").await;
         let why = fails(&scene, "c3", "PoolExhausted").await;
         assert!(why.contains("10.0.0.0/24"), "{why}");
+        assert_eq!(scene.metric("berth_machine_waiting{owner=\"Claim\"}"), 1);
+        assert!(scene.metric("berth_machine_full_total{owner=\"Claim\"}") >= 1);
         delete(&scene, "c1").await;
         assert!(ip(&scene, "c3").await.starts_with("10.0.0.1"));
+        assert_eq!(scene.metric("berth_machine_waiting{owner=\"Claim\"}"), 0);
+        assert_eq!(scene.metric("berth_machine_allocations_total{owner=\"Claim\"}"), 3);
         running.stop().await;
     });
 }
@@ -375,6 +379,53 @@ fn clusterctl_move_keeps_every_address() {
             .await
             .unwrap();
         assert_eq!(ip(&scene, "moved").await, "10.0.0.1");
+        running.stop().await;
+    });
+}
+
+/// Its watches of claims begin late: what happens to claims meanwhile is known after everything
+/// else.
+fn late_to_see_claims(client: Client) -> Client {
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let client = client.clone();
+        async move {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+            if is_watch && request.uri().path().ends_with("/ipaddressclaims") {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[test]
+fn an_address_that_is_known_before_its_claim_is_kept() {
+    play(async |scene| {
+        scene.with_cluster_api(&["v1beta2"]).await;
+        let running = scene.start_with(late_to_see_claims(scene.client.clone()), &[]);
+        pool(&scene, "lan", json!({"cidrs": ["10.0.0.0/24"]})).await;
+        claim(&scene, "moved", "lan").await;
+        let uid = claims(&scene).get("moved").await.unwrap().uid().unwrap();
+        let address = json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
+            "metadata": {"name": "moved", "ownerReferences": [{
+                "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim",
+                "name": "moved", "uid": uid, "controller": true,
+            }]},
+            "spec": {
+                "address": "10.0.0.9", "prefix": 24, "claimRef": {"name": "moved"},
+                "poolRef": {"apiGroup": "berth.dev", "kind": "Subnet", "name": "lan"},
+            },
+        });
+        let address: DynamicObject = serde_json::from_value(address).unwrap();
+        let made = addresses(&scene)
+            .create(&PostParams::default(), &address)
+            .await
+            .unwrap();
+        assert_eq!(ip(&scene, "moved").await, "10.0.0.9");
+        let found = addresses(&scene).get("moved").await.unwrap();
+        assert_eq!(found.uid(), made.uid(), "it is the same object");
         running.stop().await;
     });
 }

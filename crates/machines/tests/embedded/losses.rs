@@ -84,6 +84,7 @@ fn an_address_whose_machine_went_without_its_finalizer_comes_back() {
         assert_eq!(scene.owned(SUBNET).await, 1, "within the grace period it stays");
         until("it is back", async || (scene.owned(SUBNET).await == 0).then_some(())).await;
         assert!(scene.event(SUBNET, "Reclaimed").await.contains("machine/scene//m1/"));
+        assert_eq!(scene.metric("berth_machine_reclaimed_total{owner=\"Machine\"}"), 1);
         running.stop().await;
     });
 }

@@ -10,6 +10,7 @@ use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::Store;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_machines::machine::{INITIALIZER, INITIALIZERS, Machine, Shape};
+use berth_machines::metrics::MachineMetrics;
 use berth_machines::{capi, ipam};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
@@ -32,6 +33,8 @@ pub struct Scene {
     pub client: Client,
     pub store: Arc<dyn Store>,
     pub clock: Clock,
+    pub metrics: MachineMetrics,
+    pub registry: Registry,
 }
 
 /// A process with the subnet controller and machine IPAM on one ledger.
@@ -67,10 +70,35 @@ impl Scene {
             established.await.unwrap();
         }
         let clock = Clock::system();
-        Self { client, store, clock }
+        let mut registry = Registry::default();
+        Self {
+            client,
+            store,
+            clock,
+            metrics: MachineMetrics::register(&mut registry),
+            registry,
+        }
+    }
+
+    /// A metric with its labels, as it is scraped.
+    pub fn metric(&self, line: &str) -> u64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let value = text
+            .lines()
+            .find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+        value
+            .unwrap_or_else(|| panic!("{line} is not in {text}"))
+            .parse()
+            .unwrap()
     }
 
     pub fn start(&self, networks: &[&str]) -> Running {
+        self.start_with(self.client.clone(), networks)
+    }
+
+    /// A process that sees the API server by another client.
+    pub fn start_with(&self, client: Client, networks: &[&str]) -> Running {
         let ledger =
             Ledger::new(Arc::clone(&self.store), self.clock, LedgerMetrics::unregistered());
         let stop = CancellationToken::new();
@@ -78,7 +106,7 @@ impl Scene {
         let queues = QueueMetrics::register(&mut registry);
         let events = EventMetrics::register(&mut registry);
         let subnets = controllers::Options {
-            client: self.client.clone(),
+            client: client.clone(),
             allocator: Arc::new(LocalAllocator::new(ledger.clone())),
             cluster: "scene".to_owned(),
             controllers: BTreeSet::from([Controller::Subnet]),
@@ -90,25 +118,27 @@ impl Scene {
             stop: stop.clone(),
         };
         let machines = ipam::Options {
-            client: self.client.clone(),
+            client: client.clone(),
             ledger: ledger.clone(),
             cluster: "scene".to_owned(),
             networks: networks.iter().map(|text| text.parse().unwrap()).collect(),
             clock: self.clock,
             queues,
             events,
+            metrics: self.metrics.clone(),
             instance: None,
             seed: Some(8),
             grace: ipam::DEFAULT_GRACE,
             stop: stop.clone(),
         };
         let claims = capi::Options {
-            client: self.client.clone(),
+            client: client.clone(),
             ledger: ledger.clone(),
             cluster: "scene".to_owned(),
             clock: self.clock,
             queues: machines.queues.clone(),
             events: machines.events.clone(),
+            metrics: self.metrics.clone(),
             instance: None,
             seed: Some(9),
             grace: capi::DEFAULT_GRACE,

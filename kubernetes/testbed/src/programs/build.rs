@@ -113,6 +113,14 @@ impl Module {
         Ok(())
     }
 
+    /// Where Go keeps the files of the requirement, for what is not compiled.
+    pub fn source(&self) -> Result<PathBuf> {
+        let go = go::find(&self.go_version()?, &|_| {})?;
+        let mut command = self.command(&go);
+        let folder = shell::run(command.args(["list", "-m", "-f", "{{.Dir}}", self.requirement]))?;
+        Ok(PathBuf::from(folder.trim()))
+    }
+
     fn compile(&self, go: &Path, package: &str, output: &Path, say: &dyn Fn(&str)) -> Result<()> {
         say("downloading modules");
         let tags = format!("-tags={}", self.tags);

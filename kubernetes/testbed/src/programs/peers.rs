@@ -84,6 +84,32 @@ const CLOUD_PROVIDER: Module = Module {
     takes: "about 3 minutes on 2 cores",
 };
 
+/// Cluster API's own provider of addresses.
+const IN_CLUSTER: Module = Module {
+    title: "the in-cluster IPAM provider",
+    folder: "peers/in-cluster",
+    sources: &["go.mod", "go.sum"],
+    requirement: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+    commands: &[Command {
+        package: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
+        names: &["in-cluster"],
+    }],
+    tags: "",
+    variables: |_| Vec::new(),
+    takes: "about 15 minutes on 2 cores",
+};
+
+/// Only benchmarks need it.
+pub fn build_in_cluster(say: &dyn Fn(&str)) -> Result<()> {
+    IN_CLUSTER.build(say)
+}
+
+/// The program, once it is built, and the directory of the definitions of its kinds.
+pub fn in_cluster() -> Result<(PathBuf, PathBuf)> {
+    let program = IN_CLUSTER.built()?.join("in-cluster");
+    Ok((program, IN_CLUSTER.source()?.join("config/crd")))
+}
+
 /// EC2's route tables, without a cloud.
 const MOTO: Environment = Environment {
     title: "moto",

@@ -9,6 +9,8 @@ use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::{Clock, Ledger};
 use berth_machines::ipam::flag::NetworkFlag;
+use berth_machines::metrics::MachineMetrics;
+use berth_machines::webhook::Webhook;
 use berth_machines::{CLAIM, CLUSTER, CONTROLLERS, MACHINE, capi, cluster, ipam};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -30,11 +32,20 @@ pub struct MachineArgs {
     machine_image: String,
 }
 
+/// What they count.
+#[derive(Clone, Debug)]
+pub struct MachinesMetrics {
+    pub queues: QueueMetrics,
+    pub events: EventMetrics,
+    pub machines: MachineMetrics,
+}
+
 /// Which of them run.
 #[derive(Clone, Debug)]
 pub struct Machines {
     names: BTreeSet<&'static str>,
     arguments: MachineArgs,
+    webhook: Option<Webhook>,
 }
 
 impl Machines {
@@ -48,7 +59,20 @@ impl Machines {
             "--network: it is for the controller machine: add it to --controllers, or \
              leave --network out"
         );
-        Ok(Self { names, arguments })
+        Ok(Self {
+            names,
+            arguments,
+            webhook: None,
+        })
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// It is served: user clusters can be told of it.
+    pub fn with_webhook(self, webhook: Option<Webhook>) -> Self {
+        Self { webhook, ..self }
     }
 
     /// The first that needs a ledger of this process.
@@ -62,10 +86,14 @@ impl Machines {
         client: Client,
         ledger: Option<Ledger>,
         cluster: String,
-        metrics: (QueueMetrics, EventMetrics),
+        metrics: MachinesMetrics,
         stop: CancellationToken,
     ) -> Result<()> {
-        let (queues, events) = metrics;
+        let MachinesMetrics {
+            queues,
+            events,
+            machines: counts,
+        } = metrics;
         let clock = Clock::system();
         let grace = self.arguments.machine_grace;
         let machines = async {
@@ -80,6 +108,7 @@ impl Machines {
                 clock,
                 queues: queues.clone(),
                 events: events.clone(),
+                metrics: counts.clone(),
                 instance: hostname(),
                 seed: None,
                 grace,
@@ -98,6 +127,7 @@ impl Machines {
                 clock,
                 queues: queues.clone(),
                 events: events.clone(),
+                metrics: counts.clone(),
                 instance: hostname(),
                 seed: None,
                 grace,
@@ -110,6 +140,7 @@ impl Machines {
                 let options = cluster::Options {
                     client: client.clone(),
                     image: self.arguments.machine_image.clone(),
+                    webhook: self.webhook.clone(),
                     queues: queues.clone(),
                     events: events.clone(),
                     instance: hostname(),

@@ -13,6 +13,7 @@ use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_machines::metrics::MachineMetrics;
 use berth_machines::{capi, ipam, provider};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
@@ -176,6 +177,7 @@ pub async fn run(
     let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
     let queues = metrics.share(QueueMetrics::register);
     let events = metrics.share(EventMetrics::register);
+    let counts = metrics.register(MachineMetrics::register);
     let machines = ipam::Options {
         client: client.clone(),
         ledger: ledger.clone(),
@@ -184,6 +186,7 @@ pub async fn run(
         clock,
         queues: queues.clone(),
         events: events.clone(),
+        metrics: counts.clone(),
         instance: None,
         seed: None,
         grace: ipam::DEFAULT_GRACE,
@@ -196,6 +199,7 @@ pub async fn run(
         clock,
         queues: queues.clone(),
         events,
+        metrics: counts,
         instance: None,
         seed: None,
         grace: capi::DEFAULT_GRACE,

@@ -1,0 +1,139 @@
+//! The shell: keeps the Secret, the listener's certificate and the configuration in step.
+
+use std::time::Duration;
+
+use berth_api::names::NAMESPACE;
+use berth_kit::api_error::{is_conflict, is_not_found};
+use berth_kit::tls::ServerTls;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::certificates::{Certificates, Step, step};
+use super::configuration::{Endpoint, configuration};
+use super::secret::{from_secret, to_secret};
+use super::{NAME, SECRET, WebhookError};
+
+const FIELD_MANAGER: &str = "berth-webhook";
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Others may make the certificates at the same time: then theirs are used.
+const MAX_TRIES: usize = 5;
+
+pub struct Keeper {
+    client: Client,
+    endpoint: Endpoint,
+    is_gated: bool,
+    tls: ServerTls,
+    shown: Certificates,
+    authorities: watch::Sender<String>,
+}
+
+impl Keeper {
+    pub async fn open(
+        client: Client,
+        endpoint: Endpoint,
+        is_gated: bool,
+    ) -> Result<Self, WebhookError> {
+        let shown = current(&client, &endpoint).await?;
+        let tls = ServerTls::from_pem(&shown.certificate, &shown.key)?;
+        Ok(Self {
+            client,
+            endpoint,
+            is_gated,
+            tls,
+            authorities: watch::Sender::new(shown.authorities.clone()),
+            shown,
+        })
+    }
+
+    pub fn tls(&self) -> ServerTls {
+        self.tls.clone()
+    }
+
+    pub fn authorities(&self) -> watch::Receiver<String> {
+        self.authorities.subscribe()
+    }
+
+    /// Looks all the time: what somebody deletes or another process renews is found.
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                warn!(%error, "the webhook's certificates can't be looked at; retrying");
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), WebhookError> {
+        let next = current(&self.client, &self.endpoint).await?;
+        // First those who are to trust it, then what they are shown.
+        if self.is_gated {
+            self.publish(&next.authorities).await?;
+        }
+        self.authorities.send_if_modified(|known| {
+            let changed = *known != next.authorities;
+            known.clone_from(&next.authorities);
+            changed
+        });
+        if next != self.shown {
+            self.tls.replace(&next.certificate, &next.key)?;
+            info!(names = ?next.names, "the webhook shows another certificate");
+            self.shown = next;
+        }
+        Ok(())
+    }
+
+    /// Nothing is written while nothing differs.
+    async fn publish(&self, authorities: &str) -> Result<(), WebhookError> {
+        let api = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let wanted = configuration(&self.endpoint, authorities);
+        api.patch(NAME, &params, &Patch::Apply(&wanted)).await?;
+        Ok(())
+    }
+}
+
+/// What the Secret has, after it was made or renewed if need be.
+async fn current(client: &Client, endpoint: &Endpoint) -> Result<Certificates, WebhookError> {
+    let api = Api::<Secret>::namespaced(client.clone(), NAMESPACE);
+    let names = endpoint.names();
+    for _ in 0..MAX_TRIES {
+        let secret = api.get_opt(SECRET).await?;
+        let found = secret.as_ref().and_then(from_secret);
+        // What a server can't show is as good as none.
+        let usable =
+            |found: &Certificates| ServerTls::from_pem(&found.certificate, &found.key).is_ok();
+        let found = found.filter(usable);
+        let now = Timestamp::now();
+        let next = match (step(found.as_ref(), &names, now), found) {
+            (Step::Keep, Some(found)) => return Ok(found),
+            (Step::AddAuthority, Some(mut found)) => {
+                found.add_authority(now)?;
+                found
+            }
+            (Step::Sign, Some(mut found)) => {
+                found.sign(&names, now)?;
+                found
+            }
+            (_, _) => Certificates::make(&names, now)?,
+        };
+        let wanted = to_secret(&next, secret.as_ref());
+        let written = match secret {
+            None => api.create(&PostParams::default(), &wanted).await,
+            Some(_) => api.replace(SECRET, &PostParams::default(), &wanted).await,
+        };
+        match written {
+            Ok(_) => {
+                info!(names = ?next.names, "the webhook's certificates were renewed");
+                return Ok(next);
+            }
+            Err(error) if is_conflict(&error) || is_not_found(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(WebhookError::Contended)
+}
