@@ -36,7 +36,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::Up),
-    Controller(controller::Controller),
+    // It has many more flags than the others.
+    Controller(Box<controller::Controller>),
     Allocator(allocator::Allocator),
     Agent(agent::Agent),
     Scheduler(scheduler::Scheduler),

@@ -27,6 +27,7 @@ mod write;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use berth_kit::background::{Background, Run};
@@ -98,6 +99,8 @@ struct Context {
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
     claimed: Arc<Mutex<BTreeSet<String>>>,
+    /// All watches have told what there was.
+    is_synced: Arc<AtomicBool>,
     claiming: Arc<tokio::sync::Mutex<()>>,
     queue: Queue<Key>,
     waiting: Waiting<Key>,
@@ -140,6 +143,7 @@ pub async fn run(options: Options) -> Result<(), NotAnOwner> {
         served: Arc::new(served),
         index: Arc::default(),
         claimed: Arc::default(),
+        is_synced: Arc::default(),
         claiming: Arc::default(),
         queue: Queue::new("claims", BACKOFF, &options.queues),
         waiting: Waiting::new(metrics.waiting.clone()),

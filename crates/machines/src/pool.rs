@@ -1,13 +1,17 @@
 //! A Subnet, as machines and claims need to know it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use berth_addr::{AddressSet, Family, Plan, Prefix};
 use berth_api::Subnet;
 use berth_api::subnet::Use;
-use berth_ledger::{Ledger, LedgerError, Owner};
+use berth_ledger::{Ledger, LedgerError, Outlook, Owner};
 use kube::ResourceExt;
+use tokio::sync::watch;
 use tracing::info;
+
+const REGISTERED_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
@@ -113,6 +117,22 @@ pub fn in_ledger<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Vec<String> {
     let known = |pool: &&Pool| pool.is_for_machines && pool.is_serving && !pool.is_deleting;
     let pools = pools.into_iter().filter(known);
     pools.map(|pool| pool.name.clone()).collect()
+}
+
+/// Its outlook once the ledger knows it, which it may not yet in the first moments of a process.
+/// `None` once nobody cares for it any more.
+pub async fn outlook(
+    ledger: &Ledger,
+    pool: &str,
+    is_there: impl Fn() -> bool,
+) -> Option<watch::Receiver<Outlook>> {
+    while is_there() {
+        if let Some(outlook) = ledger.outlook(pool).await {
+            return Some(outlook);
+        }
+        tokio::time::sleep(REGISTERED_INTERVAL).await;
+    }
+    None
 }
 
 /// Gives back all that `owner` has, in whichever subnet. Fails while the ledger does not know one

@@ -55,7 +55,7 @@ async fn the_example_of_machines_shows_the_workflow_step_by_step() {
     }
     let parent = tempfile::tempdir().unwrap();
     let mut command = up(parent.path());
-    command.args(["--nodes", "0", "--in-memory"]);
+    command.args(["--nodes", "1", "--in-memory"]);
     let berth = Running::start(command);
     let mut versions = watch(berth.client().await);
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/machines.yaml");

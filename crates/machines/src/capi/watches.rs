@@ -1,6 +1,7 @@
 //! Watches into the index.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use berth_api::Subnet;
 use berth_kit::watch::{Change, Key, changes};
@@ -9,9 +10,11 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use tokio::sync::watch;
+use tracing::debug;
 
 use super::Context;
 use super::objects::{Address, Claim};
+use crate::pool::outlook;
 
 impl Context {
     pub(super) fn start(&self) {
@@ -25,6 +28,11 @@ impl Context {
         self.background.spawn(async move {
             for mut one in synced {
                 let _ = one.wait_for(|synced| *synced).await;
+            }
+            context.is_synced.store(true, Ordering::Release);
+            let pools: Vec<String> = context.index.lock().pools.keys().cloned().collect();
+            for pool in pools {
+                context.claim_early(&pool).await;
             }
             let names: Vec<_> = {
                 let index = context.index.lock();
@@ -65,9 +73,11 @@ impl Context {
         claims.into_iter().for_each(|claim| self.queue.add(claim));
         let (context, name) = (self.clone(), name.to_owned());
         self.background.spawn(async move {
-            let Some(mut outlook) = context.ledger.outlook(&name).await else {
+            let is_there = || context.index.lock().pools.contains_key(&name);
+            let Some(mut outlook) = outlook(&context.ledger, &name, is_there).await else {
                 return;
             };
+            context.claim_early(&name).await;
             let mut freed = outlook.borrow_and_update().freed;
             while outlook.changed().await.is_ok() {
                 let now = outlook.borrow_and_update().freed;
@@ -77,6 +87,23 @@ impl Context {
                 }
             }
         });
+    }
+
+    /// Before anybody asks for an address: while claims are paused, nobody does. Where it can't be
+    /// done yet, it is before anything is leased.
+    async fn claim_early(&self, pool: &str) {
+        let has_addresses = {
+            let index = self.index.lock();
+            let mut addresses = index.addresses.values();
+            addresses.any(|address| address.pool.as_deref() == Some(pool))
+        };
+        // A part of them would open the gate for those who were not claimed.
+        if !has_addresses || !self.is_synced.load(Ordering::Acquire) {
+            return;
+        }
+        if let Err(error) = self.ensure_claimed(pool).await {
+            debug!(pool, %error, "what IPAddress objects have is not claimed yet");
+        }
     }
 
     fn watch_claims(&self) -> watch::Receiver<bool> {

@@ -45,6 +45,10 @@ impl Pools {
         names.iter().all(known) && self.by_name.values().all(|ranked| ranked.pool.is_decided)
     }
 
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     pub fn delete(&mut self, name: &str) -> bool {
         self.by_name.remove(name).is_some()
     }

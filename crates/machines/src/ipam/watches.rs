@@ -16,6 +16,7 @@ use super::Context;
 use super::flag::NetworkFlag;
 use super::index::Key;
 use crate::machine::{Machine, Shape};
+use crate::pool::outlook;
 
 /// How often it is looked whether the cluster has Machines of a shape by now.
 const SERVED_INTERVAL: Duration = Duration::from_secs(10);
@@ -79,7 +80,8 @@ impl Context {
 
     /// Ends with the pool's subnet in the ledger, or when another one follows it.
     async fn wake_when_freed(&self, pool: &str) {
-        let Some(mut outlook) = self.ledger.outlook(pool).await else {
+        let is_there = || self.index.lock().pools.contains(pool);
+        let Some(mut outlook) = outlook(&self.ledger, pool, is_there).await else {
             return;
         };
         let mut freed = outlook.borrow_and_update().freed;

@@ -391,7 +391,7 @@ fn late_to_see_claims(client: Client) -> Client {
         async move {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             if is_watch && request.uri().path().ends_with("/ipaddressclaims") {
-                tokio::time::sleep(Duration::from_secs(60)).await;
+                tokio::time::sleep(Duration::from_secs(5)).await;
             }
             client.send(request).await
         }

@@ -37,6 +37,24 @@ fn what_machines_have_is_claimed_from_a_ledger_that_lost_everything() {
 }
 
 #[test]
+fn a_machine_that_waits_goes_on_after_a_restart_too() {
+    play(async |scene| {
+        let network = ["10.0.0.0/30,10.0.0.1"];
+        let running = scene.start(&network);
+        scene.gated("m1").await;
+        let address = scene.address("m1").await;
+        scene.gated("m2").await;
+        scene.says("m2", "NoFreeAddress").await;
+        running.stop().await;
+        let running = scene.start(&network);
+        settle().await;
+        scene.delete("m1").await;
+        assert_eq!(scene.address("m2").await, address);
+        running.stop().await;
+    });
+}
+
+#[test]
 fn a_machine_that_was_put_back_keeps_its_address() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
