@@ -6,31 +6,35 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::pods::{has_kubectl, kubectl};
 use crate::{Running, up};
 
 const NAMES: [&str; 3] = ["machine1", "machine2", "machine3"];
 
-/// Every version of every Machine, from its first on.
-fn watch(client: Client) -> mpsc::UnboundedReceiver<DynamicObject> {
+/// Every version of every Machine that comes from now on.
+async fn watch(client: Client) -> mpsc::UnboundedReceiver<DynamicObject> {
     let (versions, receiver) = mpsc::unbounded_channel();
+    let (begun, begins) = oneshot::channel();
     let kind = GroupVersionKind::gvk("cluster.k8s.io", "v1alpha1", "Machine");
     let resource = ApiResource::from_gvk_with_plural(&kind, "machines");
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     tokio::spawn(async move {
-        let applied = watcher(api, watcher::Config::default()).applied_objects();
-        let mut applied = std::pin::pin!(applied);
-        while let Some(version) = applied.next().await {
-            if versions.send(version.unwrap()).is_err() {
-                return;
+        let mut begun = Some(begun);
+        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+        while let Some(event) = events.next().await {
+            match event.unwrap() {
+                watcher::Event::Apply(machine) => drop(versions.send(machine)),
+                watcher::Event::InitDone => drop(begun.take().map(|begun| begun.send(()))),
+                _ => {}
             }
         }
     });
+    begins.await.unwrap();
     receiver
 }
 
@@ -48,7 +52,8 @@ fn step(machine: &DynamicObject) -> &'static str {
     }
 }
 
-#[tokio::test]
+/// Of several threads: kubectl blocks one.
+#[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_machines_shows_the_workflow_step_by_step() {
     if !has_kubectl() {
         return;
@@ -57,7 +62,7 @@ async fn the_example_of_machines_shows_the_workflow_step_by_step() {
     let mut command = up(parent.path());
     command.args(["--nodes", "1", "--in-memory"]);
     let berth = Running::start(command);
-    let mut versions = watch(berth.client().await);
+    let mut versions = watch(berth.client().await).await;
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/machines.yaml");
     kubectl(&berth, &format!("apply -f {}", example.display()));
     let mut steps: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
