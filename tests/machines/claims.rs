@@ -89,7 +89,8 @@ pub async fn a_move_to_another_api_server_keeps_every_address(source: &Site, tar
     until_owned(target, before.len()).await;
     // Others come meanwhile, and get what is left.
     for number in 0..CLAIMS {
-        let object = json!({"metadata": {"name": format!("new-{number}")}, "spec": {"poolRef": pool_ref(POOL)}});
+        let metadata = json!({"name": format!("new-{number}")});
+        let object = json!({"metadata": metadata, "spec": {"poolRef": pool_ref(POOL)}});
         let api = claims(&target.scene);
         create(&api, "ipam.cluster.x-k8s.io/v1beta2", "IPAddressClaim", object).await;
     }
@@ -144,11 +145,13 @@ fn start(site: &Site, name: &str) -> berth_testbed::Component {
 
 async fn create_pool(scene: &Scene) {
     let spec = json!({
-        "use": "machines", "cidrs": ["10.50.0.0/24"], "gateways": ["10.50.0.1"], "dns": ["10.50.0.53"],
+        "use": "machines", "cidrs": ["10.50.0.0/24"],
+        "gateways": ["10.50.0.1"], "dns": ["10.50.0.53"],
     });
     let subnets = Api::<berth_api::Subnet>::all(scene.client.clone());
     let object = json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": POOL}, "spec": spec,
+        "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet",
+        "metadata": {"name": POOL}, "spec": spec,
     });
     let object = serde_json::from_value(object).unwrap();
     subnets.create(&PostParams::default(), &object).await.unwrap();

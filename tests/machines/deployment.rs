@@ -175,7 +175,8 @@ fn clusters(seed: &Site) -> Api<DynamicObject> {
 
 async fn create_cluster(seed: &Site, spec: &Value) {
     let object = json!({
-        "apiVersion": "kubermatic.k8s.io/v1", "kind": "Cluster", "metadata": {"name": "blue"}, "spec": spec,
+        "apiVersion": "kubermatic.k8s.io/v1", "kind": "Cluster",
+        "metadata": {"name": "blue"}, "spec": spec,
     });
     let object = serde_json::from_value(object).unwrap();
     clusters(seed).create(&PostParams::default(), &object).await.unwrap();

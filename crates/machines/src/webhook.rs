@@ -67,7 +67,8 @@ pub struct Options {
     pub client: Client,
     pub endpoint: Endpoint,
     pub listener: TcpListener,
-    /// Whether this cluster itself has Machines to gate. User clusters are the cluster controller's.
+    /// Whether this cluster itself has Machines to gate. User clusters are the cluster
+    /// controller's.
     pub is_gated: bool,
     pub metrics: GateMetrics,
     pub stop: CancellationToken,

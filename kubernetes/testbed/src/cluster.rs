@@ -225,8 +225,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the API is served, instead of loopback: at the host's end of another cluster's wire its
-    /// nodes and pods reach this one.
+    /// Where the API is served, instead of loopback: at the host's end of another cluster's wire
+    /// that one's nodes and pods reach it.
     pub fn address(mut self, address: Ipv4Addr) -> Self {
         self.address = Some(address);
         self

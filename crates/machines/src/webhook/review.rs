@@ -107,7 +107,9 @@ mod tests {
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {
                 "uid": "u1", "operation": operation, "object": object,
-                "resource": {"group": "machine.k8s.io", "version": "v1alpha1", "resource": resource},
+                "resource": {
+                    "group": "machine.k8s.io", "version": "v1alpha1", "resource": resource,
+                },
             },
         })
     }
