@@ -39,6 +39,6 @@ mod tests {
         let text = format!("{long}\n| {long}|\n```\n{long}\n```\n{long}");
         assert_eq!(too_long(Path::new("a.md"), &text), [1, 6]);
         assert_eq!(too_long(Path::new("a.rs"), &format!("let {long}\n// {long}")), [2]);
-        assert_eq!(too_long(Path::new("a.png"), &long), []);
+        assert!(too_long(Path::new("a.png"), &long).is_empty());
     }
 }

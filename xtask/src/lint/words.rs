@@ -46,6 +46,6 @@ mod tests {
     fn parts_of_names_are_found_and_parts_of_words_are_not() {
         assert_eq!(find("const CONNECT_PATIENCE: u8"), [("PATIENCE", "TIMEOUT")]);
         assert_eq!(find("fn in_folder()"), [("folder", "directory")]);
-        assert_eq!(find("an impatient placeholder, the most"), []);
+        assert!(find("an impatient placeholder, the most").is_empty());
     }
 }
