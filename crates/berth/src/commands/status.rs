@@ -42,7 +42,10 @@ impl Status {
             let client = common.cluster.client().await?;
             let mut last = self.look(&client).await?;
             self.print(&last)?;
-            while self.watch {
+            if !self.watch {
+                return Ok(());
+            }
+            loop {
                 tokio::time::sleep(WATCH_INTERVAL).await;
                 let next = self.look(&client).await?;
                 if next != last {
@@ -51,7 +54,6 @@ impl Status {
                     last = next;
                 }
             }
-            Ok(())
         })
     }
 

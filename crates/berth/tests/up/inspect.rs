@@ -58,15 +58,16 @@ async fn a_full_subnet_and_an_address_on_two_pods_are_told_with_what_to_do() {
     command.args(["--nodes", "1", "--subnet", "10.9.0.0/29"]);
     let berth = Running::start(command);
     let (client, kubeconfig) = (berth.client().await, berth.kubeconfig());
-    deploy_on(&client, 8, "berth-node-1").await;
-    let has = |pods: &[Pod]| pods.iter().filter(|pod| !addresses(pod).is_empty()).count();
-    let pods = pods_once(&client, |pods| pods.len() == 8 && has(pods) == 4).await;
-    let (run, wait): (Vec<Pod>, Vec<Pod>) =
-        pods.into_iter().partition(|pod| !addresses(pod).is_empty());
-    let told = loop {
+    // More than there are addresses in all.
+    deploy_on(&client, 12, "berth-node-1").await;
+    let has = |pod: &Pod| !addresses(pod).is_empty();
+    let (run, wait, told) = loop {
+        let some = |pods: &[Pod]| pods.len() == 12 && pods.iter().any(has);
+        let pods = pods_once(&client, some).await;
+        let (run, wait): (Vec<Pod>, Vec<Pod>) = pods.into_iter().partition(has);
         let told = said(&ask(&kubeconfig, &["explain", "pod", &wait[0].name_any()]));
         if told.contains("Subnet pods is full") {
-            break told;
+            break (run, wait, told);
         }
     };
     assert!(told.contains("append a CIDR to spec.cidrs"), "{told}");
