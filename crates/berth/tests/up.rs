@@ -4,6 +4,8 @@
 
 #[path = "up/agents.rs"]
 mod agents;
+#[path = "up/inspect.rs"]
+mod inspect;
 #[path = "up/metrics.rs"]
 mod metrics;
 #[path = "up/network.rs"]
