@@ -8,6 +8,8 @@
 
 #[path = "clouds/cluster.rs"]
 mod cluster;
+#[path = "clouds/logs.rs"]
+mod logs;
 #[path = "clouds/neutron.rs"]
 mod neutron;
 #[path = "clouds/proxy.rs"]
@@ -19,6 +21,7 @@ use axum::response::IntoResponse;
 use berth_routes::backend::{Backend, ErrorKind};
 use cluster::{Cluster, table_is};
 use http::StatusCode;
+use logs::Logs;
 use neutron::Router;
 use proxy::Proxy;
 use serde_json::{Value, json};
@@ -245,8 +248,10 @@ async fn throttling_is_waited_for_and_a_duplicate_goes() {
     cluster.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// On one thread, so that all that is logged is seen.
+#[tokio::test]
 async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
+    let logs = Logs::capture();
     let router = Router::new();
     let proxy = Proxy::start(router.port());
     let endpoint = format!("http://127.0.0.1:{}", proxy.port);
@@ -254,7 +259,7 @@ async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
     // Keystone, as far as a token needs it; the first one is not good for long.
     proxy.instead(move |parts, body| {
         if parts.uri.path() == "/v3/auth/tokens" {
-            if !body.contains("right") {
+            if !body.contains("right-password") {
                 return Some(StatusCode::UNAUTHORIZED.into_response());
             }
             tokens += 1;
@@ -274,9 +279,24 @@ async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
         (token != Some("token-2")).then(|| StatusCode::UNAUTHORIZED.into_response())
     });
     let backend = |password: &str| router.backend_with_password(proxy.port, password);
-    assert_eq!(backend("right").list().await.unwrap(), []);
-    let error = backend("wrong").list().await.unwrap_err();
+    assert_eq!(backend("right-password").list().await.unwrap(), []);
+    let error = backend("wrong-password").list().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unauthorized);
     assert!(error.message.contains("check the credentials"), "{error}");
     assert!(!error.message.contains("wrong"), "{error}");
+    let cluster = Cluster::open().await;
+    for password in ["right-password", "wrong-password"] {
+        let before = proxy.calls().len();
+        let controller = cluster.start(backend(password), "10.120.0.0/16");
+        cluster::wait_for("it has asked", async || {
+            match proxy.calls().len() - before {
+                0 | 1 => Err(String::new()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        controller.stop().await;
+    }
+    cluster.close().await;
+    logs.hide(&["right-password", "wrong-password", "token-1", "token-2"]);
 }
