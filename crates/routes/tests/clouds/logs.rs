@@ -1,35 +1,36 @@
-//! All that is logged on this thread.
+//! All that this program logs.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
-use tracing::Level;
-use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// For as long as this lives, and for tests that run on one thread.
-pub struct Logs {
-    written: Written,
-    _guard: DefaultGuard,
-}
+/// Down to the last detail of ours and of the libraries that speak with clouds.
+const FILTER: &str = "debug,berth_routes=trace,hyper=trace,hyper_util=trace,rustls=trace";
 
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
+/// All tests of a program share them.
+pub struct Logs {
+    written: &'static Written,
+}
+
 impl Logs {
-    /// Down to the last detail, also of the libraries that speak with clouds.
+    /// From now on.
     pub fn capture() -> Self {
-        let written = Written::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(Level::TRACE)
-            .with_writer(written.clone())
-            .with_ansi(false)
-            .finish();
-        Self {
-            written,
-            _guard: set_default(subscriber),
-        }
+        static ALL: LazyLock<Written> = LazyLock::new(|| {
+            let written = Written::default();
+            let subscriber = tracing_subscriber::fmt()
+                .with_env_filter(FILTER)
+                .with_writer(written.clone())
+                .with_ansi(false)
+                .finish();
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+            written
+        });
+        Self { written: &ALL }
     }
 
     /// None of these is in there; and something is.
