@@ -31,11 +31,11 @@ const APPLETS: &[&str] = &[
 ];
 
 /// Writes both images as one archive that containerd can import.
-pub fn write(folder: &Path) -> Result<PathBuf> {
+pub fn write(directory: &Path) -> Result<PathBuf> {
     let made = || -> Result<PathBuf> {
-        let root = folder.join("root");
-        for folder in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
-            std::fs::create_dir_all(root.join(folder))?;
+        let root = directory.join("root");
+        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
+            std::fs::create_dir_all(root.join(directory))?;
         }
         let busybox =
             shell::find("busybox").context("busybox is not on the PATH: install busybox-static")?;
@@ -47,7 +47,7 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
         std::fs::write(&serve, SERVE)?;
         std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755))?;
 
-        let archive = folder.join("archive");
+        let archive = directory.join("archive");
         std::fs::create_dir(&archive)?;
         let layer = archive.join("layer.tar");
         tar(&root, &layer)?;
@@ -65,7 +65,7 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
                 .push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
         }
         std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
-        let image = folder.join("image.tar");
+        let image = directory.join("image.tar");
         tar(&archive, &image)?;
         Ok(image)
     };
@@ -85,7 +85,7 @@ fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {
     })
 }
 
-fn tar(folder: &Path, file: &Path) -> Result<()> {
+fn tar(directory: &Path, file: &Path) -> Result<()> {
     let mut command = Command::new("tar");
     // The same content gives the same bytes.
     command.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
@@ -94,7 +94,7 @@ fn tar(folder: &Path, file: &Path) -> Result<()> {
         .arg("--file")
         .arg(file)
         .arg("--directory")
-        .arg(folder)
+        .arg(directory)
         .arg(".");
     shell::run(&mut command).map(drop)
 }

@@ -1,6 +1,5 @@
 //! A connection of NetworkManager as a keyfile: CentOS 8 and later, and CoreOS.
 
-
 use berth_addr::Family;
 
 use super::File;
