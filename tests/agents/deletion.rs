@@ -71,7 +71,7 @@ async fn free_once(stage: &Stage, node: &Node) {
         assert!(counts.values().all(|count| *count == 1), "{counts:?}");
         let free = lines
             .iter()
-            .all(|line| matches!(line.state, AddressState::Free | AddressState::Resting));
+            .all(|line| matches!(line.state, AddressState::Free | AddressState::CoolingDown));
         let requested = stage.status(node)?.requested;
         Ok(if free && lines.len() == 16 && requested == 16 {
             Seen::There

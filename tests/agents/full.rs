@@ -80,7 +80,7 @@ async fn a_full_node_stays_ready_and_keeps_its_pods_and_one_without_an_agent_doe
     let look = async || {
         let pool = stage.status(node)?.pool;
         full = running(&stage).await;
-        let is_full = pool.free + pool.resting == 0 && pool.assigned >= 12;
+        let is_full = pool.free + pool.cooling_down == 0 && pool.assigned >= 12;
         let all_run = u64::try_from(full.len())? == pool.assigned;
         Ok(if is_full && all_run {
             Seen::There

@@ -87,8 +87,8 @@ async fn three_nodes_full_of_pods_run_and_talk_and_nothing_is_left_of_them() {
         let look = async || {
             let status = stage.status(node)?;
             let settled = status.requested == 16
-                && status.pool.free + status.pool.resting == 16
-                && status.pool.leaving == 0;
+                && status.pool.free + status.pool.cooling_down == 16
+                && status.pool.releasing == 0;
             Ok(if settled {
                 Seen::There
             } else {

@@ -10,19 +10,19 @@ use anyhow::{Context, Result};
 use berth_api::agent::{ADDRESSES, AddressLine, STATUS, Status};
 use serde::de::DeserializeOwned;
 
-pub fn status(folder: &Path) -> Result<Status> {
-    get(folder, STATUS)
+pub fn status(directory: &Path) -> Result<Status> {
+    get(directory, STATUS)
 }
 
-pub fn addresses(folder: &Path) -> Result<Vec<AddressLine>> {
-    get(folder, ADDRESSES)
+pub fn addresses(directory: &Path) -> Result<Vec<AddressLine>> {
+    get(directory, ADDRESSES)
 }
 
-/// The folder may be deeper than a socket's path can be long: it is gone through by its handle.
-fn get<T: DeserializeOwned>(folder: &Path, path: &str) -> Result<T> {
-    let folder = File::open(folder).context("opening the socket's folder")?;
+/// The directory may be deeper than a socket's path can be long: it is gone through by its handle.
+fn get<T: DeserializeOwned>(directory: &Path, path: &str) -> Result<T> {
+    let directory = File::open(directory).context("opening the socket's directory")?;
     let mut stream =
-        UnixStream::connect(format!("/proc/self/fd/{}/agent.sock", folder.as_raw_fd()))?;
+        UnixStream::connect(format!("/proc/self/fd/{}/agent.sock", directory.as_raw_fd()))?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n"

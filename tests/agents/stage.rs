@@ -39,11 +39,11 @@ impl Stage {
         special: impl FnOnce(Builder<'static>) -> Builder<'static>,
     ) -> Self {
         let plugins = tempfile::tempdir().unwrap();
-        let folder = PathBuf::from(plugins.path());
-        std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
+        let directory = PathBuf::from(plugins.path());
+        std::os::unix::fs::symlink("/usr/lib/cni/loopback", directory.join("loopback")).unwrap();
         let bare = move |_: &berth_testbed::Seat| Network {
             configuration: None,
-            plugins: folder.clone(),
+            plugins: directory.clone(),
         };
         let scene = Scene::open(test, |cluster| special(cluster.nodes(nodes).network(bare)))
             .await

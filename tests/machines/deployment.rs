@@ -147,8 +147,8 @@ async fn install(seed: &Site, user: &Site) {
     // The node answers for its pods on the wire.
     let proxy = "/proc/sys/net/ipv4/conf/eth0/proxy_arp";
     node.on_network(|| Ok(std::fs::write(proxy, "1")?)).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let image = berth_testbed::image_of_program(folder.path(), IMAGE, &seed.berth).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let image = berth_testbed::image_of_program(directory.path(), IMAGE, &seed.berth).unwrap();
     node.import_image(&image).unwrap();
 
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");

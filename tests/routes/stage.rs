@@ -23,11 +23,11 @@ pub struct Stage {
 impl Stage {
     pub async fn open(test: &str, nodes: u8) -> Self {
         let plugins = tempfile::tempdir().unwrap();
-        let folder = PathBuf::from(plugins.path());
-        std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
+        let directory = PathBuf::from(plugins.path());
+        std::os::unix::fs::symlink("/usr/lib/cni/loopback", directory.join("loopback")).unwrap();
         let bare = move |_: &berth_testbed::Seat| Network {
             configuration: None,
-            plugins: folder.clone(),
+            plugins: directory.clone(),
         };
         let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare))
             .await

@@ -26,11 +26,11 @@ struct Stage {
 impl Stage {
     async fn open(test: &str, subnet: &str, spec: Value, controllers: &str) -> Self {
         let plugins = tempfile::tempdir().unwrap();
-        let folder = plugins.path().to_path_buf();
-        std::os::unix::fs::symlink("/usr/lib/cni/loopback", folder.join("loopback")).unwrap();
+        let directory = plugins.path().to_path_buf();
+        std::os::unix::fs::symlink("/usr/lib/cni/loopback", directory.join("loopback")).unwrap();
         let bare = move |_: &Seat| Network {
             configuration: None,
-            plugins: folder.clone(),
+            plugins: directory.clone(),
         };
         let scene = Scene::open(test, |cluster| cluster.nodes(NODES).network(bare))
             .await

@@ -154,12 +154,12 @@ pub async fn count(scene: &Scene) -> Result<Count> {
         let refused = conditions
             .iter()
             .find(|c| c.type_ == "PodScheduled" && c.status == "False");
-        let is_leaving = pod.metadata.deletion_timestamp.is_some();
+        let is_releasing = pod.metadata.deletion_timestamp.is_some();
         if let Some(node) = &node {
             *count.by_node.entry(node.clone()).or_default() += 1;
         }
         match (node, status.phase.as_deref(), refused) {
-            _ if is_leaving => count.other += 1,
+            _ if is_releasing => count.other += 1,
             (Some(_), Some("Running"), _) => count.running += 1,
             (Some(_), ..) => count.creating += 1,
             (None, _, Some(refused)) => {

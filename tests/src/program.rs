@@ -13,7 +13,7 @@ pub fn berth() -> Result<PathBuf> {
     // <target>/debug/deps/<test>, <target>/debug/berth
     let test = std::env::current_exe().context("looking for this program")?;
     let profile = test.parent().and_then(|deps| deps.parent());
-    let berth = profile.context("this test is in no target folder")?.join("berth");
+    let berth = profile.context("this test is in no target directory")?.join("berth");
     ensure!(
         berth.is_file(),
         "{} is not built: run the tests with `cargo xtask test e2e`, or `cargo build` before",

@@ -18,9 +18,9 @@ pub const AGENT: &str = "berth-agent";
 
 /// Accounts, roles and the policy that limits an agent to its own node.
 pub fn apply(scene: &Scene) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");
     for file in ["controller.yaml", "agent.yaml"] {
-        scene.cluster.apply(&folder.join(file))?;
+        scene.cluster.apply(&directory.join(file))?;
     }
     Ok(())
 }

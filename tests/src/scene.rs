@@ -1,4 +1,4 @@
-//! Where a test plays: a cluster of its own, a client, and a folder for what people want to see
+//! Where a test plays: a cluster of its own, a client, and a directory for what people want to see
 //! when it fails.
 
 use std::io::Write;
@@ -42,7 +42,7 @@ impl Scene {
     }
 
     /// What is wrong in the cluster, as far as it says so itself. All of it goes to the test's
-    /// folder, too.
+    /// directory, too.
     pub async fn report(&self) -> Result<String> {
         let all = ListParams::default();
         let pods = Api::<Pod>::all(self.client.clone()).list(&all).await?.items;

@@ -19,7 +19,7 @@ pub enum Seen {
 /// speed: whatever moves may take its time.
 const STANDSTILL: Duration = Duration::from_secs(180);
 
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Looks until it is there. When what is seen stays the same for too long, the error says what was
 /// seen last, and what the cluster complains of.
@@ -45,6 +45,6 @@ pub async fn wait_for(
             }
             Seen::NotYet(_) => {}
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use berth_testbed::{Programs, peers};
 use clap::ValueEnum;
 
-use crate::cargo::{cargo, exit_code, target_folder};
+use crate::cargo::{cargo, exit_code, target_directory};
 use crate::plugins;
 
 #[derive(Debug, clap::Args)]
@@ -100,5 +100,5 @@ fn build_berth() -> Result<PathBuf> {
         built.context("starting cargo build")?.success(),
         "berth could not be built"
     );
-    Ok(target_folder()?.join("release/berth"))
+    Ok(target_directory()?.join("release/berth"))
 }

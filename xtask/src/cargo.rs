@@ -41,8 +41,8 @@ fn describes_xtask(name: &OsStr) -> bool {
     })
 }
 
-/// Where cargo puts what it builds, by profile: this program is in one of its folders.
-pub fn target_folder() -> Result<PathBuf> {
+/// Where cargo puts what it builds, by profile: this program is in one of its directories.
+pub fn target_directory() -> Result<PathBuf> {
     let xtask = std::env::current_exe().context("looking for the target directory")?;
     let target = xtask.parent().and_then(Path::parent);
     target.map(Path::to_owned).context("xtask is not in a target directory")

@@ -13,8 +13,8 @@ pub fn run(check: bool) -> Result<()> {
 }
 
 fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(shown);
-    let stale = stale(&folder, files)?;
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(shown);
+    let stale = stale(&directory, files)?;
     if check {
         if !stale.is_empty() {
             bail!(
@@ -24,9 +24,9 @@ fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {
         }
         return Ok(());
     }
-    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
     for name in stale {
-        let path = folder.join(&name);
+        let path = directory.join(&name);
         match files.iter().find(|(file, _)| *file == name) {
             Some((_, yaml)) => {
                 fs::write(&path, yaml).with_context(|| format!("writing {}", path.display()))?
@@ -41,10 +41,10 @@ fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {
 }
 
 /// Files that are missing, that differ, or that nothing generates any more.
-fn stale(folder: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
-    let mut stale: BTreeSet<String> = present(folder)?;
+fn stale(directory: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
+    let mut stale: BTreeSet<String> = present(directory)?;
     for (name, yaml) in files {
-        let same = fs::read_to_string(folder.join(name)).is_ok_and(|found| found == *yaml);
+        let same = fs::read_to_string(directory.join(name)).is_ok_and(|found| found == *yaml);
         if same {
             stale.remove(name);
         } else {
@@ -54,12 +54,12 @@ fn stale(folder: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
     Ok(stale.into_iter().collect())
 }
 
-fn present(folder: &Path) -> Result<BTreeSet<String>> {
-    if !folder.exists() {
+fn present(directory: &Path) -> Result<BTreeSet<String>> {
+    if !directory.exists() {
         return Ok(BTreeSet::new());
     }
-    fs::read_dir(folder)
-        .with_context(|| format!("reading {}", folder.display()))?
+    fs::read_dir(directory)
+        .with_context(|| format!("reading {}", directory.display()))?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect()
 }
@@ -70,22 +70,22 @@ mod tests {
 
     #[test]
     fn missing_changed_and_superfluous_files_are_stale_and_no_others() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, text) in [("same", "a"), ("changed", "old"), ("superfluous", "c")] {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(directory.path().join(name), text).unwrap();
         }
         let files = [("same", "a"), ("changed", "new"), ("missing", "d")]
             .map(|(name, text)| (name.to_owned(), text.to_owned()));
         assert_eq!(
-            stale(folder.path(), &files).unwrap(),
+            stale(directory.path(), &files).unwrap(),
             ["changed", "missing", "superfluous"]
         );
     }
 
     #[test]
-    fn without_the_folder_every_file_is_stale() {
-        let folder = tempfile::tempdir().unwrap();
+    fn without_the_directory_every_file_is_stale() {
+        let directory = tempfile::tempdir().unwrap();
         let files = [("a.yaml".to_owned(), String::new())];
-        assert_eq!(stale(&folder.path().join("none"), &files).unwrap(), ["a.yaml"]);
+        assert_eq!(stale(&directory.path().join("none"), &files).unwrap(), ["a.yaml"]);
     }
 }

@@ -35,8 +35,8 @@ pub struct Up {
     /// own. Default: ptp with host-local.
     #[arg(long, value_name = "FILE")]
     cni_config: Option<PathBuf>,
-    /// Folder of CNI plugins. Default: those of Debian's containernetworking-plugins.
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of CNI plugins. Default: those of Debian's containernetworking-plugins.
+    #[arg(long, value_name = "DIRECTORY")]
     cni_plugins: Option<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ impl Kubernetes {
         match self {
             Self::Build => {
                 let programs = Programs::find_or_build(&|line| println!("{line}"))?;
-                println!("{}", programs.folder().display());
+                println!("{}", programs.directory().display());
             }
             Self::Up(up) => up.run()?,
             Self::Down => down()?,
@@ -92,11 +92,11 @@ impl Up {
             check(template).context("--cni-config")?;
         }
         let plugins = self.cni_plugins.clone();
-        if let Some(folder) = &plugins {
+        if let Some(directory) = &plugins {
             ensure!(
-                folder.join("loopback").exists(),
+                directory.join("loopback").exists(),
                 "--cni-plugins: {} has no loopback, which containerd calls for every pod",
-                folder.display()
+                directory.display()
             );
         }
         Ok(move |seat: &Seat| {
@@ -104,8 +104,8 @@ impl Up {
             if let Some(template) = &template {
                 network.configuration = Some(filled(template, seat));
             }
-            if let Some(folder) = &plugins {
-                network.plugins.clone_from(folder);
+            if let Some(directory) = &plugins {
+                network.plugins.clone_from(directory);
             }
             network
         })
@@ -156,7 +156,7 @@ fn exports(entry: &Entry) -> Result<String> {
     let mut text = format!(
         "export KUBECONFIG='{}'\nexport PATH='{}':\"$PATH\"\n",
         entry.kubeconfig().display(),
-        programs.folder().display()
+        programs.directory().display()
     );
     text += &format!("# logs: {}\n", entry.record.logs.display());
     for (name, process) in &entry.record.nodes {

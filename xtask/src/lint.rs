@@ -1,14 +1,17 @@
-//! `cargo xtask lint`: what no compiler checks. Modules of a crate point one way, and the two wings
-//! keep apart.
+//! `cargo xtask lint`: what no compiler checks. Modules of a crate point one way, the two wings
+//! keep apart, comments and docs end at 100 columns, and things have the field's words.
 
 mod circles;
 mod modules;
 mod source;
 mod uses;
+mod width;
+mod words;
 
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use crate::crates::{self, Package};
 
@@ -19,6 +22,7 @@ pub fn run() -> Result<ExitCode> {
     for package in &packages {
         findings.extend(in_circles(package)?);
     }
+    findings.extend(in_text()?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -36,4 +40,52 @@ fn in_circles(package: &Package) -> Result<Vec<String>> {
         format!("{}: these modules use each other: {}", package.name, circle.join(", "))
     };
     Ok(circles::find(&modules.siblings()).into_iter().map(line).collect())
+}
+
+/// What changed names is told in the first, and the second is where the words are.
+const MAY_SAY_ALL: [&str; 2] = ["CHANGELOG.md", "xtask/src/lint/words.rs"];
+
+/// In all files that git knows and that hold text of ours.
+fn in_text() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for path in tracked()? {
+        let name = path.display();
+        // Generated, each description on one line.
+        if path.starts_with("deploy/crds") {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            continue;
+        };
+        let long = width::too_long(&path, &text);
+        let long = long
+            .iter()
+            .map(|line| format!("{name}:{line}: longer than 100 columns"));
+        findings.extend(long);
+        let is_ours = path
+            .extension()
+            .is_some_and(|extension| extension == "rs" || extension == "md");
+        if !is_ours || MAY_SAY_ALL.iter().any(|file| path == Path::new(file)) {
+            continue;
+        }
+        for (line, number) in text.lines().zip(1..) {
+            for (word, instead) in words::find(line) {
+                findings.push(format!("{name}:{number}: {word}: say {instead}"));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn tracked() -> Result<Vec<PathBuf>> {
+    let output = Command::new("git").args(["ls-files", "-z"]).output();
+    let output = output.context("asking git for the files")?;
+    ensure!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let names = String::from_utf8(output.stdout)?;
+    let names = names.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(PathBuf::from).collect())
 }

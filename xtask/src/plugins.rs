@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cargo::{cargo, target_folder};
+use crate::cargo::{cargo, target_directory};
 
 /// By the names that conf files call them.
 const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
@@ -14,15 +14,15 @@ const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
 const PROFILE: &str = "plugin";
 
 pub fn run() -> Result<ExitCode> {
-    let folder = build()?;
+    let directory = build()?;
     for plugin in PLUGINS {
-        println!("{}", folder.join(plugin).display());
+        println!("{}", directory.join(plugin).display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder that has them. A node's libraries are none of their concern, and where their code is
-/// in memory is settled when they are linked, not at each of their many starts.
+/// The directory that has them. A node's libraries are none of their concern, and where their code
+/// is in memory is settled when they are linked, not at each of their many starts.
 pub fn build() -> Result<PathBuf> {
     for plugin in PLUGINS {
         let mut command = cargo();
@@ -40,5 +40,5 @@ pub fn build() -> Result<PathBuf> {
         let built = command.status().context("starting cargo rustc")?;
         ensure!(built.success(), "{plugin} could not be built");
     }
-    Ok(target_folder()?.join(PROFILE))
+    Ok(target_directory()?.join(PROFILE))
 }

@@ -18,7 +18,7 @@ use berth_testbed::Programs;
 struct Place {
     /// One at a time: what is looked for when one ends would be found while another runs.
     _turn: MutexGuard<'static, ()>,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     before: BTreeSet<String>,
 }
 
@@ -28,20 +28,20 @@ impl Place {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         Self {
             _turn: turn,
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
             before: traces(),
         }
     }
 
     fn clusters(&self) -> PathBuf {
-        self.folder.path().join("berth/clusters")
+        self.directory.path().join("berth/clusters")
     }
 
     fn xtask(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.args(line.split(' ')).stdin(Stdio::null());
-        command.env("XDG_CACHE_HOME", self.folder.path());
-        command.env("KUBEBUILDER_ASSETS", Programs::find().unwrap().folder());
+        command.env("XDG_CACHE_HOME", self.directory.path());
+        command.env("KUBEBUILDER_ASSETS", Programs::find().unwrap().directory());
         command
     }
 
@@ -59,16 +59,16 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Nothing that was not there before, and no folder of a cluster.
+    /// Nothing that was not there before, and no directory of a cluster.
     fn nothing_is_left(&self) {
         let left: Vec<String> = traces().difference(&self.before).cloned().collect();
         assert!(left.is_empty(), "{left:#?}");
-        let folders = std::fs::read_dir(self.clusters()).unwrap();
-        let folders: Vec<PathBuf> = folders
+        let directories = std::fs::read_dir(self.clusters()).unwrap();
+        let directories: Vec<PathBuf> = directories
             .map(|item| item.unwrap().path())
             .filter(|path| path.is_dir())
             .collect();
-        assert!(folders.is_empty(), "{folders:?}");
+        assert!(directories.is_empty(), "{directories:?}");
     }
 }
 
@@ -81,8 +81,8 @@ fn text(output: &Output) -> String {
 /// Links, named network namespaces, mounts, control groups, and processes in other process
 /// namespaces than ours.
 fn traces() -> BTreeSet<String> {
-    let names = |folder: &str| -> Vec<String> {
-        let items = std::fs::read_dir(folder).into_iter().flatten();
+    let names = |directory: &str| -> Vec<String> {
+        let items = std::fs::read_dir(directory).into_iter().flatten();
         items.map(|item| item.unwrap().path().display().to_string()).collect()
     };
     let mut found = BTreeSet::new();
@@ -102,9 +102,9 @@ fn traces() -> BTreeSet<String> {
     found
 }
 
-fn groups(folder: &Path, depth: usize) -> Vec<String> {
+fn groups(directory: &Path, depth: usize) -> Vec<String> {
     let mut found = Vec::new();
-    for item in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for item in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if item.file_type().is_ok_and(|kind| kind.is_dir()) && depth > 0 {
             let path = item.path();
             if item.file_name().to_string_lossy().starts_with("berth-") {
@@ -164,7 +164,7 @@ fn what_a_killed_up_has_left_is_no_obstacle_to_the_next() {
             .unwrap();
         let mut said = BufReader::new(up.stdout.take().unwrap());
         if sign.is_empty() {
-            // The lock, and the folder.
+            // The lock, and the directory.
             while std::fs::read_dir(place.clusters()).map_or(0, Iterator::count) < 2 {
                 std::thread::yield_now();
             }
@@ -199,7 +199,7 @@ fn until(said: &mut impl BufRead, words: &str) {
 fn an_up_that_fails_leaves_nothing() {
     let place = Place::new();
     // A kubelet that does not start: the node never registers, and says why.
-    let programs = place.folder.path().join("programs");
+    let programs = place.directory.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     let real = Programs::find().unwrap();
     for name in [
@@ -224,7 +224,7 @@ fn an_up_that_fails_leaves_nothing() {
     };
     std::fs::create_dir_all(place.clusters()).unwrap();
     fails(
-        "has no kubelet: add it to the folder that KUBEBUILDER_ASSETS names, or unset \
+        "has no kubelet: add it to the directory that KUBEBUILDER_ASSETS names, or unset \
          that variable",
     );
     std::os::unix::fs::symlink("/bin/false", programs.join("kubelet")).unwrap();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::bitmap::Bitmap;
 
-/// What a unit is, seen from its block. Whether a released one still rests is a matter of the
+/// What a unit is, seen from its block. Whether a released one still cools down is a matter of the
 /// pool's delay and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -44,7 +44,7 @@ pub struct Block {
     owned: Bitmap,
     /// The same units as in `queue`. Disjoint from the other two.
     released: Bitmap,
-    /// Time of release and offset; longest rested in front.
+    /// Time of release and offset; longest cooled down in front.
     queue: VecDeque<(u64, u8)>,
 }
 
@@ -106,28 +106,28 @@ impl Block {
         !(self.owned | self.set_aside | self.released)
     }
 
-    /// Offset and time of release, longest rested first.
+    /// Offset and time of release, longest cooled down first.
     pub fn released(&self) -> impl Iterator<Item = (u8, u64)> {
         self.queue.iter().map(|&(at, offset)| (offset, at))
     }
 
-    /// How many have not rested for `delay` yet.
-    pub fn resting(&self, now: u64, delay: u64) -> usize {
-        self.queue.len() - self.rested(now, delay)
+    /// How many have not cooled down for `delay` yet.
+    pub fn cooling_down(&self, now: u64, delay: u64) -> usize {
+        self.queue.len() - self.cooled_down(now, delay)
     }
 
     /// How many have.
-    pub fn rested(&self, now: u64, delay: u64) -> usize {
-        self.queue.partition_point(|&(at, _)| rested(at, now, delay))
+    pub fn cooled_down(&self, now: u64, delay: u64) -> usize {
+        self.queue.partition_point(|&(at, _)| cooled_down(at, now, delay))
     }
 
-    /// Rested or not.
+    /// Cooled down or not.
     pub fn released_count(&self) -> u32 {
         self.released.count()
     }
 
-    /// When the longest rested unit was released.
-    pub fn longest_rested(&self) -> Option<u64> {
+    /// When the longest cooled down unit was released.
+    pub fn longest_cooled_down(&self) -> Option<u64> {
         self.queue.front().map(|&(at, _)| at)
     }
 
@@ -137,14 +137,14 @@ impl Block {
         Some(offset)
     }
 
-    pub fn take_longest_rested(&mut self) -> Option<u8> {
+    pub fn take_longest_cooled_down(&mut self) -> Option<u8> {
         let (_, offset) = self.queue.pop_front()?;
         self.released.remove(offset);
         self.owned.insert(offset);
         Some(offset)
     }
 
-    /// Takes this very unit, rested or not.
+    /// Takes this very unit, cooled down or not.
     pub fn claim(&mut self, offset: u8) -> Result<(), ClaimError> {
         if self.owned.contains(offset) {
             return Err(ClaimError::Owned);
@@ -181,8 +181,8 @@ impl Block {
     }
 }
 
-/// A release in the future, by another clock than ours, has not rested at all.
-pub(crate) fn rested(at: u64, now: u64, delay: u64) -> bool {
+/// A release in the future, by another clock than ours, has not cooled down at all.
+pub(crate) fn cooled_down(at: u64, now: u64, delay: u64) -> bool {
     now.checked_sub(at).is_some_and(|rest| rest >= delay)
 }
 
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn released_units_come_back_longest_rested_first() {
+    fn released_units_come_back_longest_cooled_down_first() {
         let mut block = with_free(&[1, 2, 3]);
         while block.take_fresh().is_some() {}
         for (offset, at) in [(2, 10), (3, 30), (1, 20)] {
             block.release(offset, at).unwrap();
         }
-        let order: Vec<u8> = std::iter::from_fn(|| block.take_longest_rested()).collect();
+        let order: Vec<u8> = std::iter::from_fn(|| block.take_longest_cooled_down()).collect();
         assert_eq!(order, [2, 1, 3]);
     }
 
@@ -221,9 +221,9 @@ mod tests {
         let mut block = with_free(&[1]);
         block.claim(1).unwrap();
         block.release(1, 1_000).unwrap();
-        assert_eq!(block.resting(30_999, 30_000), 1);
-        assert_eq!(block.resting(31_000, 30_000), 0);
-        assert_eq!(block.resting(500, 0), 1, "released in the future");
+        assert_eq!(block.cooling_down(30_999, 30_000), 1);
+        assert_eq!(block.cooling_down(31_000, 30_000), 0);
+        assert_eq!(block.cooling_down(500, 0), 1, "released in the future");
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(block.state(9), State::Owned);
         block.release(9, 1).unwrap();
         assert_eq!(block.state(9), State::SetAside);
-        assert_eq!(block.take_fresh().or(block.take_longest_rested()), None);
+        assert_eq!(block.take_fresh().or(block.take_longest_cooled_down()), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bitmap::Bitmap;
-use crate::block::{Block, ClaimError, NotOwned, State, rested};
+use crate::block::{Block, ClaimError, NotOwned, State, cooled_down};
 use crate::layout::Layout;
 use crate::prefix::Prefix;
 use crate::unit::{BlockNumber, Unit};
@@ -15,9 +15,9 @@ use index::{Index, Standing};
 /// Hands out units. Blocks are made when first needed, so a pool costs what is used of it, not what
 /// it spans.
 ///
-/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has rested
+/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has cooled down
 /// longest, if for the delay at least. When no CIDR has one the rest is cut short: the one that has
-/// rested longest of all is given. Only a pool without any free unit refuses.
+/// cooled down longest of all is given. Only a pool without any free unit refuses.
 ///
 /// ```
 /// use berth_addr::{Family, Plan, Pool, UnitLengths};
@@ -43,19 +43,19 @@ pub struct Pool {
     /// One for each CIDR of the layout.
     indexes: Vec<Index>,
     owned: u128,
-    /// Rested or not.
+    /// Cooled down or not.
     released: u128,
     owned_set_aside: u128,
 }
 
-/// As in a Subnet's status. `reserved + resting + free` is `capacity` (which includes units that
-/// were set aside while somebody owned them, until they are released).
+/// As in a Subnet's status. `reserved + cooling_down + free` is `capacity` (which includes units
+/// that were set aside while somebody owned them, until they are released).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub capacity: u128,
     /// Owned by somebody.
     pub reserved: u128,
-    pub resting: u128,
+    pub cooling_down: u128,
     pub free: u128,
 }
 
@@ -100,7 +100,7 @@ impl Pool {
             if fresh {
                 block.take_fresh()
             } else {
-                block.take_longest_rested()
+                block.take_longest_cooled_down()
             }
         });
         offset.map(|offset| block.unit(offset))
@@ -114,7 +114,7 @@ impl Pool {
             && let Some((number, fresh)) = self.next(now)
         {
             if !fresh {
-                // After it another block's may be the one that rested longest.
+                // After it another block's may be the one that cooled down longest.
                 units.extend(self.lease(now));
                 continue;
             }
@@ -133,17 +133,17 @@ impl Pool {
             if let Some(block) = index.fresh() {
                 return Some((block, true));
             }
-            if let Some((at, block)) = index.longest_rested()
-                && rested(at, now, self.reuse_delay)
+            if let Some((at, block)) = index.longest_cooled_down()
+                && cooled_down(at, now, self.reuse_delay)
             {
                 return Some((block, false));
             }
         }
-        let longest_rested = self.indexes.iter().filter_map(Index::longest_rested).min();
-        longest_rested.map(|(_, block)| (block, false))
+        let longest_cooled_down = self.indexes.iter().filter_map(Index::longest_cooled_down).min();
+        longest_cooled_down.map(|(_, block)| (block, false))
     }
 
-    /// Takes this very unit, rested or not.
+    /// Takes this very unit, cooled down or not.
     pub fn claim(&mut self, unit: Unit) -> Result<(), ClaimError> {
         match self.state(unit) {
             None => Err(ClaimError::OutsidePool),
@@ -152,7 +152,7 @@ impl Pool {
         }
     }
 
-    /// The unit rests, and goes to the back.
+    /// The unit cools down, and goes to the back.
     pub fn release(&mut self, unit: Unit, now: u64) -> Result<(), NotOwned> {
         self.release_all(unit.block(), &[unit.offset()], now)
     }
@@ -183,29 +183,30 @@ impl Pool {
         })
     }
 
-    /// How many can be leased, rested or not. Quicker than [`Pool::counts`].
+    /// How many can be leased, cooled down or not. Quicker than [`Pool::counts`].
     pub fn available(&self) -> u128 {
         let owned_usable = self.owned.saturating_sub(self.owned_set_aside);
         self.layout.capacity().saturating_sub(owned_usable)
     }
 
     pub fn counts(&self, now: u64) -> Counts {
-        // Only where a rest is over is it looked how many are: most blocks rest as a whole.
-        let rested: u128 = self
+        // Only where units have cooled down is it looked how many are: most blocks cool down as a
+        // whole.
+        let cooled_down: u128 = self
             .indexes
             .iter()
-            .flat_map(|index| index.with_rested(now, self.reuse_delay))
+            .flat_map(|index| index.with_cooled_down(now, self.reuse_delay))
             .filter_map(|block| self.blocks.get(&block))
-            .map(|block| block.rested(now, self.reuse_delay))
+            .map(|block| block.cooled_down(now, self.reuse_delay))
             .map(|count| u128::try_from(count).unwrap_or(u128::MAX))
             .sum();
-        let resting = self.released.saturating_sub(rested);
+        let cooling_down = self.released.saturating_sub(cooled_down);
         let capacity = self.layout.capacity().saturating_add(self.owned_set_aside);
         Counts {
             capacity,
             reserved: self.owned,
-            resting,
-            free: capacity.saturating_sub(self.owned).saturating_sub(resting),
+            cooling_down,
+            free: capacity.saturating_sub(self.owned).saturating_sub(cooling_down),
         }
     }
 
@@ -246,18 +247,18 @@ impl Pool {
         Some(known)
     }
 
-    /// Blocks with no owner and no rest in them: to be forgotten, so that a pool that never comes
-    /// round (a /64) does not remember for ever what it once gave.
+    /// Blocks with no owner and nothing that cools down in them: to be forgotten, so that a pool
+    /// that never comes round (a /64) does not remember for ever what it once gave.
     pub fn idle(&self, now: u64) -> impl Iterator<Item = BlockNumber> {
         self.blocks()
             .filter(move |(_, block)| {
-                block.owned().is_empty() && block.resting(now, self.reuse_delay) == 0
+                block.owned().is_empty() && block.cooling_down(now, self.reuse_delay) == 0
             })
             .map(|(number, _)| number)
     }
 
-    /// The same owners and rests on another layout of the family: CIDRs appended, excludes changed.
-    /// Refused when a unit in use would fall out.
+    /// The same owners and cool-downs on another layout of the family: CIDRs appended, excludes
+    /// changed. Refused when a unit in use would fall out.
     pub fn laid_out_as(&self, layout: Layout) -> Result<Self, InUse> {
         let mut moved: BTreeMap<BlockNumber, (Bitmap, Vec<(u8, u64)>)> = BTreeMap::new();
         let place = |unit: Unit| {

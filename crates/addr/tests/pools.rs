@@ -121,13 +121,13 @@ impl Model {
         let count = |wanted: &dyn Fn(State) -> bool| {
             self.states().filter(|state| wanted(*state)).count() as u128
         };
-        let resting = |state| released_at(state).is_some_and(|at| at + DELAY > now);
+        let cooling_down = |state| released_at(state).is_some_and(|at| at + DELAY > now);
         Counts {
             capacity: count(&|state| state != State::SetAside),
             reserved: count(&|state| state == State::Owned),
-            resting: count(&resting),
+            cooling_down: count(&cooling_down),
             free: count(&|state| {
-                state == State::Fresh || released_at(state).is_some() && !resting(state)
+                state == State::Fresh || released_at(state).is_some() && !cooling_down(state)
             }),
         }
     }

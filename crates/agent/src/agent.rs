@@ -9,7 +9,7 @@ mod node;
 mod scaling;
 mod settle;
 
-pub use settle::Witnessed;
+pub use settle::Observed;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ use crate::metrics::NodeMetrics;
 use crate::pool::{Holding, Pool};
 
 /// So many ADDs may wait for an address at a time; the next is told at once that there is none.
-const MOST_WAITING: usize = 128;
+const MAX_WAITING: usize = 128;
 /// A journal of fewer lines is left as it is.
 const FEW_LINES: usize = 4096;
 /// So many short lines.
@@ -39,9 +39,9 @@ const AS_LONG_AS_AN_ADD: usize = 32;
 /// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has
 /// given up.
 const WANTED: Duration = Duration::from_secs(60);
-const MOST_WANTING: usize = 1024;
+const MAX_WANTING: usize = 1024;
 /// Networks whose last GC is remembered: a node has one, or a few.
-const MOST_COLLECTED: usize = 64;
+const MAX_COLLECTED: usize = 64;
 /// The pool is measured at most so often: nobody reads it more often, and to count takes longer
 /// than to serve.
 const MEASURED_EVERY: Duration = Duration::from_millis(250);
@@ -55,7 +55,7 @@ pub struct Storage {
     pub mark: PathBuf,
     pub boot: String,
     pub clock: Clock,
-    /// How long an address rests before somebody else gets it, as long as others are free.
+    /// How long an address cools down before somebody else gets it, as long as others are free.
     pub rest: Duration,
 }
 
@@ -103,7 +103,7 @@ struct Inside {
 
 impl Agent {
     /// With what the journal says. `Found` tells whether that can be trusted: where not, the pool
-    /// gives out nothing that it had before, until [`Agent::believe`] says otherwise.
+    /// gives out nothing that it had before, until [`Agent::recover`] says otherwise.
     pub fn open(storage: &Storage, metrics: NodeMetrics) -> Result<(Self, Found), JournalError> {
         let (journal, found) = Journal::open(&storage.state_dir, &storage.mark, &storage.boot)?;
         let mut pool = Pool::default();
@@ -131,7 +131,7 @@ impl Agent {
             changed: Notify::new(),
             came_free: Notify::new(),
             collection: Notify::new(),
-            waiting: Semaphore::new(MOST_WAITING),
+            waiting: Semaphore::new(MAX_WAITING),
         };
         let shared = Arc::new(shared);
         Ok((Self { shared }, found))
@@ -189,7 +189,7 @@ impl Agent {
             (Err(refusal), _) => {
                 let is_full =
                     refusal.reason == Reason::PoolEmpty && inside.pool.subnets().next().is_some();
-                (is_full && !inside.pool.is_in_doubt(), refusal.message.clone())
+                (is_full && !inside.pool.is_quarantined(), refusal.message.clone())
             }
         };
         Status {

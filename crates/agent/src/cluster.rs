@@ -53,7 +53,7 @@ pub struct Seen {
 
 /// What the next write says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Request {
     pub uid: String,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
@@ -87,7 +87,7 @@ pub fn key_of(pod: &Pod) -> PodKey {
 impl Cluster {
     /// Whether it is newer than what is known, and so is taken over. Watches that start over may
     /// bring an older one.
-    pub fn see_config(&mut self, config: &NodeNetworkConfig) -> bool {
+    pub fn apply_nnc(&mut self, config: &NodeNetworkConfig) -> bool {
         let version = version_of(config);
         let uid = config.uid().unwrap_or_default();
         let known = self.config.as_ref().filter(|known| known.delivered.uid == uid);
@@ -125,26 +125,26 @@ impl Cluster {
 
     /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API
     /// server that was restored from a backup counts from an earlier version.
-    pub fn reset_config(&mut self, config: &NodeNetworkConfig) {
+    pub fn reset_nnc(&mut self, config: &NodeNetworkConfig) {
         self.config = None;
-        self.see_config(config);
+        self.apply_nnc(config);
     }
 
     /// Our write has been answered with this.
-    pub fn wrote(&mut self, wish: &Wish, answer: &NodeNetworkConfig) {
-        if let Some(seen) = self.config.as_mut().filter(|seen| seen.delivered.uid == wish.uid) {
-            seen.requested = wish.requested;
-            seen.not_in_use.clone_from(&wish.not_in_use);
-            seen.held.clone_from(&wish.held);
+    pub fn wrote(&mut self, request: &Request, answer: &NodeNetworkConfig) {
+        if let Some(seen) = self.config.as_mut().filter(|seen| seen.delivered.uid == request.uid) {
+            seen.requested = request.requested;
+            seen.not_in_use.clone_from(&request.not_in_use);
+            seen.held.clone_from(&request.held);
             seen.written = seen.written.max(version_of(answer));
         }
     }
 
-    pub fn lose_config(&mut self) {
+    pub fn delete_nnc(&mut self) {
         self.config = None;
     }
 
-    pub fn see_state(&mut self, state: &ClusterSubnetState) {
+    pub fn apply_state(&mut self, state: &ClusterSubnetState) {
         let status = state.status.as_ref().filter(|status| status.exhausted);
         match status {
             Some(status) => {
@@ -153,18 +153,18 @@ impl Cluster {
                 let supply = if buffer > 0 { Supply::Exhausted } else { Supply::Awaited };
                 self.supplies.insert(state.name_any(), supply);
             }
-            None => self.lose_state(&state.name_any()),
+            None => self.delete_state(&state.name_any()),
         }
     }
 
-    pub fn lose_state(&mut self, subnet: &str) {
+    pub fn delete_state(&mut self, subnet: &str) {
         self.supplies.remove(subnet);
     }
 
     /// All that there are.
     pub fn set_states(&mut self, states: &[ClusterSubnetState]) {
         self.supplies.clear();
-        states.iter().for_each(|state| self.see_state(state));
+        states.iter().for_each(|state| self.apply_state(state));
     }
 
     /// Of the node's own subnets, and of no other: that of the shortest one.

@@ -15,7 +15,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use berth_api::agent::{Granted, GrantedAddress, MOST_BYTES, Reason, Refusal, Release, Request};
+use berth_api::agent::{Granted, GrantedAddress, MAX_BYTES, Reason, Refusal, Release, Request};
 use berth_api::cni::{Attachment, InvalidAttachment, PodRef};
 use berth_api::cns::{
     self, CODE_HEADER, Code, IpConfigResponse, IpConfigsRequest, IpConfigsResponse, NotAContext,
@@ -40,7 +40,7 @@ pub fn router(agent: Agent) -> Router {
         .route(cns::IP_ADDRESSES, get(debug::ip_addresses).post(debug::ip_addresses))
         .route(cns::POD_CONTEXT, get(debug::pod_context))
         .route(cns::REST_DATA, get(debug::rest_data))
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
         .with_state(agent)
 }
 

@@ -1,4 +1,4 @@
-//! What the container runtime says of the node's sandboxes: one of the two witnesses that an owner
+//! What the container runtime says of the node's sandboxes: one of the two observers that an owner
 //! is gone, and who has which address when the journal can't say it. `runtime.v1` of the CRI, over
 //! the runtime's Unix socket.
 
@@ -29,12 +29,12 @@ use wire::{
 
 /// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up
 /// nobody.
-const PATIENCE: Duration = Duration::from_secs(20);
-const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a kubelet calls the interface of every pod.
 pub const INTERFACE: &str = "eth0";
 /// What a kubelet allows: a sandbox is listed with all its annotations.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// A pod's sandbox, by whose id plugins are called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum CriError {
          and that the runtime runs"
     )]
     Unreachable { socket: String, why: String },
-    #[error("the container runtime at {socket} does not answer within {PATIENCE:?}")]
+    #[error("the container runtime at {socket} does not answer within {TIMEOUT:?}")]
     Late { socket: String },
     #[error(
         "the container runtime at {socket} refuses {method}: {why}; it must speak \
@@ -90,14 +90,14 @@ impl Cri {
         let socket: Arc<Path> = socket.into().into();
         let path = Arc::clone(&socket);
         // gRPC wants the name of a host, and this is the one that goes with a Unix socket.
-        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_PATIENCE);
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIMEOUT);
         let channel = endpoint.connect_with_connector_lazy(service_fn(move |_| {
             let path = Arc::clone(&path);
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         }));
         Self {
             socket,
-            grpc: Grpc::new(channel).max_decoding_message_size(MOST_BYTES),
+            grpc: Grpc::new(channel).max_decoding_message_size(MAX_BYTES),
         }
     }
 
@@ -176,9 +176,7 @@ impl Cri {
             let answer = grpc.unary(Request::new(request), path, ProstCodec::default()).await;
             answer.map(tonic::Response::into_inner).map_err(Failed::Status)
         };
-        tokio::time::timeout(PATIENCE, asking)
-            .await
-            .unwrap_or(Err(Failed::Late))
+        tokio::time::timeout(TIMEOUT, asking).await.unwrap_or(Err(Failed::Late))
     }
 
     fn error(&self, method: &'static str, failed: Failed) -> CriError {
@@ -247,8 +245,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_that_is_away_is_named_with_its_socket_and_the_flag() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("none.sock");
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("none.sock");
         let cri = Cri::connect(&socket);
         for error in [
             cri.sandboxes().await.unwrap_err(),

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::agent::Agent;
-use crate::cluster::{Wish, key_of};
+use crate::cluster::{Request, key_of};
 use crate::node::OwnNode;
 
 const BACKOFF: Exponential = Exponential {
@@ -33,8 +33,8 @@ const BACKOFF: Exponential = Exponential {
 };
 
 /// A write that is not answered may be lost, with whatever was between: it can be made again.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A change of what is watched.
 enum Change<K> {
@@ -50,11 +50,11 @@ pub async fn configs(client: Client, agent: Agent) {
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
     follow(api, config, |change| match change {
         Change::All(configs) => match configs.first() {
-            Some(config) => agent.reset_config(config),
-            None => agent.lose_config(),
+            Some(config) => agent.reset_nnc(config),
+            None => agent.delete_nnc(),
         },
-        Change::Apply(config) => agent.see_config(&config),
-        Change::Delete(_) => agent.lose_config(),
+        Change::Apply(config) => agent.apply_nnc(&config),
+        Change::Delete(_) => agent.delete_nnc(),
     })
     .await;
 }
@@ -107,8 +107,8 @@ pub async fn pods(client: Client, agent: Agent) {
     let config = ListParams::default().fields(&format!("spec.nodeName={}", agent.node()));
     follow(Api::<Pod>::all(client), config, |change| match change {
         Change::All(pods) => agent.set_pods(&pods),
-        Change::Apply(pod) => agent.see_pod(&pod),
-        Change::Delete(pod) => agent.lose_pod(&key_of(&pod)),
+        Change::Apply(pod) => agent.apply_pod(&pod),
+        Change::Delete(pod) => agent.delete_pod(&key_of(&pod)),
     })
     .await;
 }
@@ -118,8 +118,8 @@ pub async fn states(client: Client, agent: Agent) {
     let api: Api<ClusterSubnetState> = Api::namespaced(client, NAMESPACE);
     follow(api, ListParams::default(), |change| match change {
         Change::All(states) => agent.set_states(&states),
-        Change::Apply(state) => agent.see_state(&state),
-        Change::Delete(state) => agent.lose_state(&state.name_any()),
+        Change::Apply(state) => agent.apply_state(&state),
+        Change::Delete(state) => agent.delete_state(&state.name_any()),
     })
     .await;
 }
@@ -145,13 +145,13 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
     let mut backoff = Backoff::new(BACKOFF, random);
     loop {
-        let Some(wish) = agent.next_wish() else {
+        let Some(request) = agent.next_request() else {
             // Looked at from time to time also when nothing happens: ADDs that were refused long
             // ago no longer count, and a disk may have room again.
-            let _ = timeout(LOOK, agent.has_changed()).await;
+            let _ = timeout(RESYNC_INTERVAL, agent.has_changed()).await;
             continue;
         };
-        let applied = timeout(PATIENCE, apply(&api, agent.node(), &wish)).await;
+        let applied = timeout(TIMEOUT, apply(&api, agent.node(), &request)).await;
         let Ok(applied) = applied else {
             warn!("the API server does not answer, it is tried again");
             continue;
@@ -159,11 +159,11 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
         match applied {
             Ok(answer) => {
                 backoff.succeed();
-                agent.wrote(&wish, &answer);
+                agent.wrote(&request, &answer);
             }
             Err(error) if is_gone(&error) => {
                 debug!(%error, "the NodeNetworkConfig is another one by now");
-                let _ = timeout(LOOK, agent.has_changed()).await;
+                let _ = timeout(RESYNC_INTERVAL, agent.has_changed()).await;
             }
             Err(error) => {
                 warn!(%error, "can't ask for addresses, it is tried again");
@@ -178,18 +178,19 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
 async fn apply(
     api: &Api<NodeNetworkConfig>,
     node: &str,
-    wish: &Wish,
+    request: &Request,
 ) -> kube::Result<NodeNetworkConfig> {
-    let names: &BTreeSet<String> = &wish.not_in_use;
+    let names: &BTreeSet<String> = &request.not_in_use;
     let mut object = json!({
         "apiVersion": NodeNetworkConfig::api_version(&()),
         "kind": NodeNetworkConfig::kind(&()),
-        "metadata": {"name": node, "namespace": NAMESPACE, "uid": wish.uid},
-        "spec": {"requestedIPCount": wish.requested, "ipsNotInUse": names},
+        "metadata": {"name": node, "namespace": NAMESPACE, "uid": request.uid},
+        "spec": {"requestedIPCount": request.requested, "ipsNotInUse": names},
     });
     // Left out, it is taken off: the annotation is ours.
-    if !wish.held.is_empty() {
-        object["metadata"]["annotations"] = json!({HELD_ANNOTATION: json!(wish.held).to_string()});
+    if !request.held.is_empty() {
+        object["metadata"]["annotations"] =
+            json!({HELD_ANNOTATION: json!(request.held).to_string()});
     }
     let params = PatchParams::apply(field_manager::AGENT).force();
     api.patch(node, &params, &Patch::Apply(object)).await

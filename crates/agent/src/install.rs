@@ -27,37 +27,41 @@ pub const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    #[error("{flag} {folder}: {name} can't be put there: {error}; what was there before still is")]
+    #[error(
+        "{flag} {directory}: {name} can't be put there: {error}; what was there before still is"
+    )]
     Write {
         flag: &'static str,
-        folder: String,
+        directory: String,
         name: String,
         error: io::Error,
     },
-    #[error("{flag} {folder}: {name} can't be removed: {error}")]
+    #[error("{flag} {directory}: {name} can't be removed: {error}")]
     Remove {
         flag: &'static str,
-        folder: String,
+        directory: String,
         name: String,
         error: io::Error,
     },
-    #[error("{path}: the plugin can't be read: {error}; build it, or name the folder that has it")]
+    #[error(
+        "{path}: the plugin can't be read: {error}; build it, or name the directory that has it"
+    )]
     Source { path: String, error: io::Error },
     #[error(
-        "--cni-conf-dir {folder}: {CONF_NAME} is there and has no plugin of ours in it; \
+        "--cni-conf-dir {directory}: {CONF_NAME} is there and has no plugin of ours in it; \
          remove or rename it"
     )]
-    Foreign { folder: String },
+    Foreign { directory: String },
 }
 
-/// The two folders of a node.
+/// The two directories of a node.
 #[derive(Clone, Debug)]
-pub struct Folders {
+pub struct Directories {
     bin: PathBuf,
     conf: PathBuf,
 }
 
-impl Folders {
+impl Directories {
     pub fn new(bin: impl Into<PathBuf>, conf: impl Into<PathBuf>) -> Self {
         Self {
             bin: bin.into(),
@@ -85,14 +89,14 @@ impl Folders {
     fn bins(&self) -> Place<'_> {
         Place {
             flag: "--cni-bin-dir",
-            folder: &self.bin,
+            directory: &self.bin,
         }
     }
 
     fn confs(&self) -> Place<'_> {
         Place {
             flag: "--cni-conf-dir",
-            folder: &self.conf,
+            directory: &self.conf,
         }
     }
 }

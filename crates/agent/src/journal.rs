@@ -57,10 +57,10 @@ pub enum Entry {
     },
     /// What came before may not be all: until it is settled, others may have addresses that are not
     /// in here.
-    Doubted,
+    Quarantined,
     Settled,
     /// These are given back to the subnet: nobody on the node gets them any more.
-    Leaving {
+    Releasing {
         at: u64,
         names: Vec<String>,
     },
@@ -79,7 +79,7 @@ pub enum Found {
     EarlierBoot,
     /// It is not what was last answered from. What is assigned must be learned from others too.
     Untrusted {
-        /// What it says, which was so once, and that it is in doubt.
+        /// What it says, which was so once, and that it is in quarantine.
         entries: Vec<Entry>,
         /// Where a damaged one was put.
         aside: Option<PathBuf>,
@@ -131,13 +131,13 @@ impl Disk for File {
 const NAME: &str = "journal";
 
 impl Journal {
-    /// Reads the journal of a folder, which is made if need be, and makes it ready for more. `boot`
-    /// is what the kernel calls this boot, and `mark` the file that says how far the journal has
-    /// come.
-    pub fn open(folder: &Path, mark: &Path, boot: &str) -> Result<(Self, Found), JournalError> {
-        let path = folder.join(NAME);
+    /// Reads the journal of a directory, which is made if need be, and makes it ready for more.
+    /// `boot` is what the kernel calls this boot, and `mark` the file that says how far the journal
+    /// has come.
+    pub fn open(directory: &Path, mark: &Path, boot: &str) -> Result<(Self, Found), JournalError> {
+        let path = directory.join(NAME);
         let opened = || -> io::Result<(Self, Found)> {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(directory)?;
             let mut mark = Mark::open(mark, boot)?;
             let bytes = match fs::read(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -187,7 +187,7 @@ impl Journal {
         opened().map_err(|error| JournalError {
             path: path.display().to_string(),
             error,
-            fix: "give the agent a folder that it can write to",
+            fix: "give the agent a directory that it can write to",
         })
     }
 
@@ -245,9 +245,9 @@ impl Journal {
     }
 }
 
-/// The doubt is kept, too: whoever is started next must not trust what was made of it.
+/// The quarantine is kept, too: whoever is started next must not trust what was made of it.
 fn untrusted(mut entries: Vec<Entry>, aside: Option<PathBuf>, why: &str) -> Found {
-    entries.push(Entry::Doubted);
+    entries.push(Entry::Quarantined);
     let why = why.to_owned();
     Found::Untrusted { entries, aside, why }
 }

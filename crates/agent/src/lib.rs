@@ -31,8 +31,8 @@ mod run;
 pub mod scale;
 pub mod server;
 
-pub use agent::{Agent, Storage, Witnessed, boot_id};
+pub use agent::{Agent, Observed, Storage, boot_id};
 pub use clock::Clock;
 pub use machine::Machine;
 pub use metrics::AgentMetrics;
-pub use run::{DEFAULT_GRACE, DEFAULT_REST, Options, RunError, Standing, Surroundings, run};
+pub use run::{AgentContext, DEFAULT_GRACE, DEFAULT_REUSE_DELAY, Options, RunError, Standing, run};

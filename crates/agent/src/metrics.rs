@@ -145,17 +145,17 @@ impl NodeMetrics {
     pub fn pool(&self, counts: PoolCounts) {
         let PoolCounts {
             free,
-            resting,
+            cooling_down,
             assigned,
-            leaving,
-            uncertain,
+            releasing,
+            quarantined,
         } = counts;
         let states = [
             ("free", free),
-            ("resting", resting),
+            ("cooling_down", cooling_down),
             ("assigned", assigned),
-            ("leaving", leaving),
-            ("uncertain", uncertain),
+            ("releasing", releasing),
+            ("quarantined", quarantined),
         ];
         for (state, count) in states {
             let labels = InState {

@@ -2,7 +2,7 @@
 //!
 //! While the agent is away, plugins leave an entry for each DEL, and past the queue's limit one
 //! mark for all that follow. The mark says that attachments were detached, and not which. It is one
-//! witness; the runtime, which lists no sandbox of theirs, is the other.
+//! observer; the runtime, which lists no sandbox of theirs, is the other.
 
 mod decide;
 
@@ -19,12 +19,12 @@ pub use decide::{Decision, View, decide};
 use crate::agent::Agent;
 use crate::clock::nanoseconds;
 use crate::cri::{Cri, CriError};
-use crate::queue::{Folder, Mark};
+use crate::queue::{Directory, Mark};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OverflowError {
-    #[error("the release queue {folder} can't be read: {error}")]
-    Folder { folder: String, error: io::Error },
+    #[error("the release queue {directory} can't be read: {error}")]
+    Directory { directory: String, error: io::Error },
     #[error(transparent)]
     Runtime(#[from] CriError),
     #[error("what was left out can't be released: {0}")]
@@ -35,7 +35,7 @@ pub enum OverflowError {
 #[derive(Debug)]
 pub struct Overflow {
     agent: Agent,
-    folder: Folder,
+    directory: Directory,
     cri: Option<Cri>,
     /// After so long a runtime has listed a sandbox, or given it up.
     grace: Duration,
@@ -43,10 +43,10 @@ pub struct Overflow {
 }
 
 impl Overflow {
-    pub fn new(agent: Agent, folder: Folder, cri: Option<Cri>, grace: Duration) -> Self {
+    pub fn new(agent: Agent, directory: Directory, cri: Option<Cri>, grace: Duration) -> Self {
         Self {
             agent,
-            folder,
+            directory,
             cri,
             grace,
             is_told: false,
@@ -74,7 +74,7 @@ impl Overflow {
 
     /// How many attachments were released.
     pub async fn pass(&mut self) -> Result<usize, OverflowError> {
-        let own = self.folder.clone();
+        let own = self.directory.clone();
         let Some(mark) = self.blocking(move || own.mark()).await? else {
             self.is_told = false;
             return Ok(0);
@@ -104,7 +104,7 @@ impl Overflow {
             info!(%attachment, "released: its DEL was left out of the release queue, and it is gone");
         }
         if decision.open == 0 {
-            let own = self.folder.clone();
+            let own = self.directory.clone();
             // One that a plugin has moved on meanwhile is followed up in the next pass.
             if self.blocking(move || own.unmark(mark)).await? {
                 info!(
@@ -119,13 +119,13 @@ impl Overflow {
         if std::mem::replace(&mut self.is_told, true) {
             return;
         }
-        let folder = self.folder.path().display();
+        let directory = self.directory.path().display();
         let mark = berth_api::agent::overflow_name(mark.started);
         if self.cri.is_some() {
-            warn!(%folder, mark, "the release queue overflowed; releasing what the runtime does not list");
+            warn!(%directory, mark, "the release queue overflowed; releasing what the runtime does not list");
         } else {
             warn!(
-                %folder, mark,
+                %directory, mark,
                 "the release queue overflowed, and without --cri-socket nobody can say \
                  what was left out; its addresses stay assigned until a CNI GC, and so \
                  does the mark"
@@ -139,8 +139,8 @@ impl Overflow {
     ) -> Result<T, OverflowError> {
         let joined = tokio::task::spawn_blocking(work).await;
         let done = joined.unwrap_or_else(|error| Err(io::Error::other(error)));
-        done.map_err(|error| OverflowError::Folder {
-            folder: self.folder.path().display().to_string(),
+        done.map_err(|error| OverflowError::Directory {
+            directory: self.directory.path().display().to_string(),
             error,
         })
     }

@@ -15,11 +15,11 @@ mod blocks;
 mod choose;
 mod counts;
 mod delivered;
-mod doubt;
-mod graves;
+mod quarantine;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,8 @@ use berth_api::nnc::IpAssignment;
 
 use crate::journal::{Entry, Held};
 use blocks::Block;
-use doubt::Doubt;
-use graves::Graves;
+use quarantine::Quarantine;
+use tombstones::Tombstones;
 use units::{State, Unit, Units};
 
 pub use delivered::{Container, Content, Delivered, Lease, Space};
@@ -60,12 +60,12 @@ pub struct Pool {
     blocks: Vec<Block>,
     holdings: BTreeMap<Attachment, Holding>,
     owners: BTreeMap<IpAddr, Attachment>,
-    graves: Graves,
+    tombstones: Tombstones,
     /// When an address last came free, for as long as that matters.
     freed: BTreeMap<IpAddr, u64>,
     /// Names that were given back to the subnet, until they are gone from what is delivered.
-    leaving: BTreeSet<String>,
-    doubt: Doubt,
+    releasing: BTreeSet<String>,
+    quarantine: Quarantine,
 }
 
 /// What an ADD comes to.
@@ -81,7 +81,7 @@ impl Pool {
     /// What is delivered from now on.
     pub fn deliver(&mut self, delivered: &Delivered) {
         self.containers.clone_from(&delivered.containers);
-        self.doubt.deliver(&self.containers);
+        self.quarantine.deliver(&self.containers);
         let mut leases: BTreeMap<String, (String, Lease)> = BTreeMap::new();
         let mut blocks = Vec::new();
         for container in &delivered.containers {
@@ -109,12 +109,12 @@ impl Pool {
         for name in gone.iter().filter(|name| !leases.contains_key(*name)) {
             self.units.remove(name);
         }
-        self.leaving.retain(|name| leases.contains_key(name));
+        self.releasing.retain(|name| leases.contains_key(name));
         // The spec names what was given back: it may have been by an agent whose journal is lost.
         for (name, (_, lease)) in &leases {
             let named = lease.held.iter().any(|held| delivered.not_in_use.contains(&held.name));
             if named && !lease.held.iter().any(|held| self.owners.contains_key(&held.address)) {
-                self.leaving.insert(name.clone());
+                self.releasing.insert(name.clone());
             }
         }
         for (_, (container, lease)) in leases {
@@ -162,10 +162,10 @@ impl Pool {
         let addresses = || lease.held.iter().map(|held| held.address);
         if addresses().any(|address| self.owners.contains_key(&address)) {
             State::Held
-        } else if self.leaving.contains(lease.name()) {
-            State::Leaving
-        } else if addresses().any(|address| self.doubt.is_about(address)) {
-            State::Uncertain
+        } else if self.releasing.contains(lease.name()) {
+            State::Releasing
+        } else if addresses().any(|address| self.quarantine.is_about(address)) {
+            State::Quarantined
         } else {
             let since = addresses().filter_map(|address| self.freed.get(&address)).max();
             let since = since.copied().unwrap_or(0);
@@ -185,7 +185,7 @@ impl Pool {
 
     pub fn plan_request(&mut self, request: &Request, now: u64) -> Result<Plan, Refusal> {
         let attachment = &request.attachment;
-        if let Some(late) = self.graves.refuses(attachment, request.started, now) {
+        if let Some(late) = self.tombstones.refuses(attachment, request.started, now) {
             return Err(late);
         }
         if let Some(holding) = self.holdings.get(attachment) {
@@ -241,7 +241,7 @@ impl Pool {
 
     /// The leases to give back next: of the free ones, so many. Where a node has two families, only
     /// such as have both: of leases of one, an equal number of each would have to go.
-    pub fn plan_leaving(&self, count: usize, now: u64) -> Vec<Entry> {
+    pub fn plan_releasing(&self, count: usize, now: u64) -> Vec<Entry> {
         let families = self.families();
         let is_whole = |unit: &&Unit| {
             let has = unit.lease.held.iter().map(|held| Family::of(held.address));
@@ -249,7 +249,7 @@ impl Pool {
         };
         let chosen = self.units.latest_free().filter(is_whole).take(count);
         let names: Vec<String> = chosen.map(|unit| unit.lease.name().to_owned()).collect();
-        let entry = |names: &[String]| Entry::Leaving {
+        let entry = |names: &[String]| Entry::Releasing {
             at: now,
             names: names.to_vec(),
         };
@@ -258,7 +258,7 @@ impl Pool {
 
     /// A runtime says that this attachment has these addresses, and the journal does not know it.
     /// What is not the node's is left out, and what another has: unless that one is not among the
-    /// `living` and there is doubt, for then the journal has missed how it was given up.
+    /// `living` and there is a quarantine, for then the journal has missed how it was given up.
     ///
     /// One that was detached is on its way out, whatever the runtime still lists.
     pub fn plan_adoption(
@@ -269,10 +269,10 @@ impl Pool {
         living: &BTreeSet<&Attachment>,
         now: u64,
     ) -> Option<Entry> {
-        if self.holdings.contains_key(attachment) || self.graves.has(attachment) {
+        if self.holdings.contains_key(attachment) || self.tombstones.has(attachment) {
             return None;
         }
-        let given_up = |owner: &Attachment| self.is_in_doubt() && !living.contains(owner);
+        let given_up = |owner: &Attachment| self.is_quarantined() && !living.contains(owner);
         let can_be_its = |address: &IpAddr| self.owners.get(address).is_none_or(given_up);
         let its = addresses
             .iter()
@@ -331,7 +331,7 @@ impl Pool {
                 started,
                 attachment,
             } => {
-                self.graves.dig(attachment, *started, *at);
+                self.tombstones.insert(attachment, *started, *at);
                 let held = self.vacate(attachment);
                 self.free(&held, *at);
                 u64::try_from(held.len()).unwrap_or(u64::MAX)
@@ -340,23 +340,23 @@ impl Pool {
                 self.free(held, *at);
                 0
             }
-            Entry::Doubted => {
-                self.doubt = Doubt::unsettled();
-                self.doubt.deliver(&self.containers);
+            Entry::Quarantined => {
+                self.quarantine = Quarantine::unsettled();
+                self.quarantine.deliver(&self.containers);
                 self.refresh_all();
                 0
             }
             Entry::Settled => {
-                self.doubt = Doubt::default();
+                self.quarantine = Quarantine::default();
                 self.refresh_all();
                 0
             }
-            Entry::Leaving { names, .. } => {
+            Entry::Releasing { names, .. } => {
                 for name in names {
                     // Whoever has it keeps it.
                     let free = self.units.get(name).is_none_or(|unit| unit.state != State::Held);
-                    if free && self.leaving.insert(name.clone()) {
-                        self.units.set(name, State::Leaving);
+                    if free && self.releasing.insert(name.clone()) {
+                        self.units.set(name, State::Releasing);
                     }
                 }
                 0
@@ -364,14 +364,14 @@ impl Pool {
         }
     }
 
-    /// All of a journal. The same as to apply one after the other, but for graves that would be
+    /// All of a journal. The same as to apply one after the other, but for tombstones that would be
     /// forgotten on the way.
     pub fn replay(&mut self, entries: &[Entry]) {
         let is_release = |entry: &&Entry| matches!(entry, Entry::Released { .. });
         let mut releases = entries.iter().filter(is_release).count();
         for entry in entries {
             match entry {
-                Entry::Released { at, attachment, .. } if releases > graves::MOST => {
+                Entry::Released { at, attachment, .. } if releases > tombstones::MAX => {
                     releases -= 1;
                     let held = self.vacate(attachment);
                     self.free(&held, *at);
@@ -480,18 +480,18 @@ impl Pool {
     }
 
     /// The names of what is on its way back, as the spec has them.
-    pub fn leaving(&self) -> BTreeSet<String> {
-        if self.units.tally().leaving == 0 {
+    pub fn releasing(&self) -> BTreeSet<String> {
+        if self.units.tally().releasing == 0 {
             return BTreeSet::new();
         }
-        let leaving = self.units.iter().filter(|unit| unit.state == State::Leaving);
-        leaving.map(|unit| unit.lease.name().to_owned()).collect()
+        let releasing = self.units.iter().filter(|unit| unit.state == State::Releasing);
+        releasing.map(|unit| unit.lease.name().to_owned()).collect()
     }
 
-    /// What living pods show of addresses while there is doubt, and whether the time of doubt is
-    /// over.
-    pub fn believe(&mut self, shown: BTreeSet<IpAddr>, over: bool) {
-        if self.doubt.learn(shown, over) {
+    /// What living pods show of addresses while there is a quarantine, and whether the time of
+    /// quarantine is over.
+    pub fn recover(&mut self, shown: BTreeSet<IpAddr>, over: bool) {
+        if self.quarantine.learn(shown, over) {
             self.refresh_all();
         }
     }
@@ -518,8 +518,8 @@ impl Pool {
         self.owners.keys().copied()
     }
 
-    pub fn is_in_doubt(&self) -> bool {
-        self.doubt.is_there()
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantine.is_there()
     }
 }
 

@@ -1,9 +1,9 @@
-//! The release queue: a folder into which a plugin puts a file for each DEL that nobody answered.
-//! Here it is read, by an agent that trusts nothing in it: a file is obeyed only when it is a whole
-//! entry under its own name, and what is not goes aside for a person to look at.
+//! The release queue: a directory into which a plugin puts a file for each DEL that nobody
+//! answered. Here it is read, by an agent that trusts nothing in it: a file is followed only when
+//! it is a whole entry under its own name, and what is not goes aside for a person to look at.
 //!
-//! Every pass over the folder reads it from its start, whatever woke the reader: an event only says
-//! that it is time. All of it blocks, and belongs on a thread for that.
+//! Every pass over the directory reads it from its start, whatever woke the reader: an event only
+//! says that it is time. All of it blocks, and belongs on a thread for that.
 
 mod aside;
 mod drain;
@@ -35,7 +35,7 @@ pub use watch::Watch;
 /// What goes aside is kept in here.
 const ASIDE: &str = "broken";
 
-/// Who writes the files of a folder.
+/// Who writes the files of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavour {
     /// Our plugins: `<container>:<interface>`, put in place by a rename.
@@ -55,14 +55,16 @@ impl Flavour {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{flag} {path}: {error}; name a folder, and no link to one, that the agent can write to")]
-pub struct FolderError {
+#[error(
+    "{flag} {path}: {error}; name a directory, and no link to one, that the agent can write to"
+)]
+pub struct DirectoryError {
     flag: &'static str,
     path: String,
     error: io::Error,
 }
 
-/// How much is in a folder.
+/// How much is in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub depth: u64,
@@ -72,25 +74,26 @@ pub struct Survey {
     pub mark: Option<Mark>,
 }
 
-/// A release queue. The folder is looked up by its path each time: somebody may have made it anew.
+/// A release queue. The directory is looked up by its path each time: somebody may have made it
+/// anew.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct Directory {
     path: PathBuf,
     flavour: Flavour,
 }
 
-impl Folder {
+impl Directory {
     /// Makes it if need be, for its owner alone.
-    pub fn open(path: impl Into<PathBuf>, flavour: Flavour) -> Result<Self, FolderError> {
-        let folder = Self {
+    pub fn open(path: impl Into<PathBuf>, flavour: Flavour) -> Result<Self, DirectoryError> {
+        let directory = Self {
             path: path.into(),
             flavour,
         };
-        match folder.secure() {
-            Ok(()) => Ok(folder),
-            Err(error) => Err(FolderError {
+        match directory.secure() {
+            Ok(()) => Ok(directory),
+            Err(error) => Err(DirectoryError {
                 flag: flavour.flag(),
-                path: folder.path.display().to_string(),
+                path: directory.path.display().to_string(),
                 error,
             }),
         }
@@ -103,11 +106,11 @@ impl Folder {
     /// Who may write into it can make the agent take addresses from pods: that is for its owner
     /// alone.
     fn secure(&self) -> io::Result<()> {
-        let folder = File::from(self.handle()?);
-        let mode = folder.metadata()?.mode() & 0o7777;
+        let directory = File::from(self.handle()?);
+        let mode = directory.metadata()?.mode() & 0o7777;
         if mode & 0o022 != 0 {
-            warn!(folder = %self.path.display(), "others could write into the release queue: from now on they can't");
-            rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode & !0o022))?;
+            warn!(directory = %self.path.display(), "others could write into the release queue: from now on they can't");
+            rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode & !0o022))?;
         }
         if let Err(error) = self.reserve() {
             // On a full disk, for example: the next pass tries again.
@@ -150,7 +153,7 @@ impl Folder {
         self.pass()?.survey()
     }
 
-    /// Puts what can't be obeyed where a person finds it, and nobody reads it as an entry.
+    /// Puts what can't be followed where a person finds it, and nobody reads it as an entry.
     pub fn set_aside(&self, broken: &Broken) -> io::Result<()> {
         aside::put(&self.handle()?, &broken.name)
     }
@@ -172,7 +175,7 @@ impl Stamp {
     }
 }
 
-/// Root and the agent itself: what anybody else says is not obeyed.
+/// Root and the agent itself: what anybody else says is not followed.
 fn is_trusted_owner(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
@@ -183,9 +186,9 @@ fn is_trusted(metadata: &Metadata) -> bool {
 }
 
 /// What is under a name, itself and not what it may lead to.
-fn look(folder: impl AsFd, name: &OsStr) -> io::Result<Metadata> {
+fn look(directory: impl AsFd, name: &OsStr) -> io::Result<Metadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    File::from(openat(folder, name, flags, Mode::empty())?).metadata()
+    File::from(openat(directory, name, flags, Mode::empty())?).metadata()
 }
 
 #[cfg(test)]

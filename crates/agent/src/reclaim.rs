@@ -1,13 +1,13 @@
 //! Taking back what nobody gave back: the addresses of owners that are gone without a DEL.
 //!
-//! Two witnesses must say so. The container runtime lists no sandbox of the attachment's container,
+//! Two observers must say so. The container runtime lists no sandbox of the attachment's container,
 //! not even a stopped one; and the API server has no such pod on the node any more, or one that is
 //! finished, or another of the same name, or the pod has been attached anew. Both must say it for
 //! the whole grace period, each time they are asked, and the API server once more when it is over.
-//! A witness that can't be asked says nothing.
+//! A observer that can't be asked says nothing.
 //!
 //! An attachment that names no pod is left alone: what a person started beside the kubelet is known
-//! to neither witness, dead or alive. For those there are DEL and the GC of the CNI.
+//! to neither observer, dead or alive. For those there are DEL and the GC of the CNI.
 
 mod decide;
 
@@ -32,10 +32,10 @@ use crate::cluster::SeenPod;
 use crate::cri::{Cri, CriError};
 use crate::node::reference;
 
-/// The witnesses are asked so often, unless told otherwise.
+/// The observers are asked so often, unless told otherwise.
 const PERIOD: Duration = Duration::from_secs(30);
 /// The API server is asked about so many at most in one pass; the rest waits for the next.
-const MOST: usize = 64;
+const MAX: usize = 64;
 /// An event names so many.
 const NAMED: usize = 5;
 
@@ -70,7 +70,7 @@ impl Reclaim {
         }
     }
 
-    /// Asks the witnesses more often, or less.
+    /// Asks the observers more often, or less.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.period = period;
@@ -94,7 +94,7 @@ impl Reclaim {
         stopping.run_until_cancelled(running).await;
     }
 
-    /// Asks both witnesses, and takes back what both have said for long enough.
+    /// Asks both observers, and takes back what both have said for long enough.
     pub async fn pass(&mut self, client: &Client) -> Result<Vec<Candidate>, ReclaimError> {
         let Some(pods) = self.agent.pods() else {
             debug!("the node's pods are not known yet");
@@ -122,7 +122,7 @@ impl Reclaim {
                 continue;
             }
             asked += 1;
-            if asked > MOST {
+            if asked > MAX {
                 break;
             }
             match is_gone(client, &candidate.pod, self.agent.node()).await {

@@ -38,13 +38,13 @@ use crate::machine::{Machine, Verdict};
 use crate::metrics::AgentMetrics;
 use crate::node::reference;
 use crate::overflow::Overflow;
-use crate::queue::{Drain, Flavour, Folder, FolderError};
+use crate::queue::{Directory, DirectoryError, Drain, Flavour};
 use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
 use identity::Place;
 use lock::{Lock, LockError};
 
-/// The witnesses of owners that are gone are asked several times in a grace period, but not all the
+/// The observers of owners that are gone are asked several times in a grace period, but not all the
 /// time.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(500);
 const LONGEST_PERIOD: Duration = Duration::from_secs(30);
@@ -75,26 +75,26 @@ pub struct Options {
 }
 
 /// As long as pods' connections of before may still be answered.
-pub const DEFAULT_REST: Duration = Duration::from_secs(30);
+pub const DEFAULT_REUSE_DELAY: Duration = Duration::from_secs(30);
 /// A kubelet gives a sandbox up after four minutes.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(300);
 
 impl Options {
-    /// For a node whose files are all in one folder.
-    pub fn new(node: &str, folder: &Path) -> Self {
+    /// For a node whose files are all in one directory.
+    pub fn new(node: &str, directory: &Path) -> Self {
         Self {
             node: node.to_owned(),
-            socket: folder.join("agent.sock"),
-            state_dir: folder.join("state"),
-            queue_dir: folder.join("release-queue"),
+            socket: directory.join("agent.sock"),
+            state_dir: directory.join("state"),
+            queue_dir: directory.join("release-queue"),
             compat_listen: None,
             compat_queue_dir: None,
             cri_socket: None,
             boot: String::new(),
-            lock_dir: folder.join("locks"),
+            lock_dir: directory.join("locks"),
             machine: Machine::default(),
             clock: Clock::Boot,
-            rest: DEFAULT_REST,
+            rest: DEFAULT_REUSE_DELAY,
             grace: DEFAULT_GRACE,
         }
     }
@@ -111,22 +111,22 @@ pub enum RunError {
     #[error(transparent)]
     Compat(#[from] CompatError),
     #[error(transparent)]
-    Queue(#[from] FolderError),
+    Queue(#[from] DirectoryError),
     #[error("a part of the agent has ended, so it must be started again: {0}")]
     Ended(String),
 }
 
 /// What an agent shares with others in its process.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct AgentContext {
     pub client: Client,
     pub metrics: AgentMetrics,
     pub events: Recorder,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for AgentContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").finish_non_exhaustive()
+        f.debug_struct("AgentContext").finish_non_exhaustive()
     }
 }
 
@@ -143,13 +143,13 @@ pub enum Standing<'a> {
 /// changes.
 pub async fn run(
     options: Options,
-    around: Surroundings,
+    context: AgentContext,
     mut random: StdRng,
     mut say: impl FnMut(Standing<'_>) + Send,
     stopping: CancellationToken,
 ) -> Result<(), RunError> {
     let running = async {
-        let cluster = identity::cluster(&around.client, StdRng::from_rng(&mut random)).await;
+        let cluster = identity::cluster(&context.client, StdRng::from_rng(&mut random)).await;
         let _node =
             Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
         let _state = Lock::take(&options.state_dir)?;
@@ -165,7 +165,7 @@ pub async fn run(
                 let waits = |verdict, why: &str| {
                     warn!(node = options.node, "serving nobody: {why}");
                     if verdict == Verdict::Other {
-                        around.events.record(&reference(&options.node), wrong_machine(why));
+                        context.events.record(&reference(&options.node), wrong_machine(why));
                     }
                     say(Standing::Waits(why));
                 };
@@ -174,7 +174,7 @@ pub async fn run(
                 let mut tasks = JoinSet::new();
                 let serves = |agent: &Agent| say(Standing::Serves(agent));
                 tokio::select! {
-                    ended = serve(&options, &around, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
+                    ended = serve(&options, &context, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
                     () = place.is_left() => {}
                 }
                 // Nobody is served any more when this returns, and the journal is closed.
@@ -183,7 +183,7 @@ pub async fn run(
         };
         tokio::select! {
             ended = serving => ended,
-            () = follow::node(around.client.clone(), &options.node, sender) => Err(RunError::Ended("the watch of the node".to_owned())),
+            () = follow::node(context.client.clone(), &options.node, sender) => Err(RunError::Ended("the watch of the node".to_owned())),
         }
     };
     stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
@@ -202,7 +202,7 @@ fn wrong_machine(why: &str) -> Event {
 /// On the node's machine, until it is told to stop or can't go on.
 async fn serve(
     options: &Options,
-    around: &Surroundings,
+    context: &AgentContext,
     random: &mut StdRng,
     listed: watch::Receiver<Listed>,
     tasks: &mut JoinSet<()>,
@@ -217,29 +217,32 @@ async fn serve(
         clock: options.clock,
         rest: options.rest,
     };
-    let (agent, found) = Agent::open(&storage, around.metrics.of(&options.node))?;
-    let folders = folders(options)?;
-    let overflows: Vec<Folder> =
-        folders.iter().filter(|folder| folder.overflows()).cloned().collect();
-    let drain = Drain::new(agent.clone(), folders);
+    let (agent, found) = Agent::open(&storage, context.metrics.of(&options.node))?;
+    let directories = directories(options)?;
+    let overflows: Vec<Directory> = directories
+        .iter()
+        .filter(|directory| directory.overflows())
+        .cloned()
+        .collect();
+    let drain = Drain::new(agent.clone(), directories);
     options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);
-    let client = &around.client;
+    let client = &context.client;
     tasks.spawn(follow::tell_node(listed, agent.clone()));
     tasks.spawn(follow::configs(client.clone(), agent.clone()));
     tasks.spawn(follow::pods(client.clone(), agent.clone()));
     tasks.spawn(follow::states(client.clone(), agent.clone()));
     agent.is_supplied().await;
     if found == Found::Nothing {
-        agent.doubt_what_is_shown();
+        agent.quarantine_what_is_shown();
     }
-    let trusted = !agent.is_in_doubt();
+    let trusted = !agent.is_quarantined();
     settle::learn(&agent, cri.as_ref(), trusted).await;
     let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(random));
     tasks.spawn(write);
-    let mut doubts = JoinSet::new();
+    let mut quarantines = JoinSet::new();
     if !trusted {
-        doubts.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
+        quarantines.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
     }
     if let Err(error) = drain.once().await {
         // What can't be released now stays in the queue, and its addresses with those who had them.
@@ -251,13 +254,13 @@ async fn serve(
     let random = StdRng::from_rng(random);
     tasks.spawn(follow::condition(client.clone(), agent.clone(), random));
     let period = (options.grace / 4).clamp(SHORTEST_PERIOD, LONGEST_PERIOD);
-    for folder in overflows {
-        let overflow = Overflow::new(agent.clone(), folder, cri.clone(), options.grace);
+    for directory in overflows {
+        let overflow = Overflow::new(agent.clone(), directory, cri.clone(), options.grace);
         tasks.spawn(overflow.run(period, stopping.clone()));
     }
     if let Some(cri) = cri {
         let reclaim = Reclaim::new(agent.clone(), cri, options.grace).every(period);
-        tasks.spawn(reclaim.run(client.clone(), around.events.clone(), stopping.clone()));
+        tasks.spawn(reclaim.run(client.clone(), context.events.clone(), stopping.clone()));
     }
     if let Some(address) = options.compat_listen {
         // Not before: what waits at the door would be served as if it had just come.
@@ -284,10 +287,10 @@ async fn measure(agent: Agent) {
     }
 }
 
-fn folders(options: &Options) -> Result<Vec<Folder>, FolderError> {
-    let mut folders = vec![Folder::open(&options.queue_dir, Flavour::Ours)?];
+fn directories(options: &Options) -> Result<Vec<Directory>, DirectoryError> {
+    let mut directories = vec![Directory::open(&options.queue_dir, Flavour::Ours)?];
     if let Some(compat) = &options.compat_queue_dir {
-        folders.push(Folder::open(compat, Flavour::Compat)?);
+        directories.push(Directory::open(compat, Flavour::Compat)?);
     }
-    Ok(folders)
+    Ok(directories)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_addr::scaling;
 use berth_api::nnc::IpAssignment;
 
-use crate::cluster::{Cluster, Seen, Wish};
+use crate::cluster::{Cluster, Request, Seen};
 use crate::pool::Pool;
 
 /// One step of the formula.
@@ -36,24 +36,24 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
     })
 }
 
-/// What is to be written, if the spec says something else. `leaving` is what is on its way back and
-/// still delivered: every write names all of it. Names that are gone by now do no harm, and go with
-/// the next write that is needed.
-pub fn wish(
+/// What is to be written, if the spec says something else. `releasing` is what is on its way back
+/// and still delivered: every write names all of it. Names that are gone by now do no harm, and go
+/// with the next write that is needed.
+pub fn request(
     seen: &Seen,
     requested: i64,
-    leaving: BTreeSet<String>,
+    releasing: BTreeSet<String>,
     is_misnamed: bool,
     held: Vec<IpAssignment>,
-) -> Option<Wish> {
+) -> Option<Request> {
     let is_said = seen.requested == requested
-        && leaving.is_subset(&seen.not_in_use)
+        && releasing.is_subset(&seen.not_in_use)
         && !is_misnamed
         && seen.held == held;
-    (!is_said).then(|| Wish {
+    (!is_said).then(|| Request {
         uid: seen.delivered.uid.clone(),
         requested,
-        not_in_use: leaving,
+        not_in_use: releasing,
         held,
     })
 }

@@ -32,16 +32,16 @@ const LIMITS: Limits = Limits {
     drain: Duration::ZERO,
 };
 /// The kernel's limit for the path of a socket.
-pub const MOST_PATH: usize = 107;
+pub const MAX_PATH: usize = 107;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error(
-        "the socket {path} can't be made: {error}; give --socket a path in a folder \
+        "the socket {path} can't be made: {error}; give --socket a path in a directory \
          that the agent can write to"
     )]
     Io { path: String, error: io::Error },
-    #[error("the socket {path} is longer than {MOST_PATH} bytes: give --socket a shorter path")]
+    #[error("the socket {path} is longer than {MAX_PATH} bytes: give --socket a shorter path")]
     TooLong { path: String },
     #[error("another agent answers at {path}: stop it, or give --socket another path")]
     InUse { path: String },
@@ -59,15 +59,15 @@ impl Listener {
     pub async fn bind(path: &Path) -> Result<Self, ListenError> {
         let named = || path.display().to_string();
         let unfinished = path.with_extension("new");
-        if unfinished.as_os_str().len() > MOST_PATH {
+        if unfinished.as_os_str().len() > MAX_PATH {
             return Err(ListenError::TooLong { path: named() });
         }
         if UnixStream::connect(path).await.is_ok() {
             return Err(ListenError::InUse { path: named() });
         }
         let bound = || -> io::Result<UnixListener> {
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
+            if let Some(directory) = path.parent() {
+                fs::create_dir_all(directory)?;
             }
             match fs::remove_file(&unfinished) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -138,7 +138,7 @@ fn is_allowed(stream: &UnixStream) -> bool {
 fn refusing() -> Router {
     let refusal = || async {
         let message = "only root and the agent's own user may call: run it as root";
-        routes::Refused(Refusal::new(Reason::Forbidden, message)).into_response()
+        routes::ErrorResponse(Refusal::new(Reason::Forbidden, message)).into_response()
     };
     Router::new().fallback(refusal)
 }

@@ -63,7 +63,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
         Just("berth-journal-1 boot 0000000000000001\n".to_owned()),
         Just("5 released 4 c1 eth0\n".to_owned()),
         Just("5 assigned 4 c1 eth0 pods - - - a=10.0.0.1\n".to_owned()),
-        Just("5 leaving a,b\n".to_owned()),
+        Just("5 releasing a,b\n".to_owned()),
         ".{0,20}",
     ];
     let sum = prop::sample::select(vec!["00000000 00021 ", "ffffffff 00005 ", "", "0 0 "]);

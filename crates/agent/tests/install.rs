@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use berth_agent::install::{CONF_NAME, Conf, Folders, PLUGINS, Source};
+use berth_agent::install::{CONF_NAME, Conf, Directories, PLUGINS, Source};
 use serde_json::{Value, json};
 
 struct Node {
@@ -45,12 +45,12 @@ impl Node {
         self.base.path().join("etc/cni/net.d").join(name)
     }
 
-    fn folders(&self) -> Folders {
-        Folders::new(self.bin(""), self.conf(""))
+    fn directories(&self) -> Directories {
+        Directories::new(self.bin(""), self.conf(""))
     }
 
-    fn folder_source(&self) -> Source {
-        Source::Folder(self.source(""))
+    fn directory_source(&self) -> Source {
+        Source::Directory(self.source(""))
     }
 
     fn installed(&self) -> Vec<String> {
@@ -67,8 +67,8 @@ fn conf() -> Conf {
     }
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let found = fs::read_dir(folder).unwrap();
+fn names(directory: &Path) -> Vec<String> {
+    let found = fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = found
         .map(|found| found.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -79,7 +79,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn the_plugins_are_put_in_place_whole_and_not_again_when_they_are_the_same() {
     let node = Node::new();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(node.installed(), ["new berth-ipam", "new berth-cni"]);
     assert_eq!(names(&node.bin("")), ["berth-cni", "berth-ipam"]);
     let inode = |plugin| fs::metadata(node.bin(plugin)).unwrap().ino();
@@ -90,17 +90,17 @@ fn the_plugins_are_put_in_place_whole_and_not_again_when_they_are_the_same() {
             0o755
         );
     }
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(PLUGINS.map(inode), before);
 
     fs::write(node.source("berth-cni"), "newer").unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(node.installed(), ["new berth-ipam", "newer"]);
     assert_eq!(inode("berth-ipam"), before[0]);
 
     // A mode that nobody can call is not the same.
     fs::set_permissions(node.bin("berth-ipam"), PermissionsExt::from_mode(0o600)).unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(
         fs::metadata(node.bin("berth-ipam")).unwrap().permissions().mode() & 0o777,
         0o755
@@ -114,33 +114,35 @@ fn one_program_that_answers_to_both_names_is_there_once() {
     fs::write(&program, "answers to both").unwrap();
     let source = Source::beside(&program);
     assert_eq!(source, Source::Program(program.clone()));
-    node.folders().install_plugins(&source).unwrap();
+    node.directories().install_plugins(&source).unwrap();
     assert_eq!(node.installed(), ["answers to both"; 2]);
     let inodes = PLUGINS.map(|plugin| fs::metadata(node.bin(plugin)).unwrap().ino());
     assert_eq!(inodes[0], inodes[1]);
     fs::write(&program, "answers anew").unwrap();
-    node.folders().install_plugins(&source).unwrap();
+    node.directories().install_plugins(&source).unwrap();
     assert_eq!(node.installed(), ["answers anew"; 2]);
     assert_eq!(names(&node.bin("")), ["berth-cni", "berth-ipam"]);
     // The plugins of their own are taken where they are.
-    assert_eq!(Source::beside(&node.source("berth")), node.folder_source());
+    assert_eq!(Source::beside(&node.source("berth")), node.directory_source());
 }
 
 #[test]
 fn when_one_plugin_can_not_be_read_the_old_ones_stay() {
     let node = Node::new();
     node.build("old");
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     node.build("new");
     fs::remove_file(node.source("berth-cni")).unwrap();
     let error = node
-        .folders()
-        .install_plugins(&node.folder_source())
+        .directories()
+        .install_plugins(&node.directory_source())
         .unwrap_err()
         .to_string();
     assert!(error.contains("source/berth-cni: the plugin can't be read"), "{error}");
     fs::create_dir(node.source("berth-cni")).unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap_err();
+    node.directories()
+        .install_plugins(&node.directory_source())
+        .unwrap_err();
     assert_eq!(node.installed(), ["old berth-ipam", "old berth-cni"]);
     assert_eq!(names(&node.bin("")), ["berth-cni", "berth-ipam"]);
 }
@@ -151,9 +153,9 @@ fn a_disk_that_is_full_half_way_keeps_the_old_ones() {
     const BASE: &str = "BERTH_TEST_FULL_DISK";
     if let Some(base) = std::env::var_os(BASE) {
         let base = PathBuf::from(base);
-        let folders = Folders::new(base.join("bin"), base.join("conf"));
-        let error = folders
-            .install_plugins(&Source::Folder(base.join("source")))
+        let directories = Directories::new(base.join("bin"), base.join("conf"));
+        let error = directories
+            .install_plugins(&Source::Directory(base.join("source")))
             .unwrap_err();
         let error = error.to_string();
         assert!(
@@ -163,12 +165,12 @@ fn a_disk_that_is_full_half_way_keeps_the_old_ones() {
         return;
     }
     let base = tempfile::tempdir().unwrap();
-    for folder in ["source", "bin"] {
-        fs::create_dir(base.path().join(folder)).unwrap();
+    for directory in ["source", "bin"] {
+        fs::create_dir(base.path().join(directory)).unwrap();
     }
-    let fill = |folder: &str, sizes: [usize; 2]| {
+    let fill = |directory: &str, sizes: [usize; 2]| {
         for (plugin, size) in PLUGINS.iter().zip(sizes) {
-            fs::write(base.path().join(folder).join(plugin), vec![b'x'; size]).unwrap();
+            fs::write(base.path().join(directory).join(plugin), vec![b'x'; size]).unwrap();
         }
     };
     fill("source", [600, 1 << 20]);
@@ -191,18 +193,21 @@ fn a_disk_that_is_full_half_way_keeps_the_old_ones() {
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_is_named_with_its_flag() {
+fn a_directory_that_can_not_be_written_is_named_with_its_flag() {
     let node = Node::new();
     let file = node.base.path().join("file");
     fs::write(&file, "").unwrap();
     for unusable in [file.as_path(), Path::new("/proc/berth")] {
-        let folders = Folders::new(unusable, unusable);
-        let error = folders.install_plugins(&node.folder_source()).unwrap_err().to_string();
+        let directories = Directories::new(unusable, unusable);
+        let error = directories
+            .install_plugins(&node.directory_source())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with(&format!("--cni-bin-dir {}: ", unusable.display())),
             "{error}"
         );
-        let error = folders.place_conf(&conf()).unwrap_err().to_string();
+        let error = directories.place_conf(&conf()).unwrap_err().to_string();
         assert!(
             error.starts_with(&format!("--cni-conf-dir {}: ", unusable.display())),
             "{error}"
@@ -218,8 +223,8 @@ fn what_a_killed_process_left_is_no_hindrance() {
     fs::create_dir_all(node.conf("")).unwrap();
     fs::write(node.bin(".berth-cni.new"), "half").unwrap();
     fs::write(node.conf(".10-berth.conflist.new"), "half").unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
-    node.folders().place_conf(&conf()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
+    node.directories().place_conf(&conf()).unwrap();
     assert_eq!(names(&node.bin("")), ["berth-cni", "berth-ipam"]);
     assert_eq!(names(&node.conf("")), [CONF_NAME]);
 }
@@ -248,8 +253,8 @@ fn the_conf_is_placed_whole_and_others_are_not_touched() {
     fs::create_dir_all(node.conf("")).unwrap();
     let other = node.conf("05-other.conflist");
     fs::write(&other, "{}").unwrap();
-    assert!(node.folders().place_conf(&conf()).unwrap());
-    assert!(!node.folders().place_conf(&conf()).unwrap());
+    assert!(node.directories().place_conf(&conf()).unwrap());
+    assert!(!node.directories().place_conf(&conf()).unwrap());
     let text = fs::read_to_string(node.conf(CONF_NAME)).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), conf().document());
     assert_eq!(
@@ -261,9 +266,12 @@ fn the_conf_is_placed_whole_and_others_are_not_touched() {
         mtu: Some(1400),
         ..conf()
     };
-    assert!(node.folders().place_conf(&changed).unwrap());
+    assert!(node.directories().place_conf(&changed).unwrap());
     fs::write(node.conf(CONF_NAME), &text[..20]).unwrap();
-    assert!(node.folders().place_conf(&conf()).unwrap(), "a torn one is replaced");
+    assert!(
+        node.directories().place_conf(&conf()).unwrap(),
+        "a torn one is replaced"
+    );
     assert_eq!(fs::read_to_string(&other).unwrap(), "{}");
     assert_eq!(names(&node.conf("")), ["05-other.conflist", CONF_NAME]);
 }
@@ -275,8 +283,8 @@ fn a_conf_of_others_under_our_name_is_left_alone() {
     let text = r#"{"name": "theirs", "plugins": [{"type": "bridge"}]}"#;
     fs::write(node.conf(CONF_NAME), text).unwrap();
     for error in [
-        node.folders().place_conf(&conf()).unwrap_err(),
-        node.folders().uninstall().unwrap_err(),
+        node.directories().place_conf(&conf()).unwrap_err(),
+        node.directories().uninstall().unwrap_err(),
     ] {
         assert!(error.to_string().contains("remove or rename it"), "{error}");
     }
@@ -286,23 +294,23 @@ fn a_conf_of_others_under_our_name_is_left_alone() {
 #[test]
 fn uninstalling_takes_out_what_is_ours_and_nothing_else_however_often() {
     let node = Node::new();
-    node.folders().uninstall().unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
-    node.folders().place_conf(&conf()).unwrap();
+    node.directories().uninstall().unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
+    node.directories().place_conf(&conf()).unwrap();
     fs::write(node.bin("bridge"), "theirs").unwrap();
     fs::write(node.conf("87-podman.conflist"), "{}").unwrap();
-    node.folders().uninstall().unwrap();
+    node.directories().uninstall().unwrap();
     assert_eq!(names(&node.bin("")), ["bridge"]);
     assert_eq!(names(&node.conf("")), ["87-podman.conflist"]);
-    node.folders().uninstall().unwrap();
+    node.directories().uninstall().unwrap();
 }
 
 #[test]
 fn plugins_stay_when_the_conf_can_not_be_taken_out() {
     let node = Node::new();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     fs::create_dir_all(node.conf(CONF_NAME)).unwrap();
-    let error = node.folders().uninstall().unwrap_err().to_string();
+    let error = node.directories().uninstall().unwrap_err().to_string();
     assert!(
         error.starts_with("--cni-conf-dir ") && error.contains(CONF_NAME),
         "{error}"
@@ -317,7 +325,7 @@ fn a_link_in_the_place_of_a_plugin_is_replaced_and_not_written_through() {
     fs::write(&elsewhere, "theirs").unwrap();
     fs::create_dir_all(node.bin("")).unwrap();
     symlink(&elsewhere, node.bin("berth-cni")).unwrap();
-    node.folders().install_plugins(&node.folder_source()).unwrap();
+    node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(node.installed(), ["new berth-ipam", "new berth-cni"]);
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use berth_agent::queue::{Drain, Flavour, Folder};
+use berth_agent::queue::{Directory, Drain, Flavour};
 use berth_api::agent::{RESERVE, Reason, Release, Request, entry_name};
 use berth_api::cni::{Attachment, PodRef};
 use tokio_util::sync::CancellationToken;
@@ -42,15 +42,15 @@ async fn add(node: &Node, container: &str) {
 }
 
 /// As the plugin does it.
-fn put(folder: &Path, container: &str, started: u64) {
+fn put(directory: &Path, container: &str, started: u64) {
     let release = Release {
         attachment: attachment(container, "eth0"),
         started,
     };
-    let unfinished = folder.join(format!(".{container}"));
+    let unfinished = directory.join(format!(".{container}"));
     std::fs::write(&unfinished, serde_json::to_string(&release).unwrap()).unwrap();
     std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).unwrap();
-    std::fs::rename(unfinished, folder.join(entry_name(&release.attachment))).unwrap();
+    std::fs::rename(unfinished, directory.join(entry_name(&release.attachment))).unwrap();
 }
 
 fn addresses(count: usize) -> Vec<String> {
@@ -72,12 +72,12 @@ fn supply(node: &Node, count: usize) {
 
 fn queue(node: &Node) -> (PathBuf, Drain) {
     let path = node.path("queue");
-    let folder = Folder::open(&path, Flavour::Ours).unwrap();
-    (path, Drain::new(node.agent.clone(), vec![folder]))
+    let directory = Directory::open(&path, Flavour::Ours).unwrap();
+    (path, Drain::new(node.agent.clone(), vec![directory]))
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let found = std::fs::read_dir(folder).unwrap();
+fn names(directory: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = found
         .map(|found| found.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != RESERVE)
@@ -162,7 +162,7 @@ async fn a_broken_file_is_put_aside_with_a_metric_and_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn what_comes_while_the_agent_runs_is_released_also_after_the_folder_was_made_anew() {
+async fn what_comes_while_the_agent_runs_is_released_also_after_the_directory_was_made_anew() {
     let node = stocked(8);
     let (path, drain) = queue(&node);
     let stop = CancellationToken::new();
@@ -191,10 +191,10 @@ async fn a_hundred_thousand_entries_drain_while_adds_are_served() {
     for n in 0..100 {
         add(&node, &format!("c{n}")).await;
     }
-    let folder = path.clone();
+    let directory = path.clone();
     let now = node.agent.now();
     tokio::task::spawn_blocking(move || {
-        (0..100_000).for_each(|n| put(&folder, &format!("c{n}"), now))
+        (0..100_000).for_each(|n| put(&directory, &format!("c{n}"), now))
     })
     .await
     .unwrap();
@@ -220,8 +220,8 @@ async fn a_hundred_thousand_entries_drain_while_adds_are_served() {
 async fn a_compat_file_releases_every_interface_of_its_container() {
     let node = stocked(8);
     let path = node.path("deleteIDs");
-    let ours = Folder::open(node.path("queue"), Flavour::Ours).unwrap();
-    let theirs = Folder::open(&path, Flavour::Compat).unwrap();
+    let ours = Directory::open(node.path("queue"), Flavour::Ours).unwrap();
+    let theirs = Directory::open(&path, Flavour::Compat).unwrap();
     let drain = Drain::new(node.agent.clone(), vec![ours, theirs]);
     for (container, interface) in [("c1", "eth0"), ("c1", "net1"), ("c2", "eth0")] {
         node.agent.request(request(&node, container, interface)).await.unwrap();

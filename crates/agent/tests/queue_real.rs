@@ -1,5 +1,5 @@
-//! What only root can show of the release queue: that other users' folders and files are not
-//! obeyed.
+//! What only root can show of the release queue: that other users' directories and files are not
+//! followed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use berth_agent::queue::{Flavour, Folder, Found};
+use berth_agent::queue::{Directory, Flavour, Found};
 use berth_api::agent::{Release, entry_name};
 use berth_api::cni::Attachment;
 
@@ -27,13 +27,13 @@ fn put(queue: &Path, container: &str) {
 }
 
 #[test]
-fn another_users_folder_is_refused_with_what_to_do() {
+fn another_users_directory_is_refused_with_what_to_do() {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().join("queue");
-    let queue = Folder::open(&path, Flavour::Ours).unwrap();
+    let queue = Directory::open(&path, Flavour::Ours).unwrap();
     put(&path, "c1");
     chown(&path, Some(NOBODY), None).unwrap();
-    let error = Folder::open(&path, Flavour::Ours).unwrap_err().to_string();
+    let error = Directory::open(&path, Flavour::Ours).unwrap_err().to_string();
     assert!(error.contains("user 65534") && error.contains("chown root"), "{error}");
     // Nor is it read by who has opened it before.
     assert!(queue.pass().is_err() && queue.survey().is_err());
@@ -45,7 +45,7 @@ fn another_users_folder_is_refused_with_what_to_do() {
 fn another_users_file_is_put_aside_with_the_reason() {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().join("queue");
-    let queue = Folder::open(&path, Flavour::Ours).unwrap();
+    let queue = Directory::open(&path, Flavour::Ours).unwrap();
     put(&path, "c1");
     chown(path.join("c1:eth0"), Some(NOBODY), None).unwrap();
     let found = queue.pass().unwrap().batch(9).unwrap();

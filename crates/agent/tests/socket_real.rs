@@ -44,7 +44,7 @@ fn ask_as_nobody(path: &Path) -> (u16, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_user_is_refused_even_where_the_file_lets_it_in() {
     let served = Served::new(&["10.64.0.10"]).await;
-    // Somebody has opened the file and its folder to everybody.
+    // Somebody has opened the file and its directory to everybody.
     fs::set_permissions(&served.path, Permissions::from_mode(0o666)).unwrap();
     fs::set_permissions(served.path.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     let path = served.path.clone();
@@ -87,8 +87,8 @@ fn assert_full((code, refusal): (u16, Value)) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_full_disk_an_add_fails_clearly_and_nothing_is_half_done() {
-    let folder = tempfile::tempdir().unwrap();
-    let small = Small::mount(&folder.path().join("state"));
+    let directory = tempfile::tempdir().unwrap();
+    let small = Small::mount(&directory.path().join("state"));
     // More than a page of the journal has room for.
     let addresses: Vec<String> = (0..250).map(|n| format!("10.64.1.{n}")).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();

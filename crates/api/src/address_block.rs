@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::names::SUBNET_LABEL;
 
-/// What is taken and what rests. It is written whole, and only with the resourceVersion that was
-/// read, so that two writers can't both give a unit. There is no status: what stands here is not a
-/// wish.
+/// What is taken and what cools down. It is written whole, and only with the resourceVersion that
+/// was read, so that two writers can't both give a unit. There is no status: what stands here is
+/// not asked for, it is so.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]

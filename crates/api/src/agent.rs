@@ -33,7 +33,7 @@ pub const STATUS: &str = "/v1/status";
 pub const ADDRESSES: &str = "/v1/addresses";
 
 /// The longest body that is read.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 
 /// An ADD: one address for each family that the node serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ pub struct SubnetPlan {
     /// Left out: single addresses.
     #[serde(default)]
     pub unit_lengths: UnitLengths,
-    /// How long a unit rests after its release.
+    /// How long a unit cools down after its release.
     pub reuse_delay_milliseconds: u64,
 }
 
@@ -89,10 +89,11 @@ pub struct SubnetCounts {
 
 /// As in a Subnet's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Counts {
     pub capacity: Count,
     pub reserved: Count,
-    pub resting: Count,
+    pub cooling_down: Count,
     pub free: Count,
 }
 
@@ -101,7 +102,7 @@ impl From<berth_addr::Counts> for Counts {
         Self {
             capacity: counts.capacity.into(),
             reserved: counts.reserved.into(),
-            resting: counts.resting.into(),
+            cooling_down: counts.cooling_down.into(),
             free: counts.free.into(),
         }
     }
@@ -112,7 +113,7 @@ impl From<Counts> for berth_addr::Counts {
         Self {
             capacity: counts.capacity.0,
             reserved: counts.reserved.0,
-            resting: counts.resting.0,
+            cooling_down: counts.cooling_down.0,
             free: counts.free.0,
         }
     }

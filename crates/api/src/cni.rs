@@ -4,15 +4,15 @@
 mod alias;
 mod call;
 mod conf;
-mod failure;
+mod error;
 mod outcome;
 
 use std::fmt;
 
 pub use alias::{Alias, stable_hash};
 pub use call::{Attachment, Call, InvalidAttachment, PodRef, is_name};
-pub use conf::{Conf, Document, MOST_CONF_BYTES, Need, Place, Settings};
-pub use failure::{Code, Failure};
+pub use conf::{Conf, Document, MAX_CONF_BYTES, Need, Place, Settings};
+pub use error::{CniError, Code};
 pub use outcome::{Address, Interface, Outcome, Route};
 
 /// A version of the specification. An answer has the shape of the one that was asked in.

@@ -93,8 +93,8 @@ pub struct SubnetSpec {
     #[serde(default)]
     pub exhaustion: Exhaustion,
 
-    /// How long an address rests after its release, for example 30s or 1m30s. A subnet that runs
-    /// short shortens it.
+    /// How long an address cools down after its release, for example 30s or 1m30s. A subnet that
+    /// runs short shortens it.
     #[serde(default = "half_a_minute")]
     #[schemars(schema_with = "rules::reuse_delay")]
     pub reuse_delay: String,
@@ -232,9 +232,9 @@ pub struct SubnetStatus {
 
     /// Released, and not to be used again yet.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resting: Option<Count>,
+    pub cooling_down: Option<Count>,
 
-    /// Neither reserved nor resting.
+    /// Neither reserved nor cooling down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<Count>,
 

@@ -171,7 +171,7 @@ fn a_subnet_reads_as_it_is_documented() {
             "exhaustion": {"enterPercent": 80, "leavePercent": 70},
             "reuseDelay": "1m0s",
         },
-        "status": {"observedGeneration": 1, "capacity": "18446744073709551616", "reserved": 0, "resting": 0, "free": 65533},
+        "status": {"observedGeneration": 1, "capacity": "18446744073709551616", "reserved": 0, "coolingDown": 0, "free": 65533},
     });
     let subnet: Subnet = round_trip(&wire);
     assert_eq!(subnet.spec.usage, Use::NodeCidrs);

@@ -2,13 +2,17 @@
 
 mod agent;
 mod allocator;
+mod check;
 mod controller;
 mod count;
 mod crds;
+mod explain;
 mod machine_ipam;
+mod output;
 mod render;
 mod routes;
 mod scheduler;
+mod status;
 mod store;
 mod up;
 mod version;
@@ -42,6 +46,9 @@ enum Command {
     Agent(agent::Agent),
     Scheduler(scheduler::Scheduler),
     MachineIpam(machine_ipam::MachineIpam),
+    Status(status::Status),
+    Explain(explain::Explain),
+    Check(check::Check),
     Render(render::Render),
     Crds(crds::Crds),
     Version(version::Version),
@@ -72,6 +79,9 @@ impl Cli {
             Command::Agent(agent) => agent.run(&self.common),
             Command::Scheduler(scheduler) => scheduler.run(&self.common),
             Command::MachineIpam(machines) => machines.run(&self.common),
+            Command::Status(status) => status.run(&self.common),
+            Command::Explain(explain) => explain.run(&self.common),
+            Command::Check(check) => check.run(&self.common),
             Command::Render(render) => render.run(),
             Command::Crds(crds) => crds.run(),
             Command::Version(version) => version.run(),
@@ -104,6 +114,7 @@ mod tests {
         for arg in commands
             .flat_map(|c| c.get_arguments())
             .filter(|a| !matches!(a.get_id().as_str(), "help" | "version"))
+            .filter(|a| !a.is_positional())
         {
             let flag = arg.get_long().unwrap();
             let expected = format!("BERTH_{}", flag.to_uppercase().replace('-', "_"));

@@ -28,7 +28,7 @@ use serde_json::Value;
 const CALLERS: u64 = 8;
 const CALLS: u64 = 20_000;
 /// What one caller has at a time.
-const MOST: usize = 5;
+const MAX: usize = 5;
 
 /// Who has what, as those know it who were answered.
 #[derive(Default)]
@@ -85,7 +85,7 @@ fn call(node: &Node, world: &World, caller: u64, seed: u64) {
             continue;
         }
         let _busy = world.quiet.read().unwrap_or_else(PoisonError::into_inner);
-        if mine.len() < MOST && random.random_ratio(2, 3) {
+        if mine.len() < MAX && random.random_ratio(2, 3) {
             let container = format!("caller{caller}-{made}");
             made += 1;
             match node.plugin("ADD", &container, &[]) {
@@ -168,13 +168,13 @@ async fn no_crash_gives_an_address_twice_or_loses_one() {
     let attached = world.attached.load(Ordering::Relaxed);
     println!("{CALLS} calls, {attached} attached, {kills} times killed");
     assert!(attached > CALLS / 20, "hardly anything was attached: {attached}");
-    // What an old journal says of containers that are long gone is found out by the witnesses. The
+    // What an old journal says of containers that are long gone is found out by the observers. The
     // bound only ends a run that would hang.
     let start = std::time::Instant::now();
     loop {
         let pool = node.pool();
         assert!(start.elapsed() < Duration::from_secs(900), "addresses are lost: {pool}");
-        if pool["free"].as_u64().unwrap() + pool["resting"].as_u64().unwrap() == ADDRESSES {
+        if pool["free"].as_u64().unwrap() + pool["coolingDown"].as_u64().unwrap() == ADDRESSES {
             assert_eq!(pool["assigned"], 0);
             break;
         }

@@ -130,7 +130,7 @@ async fn without_its_journal_every_interface_of_a_pod_keeps_its_address() {
     node.put_journal(None);
     let _agent = node.start_agent();
     // Until it is certain again who has what.
-    while node.pool()["uncertain"] != 0 {
+    while node.pool()["quarantined"] != 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(assigned(&node), before);

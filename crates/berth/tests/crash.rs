@@ -105,7 +105,7 @@ async fn storm(api: Api<ConfigMap>, writer: u64, round: u64, book: Book) {
         let name = format!("w{writer}-{}", step % 5);
         let before = book.lock().unwrap().get(&name).copied().unwrap_or_default();
         let next = round * 1_000_000 + step;
-        let wish = if before.answered.is_some() && step % 7 == 6 {
+        let asked_for = if before.answered.is_some() && step % 7 == 6 {
             None
         } else {
             Some(next)
@@ -113,11 +113,11 @@ async fn storm(api: Api<ConfigMap>, writer: u64, round: u64, book: Book) {
         book.lock().unwrap().insert(
             name.clone(),
             Known {
-                asked: Some(wish),
+                asked: Some(asked_for),
                 ..before
             },
         );
-        let outcome = match (before.answered, wish) {
+        let outcome = match (before.answered, asked_for) {
             (None, Some(next)) => api
                 .create(&PostParams::default(), &object(&name, next))
                 .await
@@ -137,7 +137,7 @@ async fn storm(api: Api<ConfigMap>, writer: u64, round: u64, book: Book) {
             Ok(version) => drop(book.lock().unwrap().insert(
                 name,
                 Known {
-                    answered: wish,
+                    answered: asked_for,
                     asked: None,
                     version,
                 },

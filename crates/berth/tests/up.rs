@@ -4,6 +4,8 @@
 
 #[path = "up/agents.rs"]
 mod agents;
+#[path = "up/inspect.rs"]
+mod inspect;
 #[path = "up/machines.rs"]
 mod machines;
 #[path = "up/metrics.rs"]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::agent::{
     CHECK, Check, Done, GC, Gc, Granted, REQUEST, Reason, Refusal, Release, Request, STATUS, Status,
 };
-use berth_api::cni::{Code, Failure, Settings};
+use berth_api::cni::{CniError, Code, Settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,7 +21,7 @@ pub struct Agent<'a> {
 
 /// Why a call was not served.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum AgentError {
     /// Nobody knows whether the agent did it: it may be away, and was not heard in any case.
     #[error("the agent at {socket} does not answer: {cause}")]
     NoAnswer { socket: String, cause: NoAnswer },
@@ -34,9 +34,9 @@ pub enum Trouble {
     Status { socket: String, status: u16 },
 }
 
-impl Trouble {
+impl AgentError {
     /// What the runtime is told. Where the same call may be served later, it is told that too.
-    pub fn failure(&self) -> Failure {
+    pub fn failure(&self) -> CniError {
         let code = match self {
             Self::NoAnswer { .. } => Code::TryAgainLater,
             Self::Status { .. } => Code::Refused,
@@ -49,7 +49,7 @@ impl Trouble {
                 Reason::Storage => Code::Storage,
             },
         };
-        Failure::new(code, self.to_string())
+        CniError::new(code, self.to_string())
     }
 }
 
@@ -58,26 +58,26 @@ impl<'a> Agent<'a> {
         Self { settings }
     }
 
-    pub fn request(&self, request: &Request) -> Result<Granted, Trouble> {
+    pub fn request(&self, request: &Request) -> Result<Granted, AgentError> {
         // The agent holds the call that long by itself.
         let limit = self.settings.timeout.saturating_add(self.settings.wait);
         self.call(REQUEST, request, limit)
     }
 
-    pub fn release(&self, release: &Release) -> Result<Done, Trouble> {
+    pub fn release(&self, release: &Release) -> Result<Done, AgentError> {
         self.call(berth_api::agent::RELEASE, release, self.settings.timeout)
     }
 
-    pub fn check(&self, check: &Check) -> Result<Done, Trouble> {
+    pub fn check(&self, check: &Check) -> Result<Done, AgentError> {
         self.call(CHECK, check, self.settings.timeout)
     }
 
-    pub fn gc(&self, gc: &Gc) -> Result<Done, Trouble> {
+    pub fn gc(&self, gc: &Gc) -> Result<Done, AgentError> {
         self.call(GC, gc, self.settings.timeout)
     }
 
     /// Whether an ADD can be served now, and why not.
-    pub fn status(&self) -> Result<Status, Trouble> {
+    pub fn status(&self) -> Result<Status, AgentError> {
         let answer = self.exchange("GET", STATUS, &[], self.settings.timeout)?;
         // Also where its status is 503: that is for probes that do not read it.
         match serde_json::from_slice(&answer.body) {
@@ -91,7 +91,7 @@ impl<'a> Agent<'a> {
         path: &str,
         body: &impl Serialize,
         limit: Duration,
-    ) -> Result<A, Trouble> {
+    ) -> Result<A, AgentError> {
         // Of plain types: it can't fail, and what it would send is refused as what it is.
         let body = serde_json::to_vec(body).unwrap_or_default();
         self.understand(&self.exchange("POST", path, &body, limit)?)
@@ -103,27 +103,27 @@ impl<'a> Agent<'a> {
         path: &str,
         body: &[u8],
         limit: Duration,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, AgentError> {
         let socket = &self.settings.socket;
-        let no_answer = |cause| Trouble::NoAnswer {
+        let no_answer = |cause| AgentError::NoAnswer {
             socket: socket.clone(),
             cause,
         };
         http::exchange(socket, method, path, body, limit).map_err(no_answer)
     }
 
-    fn understand<A: DeserializeOwned>(&self, answer: &Answer) -> Result<A, Trouble> {
+    fn understand<A: DeserializeOwned>(&self, answer: &Answer) -> Result<A, AgentError> {
         let socket = self.settings.socket.clone();
         if answer.status == 200 {
-            let unreadable = |error| Trouble::NoAnswer {
+            let unreadable = |error| AgentError::NoAnswer {
                 socket,
                 cause: NoAnswer::Unreadable(error),
             };
             return serde_json::from_slice(&answer.body).map_err(unreadable);
         }
         match serde_json::from_slice(&answer.body) {
-            Ok(refusal) => Err(Trouble::Refused(refusal)),
-            Err(_) => Err(Trouble::Status {
+            Ok(refusal) => Err(AgentError::Refused(refusal)),
+            Err(_) => Err(AgentError::Status {
                 socket,
                 status: answer.status,
             }),

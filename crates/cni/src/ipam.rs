@@ -1,13 +1,13 @@
 //! `berth-ipam`: addresses for an interface that another plugin makes.
 
 use berth_api::agent::{Check, Gc, Granted, Request};
-use berth_api::cni::{Address, Attachment, Call, Code, Conf, Failure, Outcome, PodRef};
+use berth_api::cni::{Address, Attachment, Call, CniError, Code, Conf, Outcome, PodRef};
 use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::release::release;
 
-pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Failure> {
+pub fn run(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, CniError> {
     match call {
         Call::Add { attachment, pod, .. } => {
             let granted = request(conf, attachment, pod, started)?;
@@ -41,7 +41,7 @@ pub fn request(
     attachment: &Attachment,
     pod: &PodRef,
     started: u64,
-) -> Result<Granted, Failure> {
+) -> Result<Granted, CniError> {
     let request = Request {
         attachment: attachment.clone(),
         network: conf.name.clone(),
@@ -56,13 +56,13 @@ pub fn request(
     if granted.addresses.is_empty() {
         // A container without an address would be believed to have one.
         let msg = "the agent granted no address: try again later";
-        return Err(Failure::new(Code::TryAgainLater, msg));
+        return Err(CniError::new(Code::TryAgainLater, msg));
     }
     Ok(granted)
 }
 
 /// That the agent still keeps these addresses for the attachment.
-pub fn check(conf: &Conf, attachment: &Attachment, addresses: &[Address]) -> Result<(), Failure> {
+pub fn check(conf: &Conf, attachment: &Attachment, addresses: &[Address]) -> Result<(), CniError> {
     let check = Check {
         attachment: attachment.clone(),
         addresses: addresses.iter().map(|address| address.address).collect(),
@@ -73,7 +73,7 @@ pub fn check(conf: &Conf, attachment: &Attachment, addresses: &[Address]) -> Res
 
 /// With the agent away it fails, to be called again: nothing is queued, since what is valid then is
 /// not what was valid now.
-pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), Failure> {
+pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), CniError> {
     let gc = Gc {
         network: conf.name.clone(),
         valid: valid.to_vec(),
@@ -84,28 +84,28 @@ pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), Failure
 }
 
 /// Whatever the reason is, an ADD would not be served now.
-pub fn status(conf: &Conf) -> Result<(), Failure> {
+pub fn status(conf: &Conf) -> Result<(), CniError> {
     let why = match Agent::new(&conf.settings).status() {
         Ok(status) if status.ready => return Ok(()),
         Ok(status) if status.message.is_empty() => "the agent can't serve an ADD now".to_owned(),
         Ok(status) => status.message,
         Err(trouble) => trouble.to_string(),
     };
-    Err(Failure::new(Code::NotAvailable, why))
+    Err(CniError::new(Code::NotAvailable, why))
 }
 
 /// The result of the ADD that a CHECK is about.
-pub fn previous(conf: &Conf) -> Result<Outcome, Failure> {
+pub fn previous(conf: &Conf) -> Result<Outcome, CniError> {
     let missing =
-        || Failure::new(Code::InvalidConf, "prevResult is missing: a CHECK compares with it");
+        || CniError::new(Code::InvalidConf, "prevResult is missing: a CHECK compares with it");
     conf.previous.as_ref().map(Outcome::read).ok_or_else(missing)
 }
 
 /// The attachments that a GC leaves alone.
-pub fn valid(conf: &Conf) -> Result<&[Attachment], Failure> {
+pub fn valid(conf: &Conf) -> Result<&[Attachment], CniError> {
     // Taken for an empty list, it would detach everything.
     let missing = || {
-        Failure::new(
+        CniError::new(
             Code::InvalidConf,
             "cni.dev/valid-attachments is missing: a GC is about the others",
         )

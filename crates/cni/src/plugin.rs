@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use berth_api::cni::{Call, Code, Conf, Document, Failure, MOST_CONF_BYTES, Need, Place, Version};
+use berth_api::cni::{Call, CniError, Code, Conf, Document, MAX_CONF_BYTES, Need, Place, Version};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ impl Plugin {
         }
     }
 
-    fn answer(self, started: u64) -> Result<Option<Value>, (Version, Failure)> {
+    fn answer(self, started: u64) -> Result<Option<Value>, (Version, CniError)> {
         // Before stdin is read, so that somebody who starts it by hand is told what is missing.
         let call = Call::read(|name| std::env::var_os(name))
             .map_err(|failure| (Version::LATEST, failure))?;
@@ -66,26 +66,26 @@ impl Plugin {
         }
         let document = document.map_err(|failure| (Version::LATEST, failure))?;
         let version = document.version().map_err(|failure| (Version::LATEST, failure))?;
-        let answered = allowed(&call, version).and_then(|()| self.obey(&call, &document, started));
+        let answered = allowed(&call, version).and_then(|()| self.run(&call, &document, started));
         answered.map_err(|failure| (version, failure))
     }
 
-    fn obey(
+    fn run(
         self,
         call: &Call,
         document: &Document,
         started: u64,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<Value>, CniError> {
         let need = Need::of(call);
         match self {
-            Self::Ipam => ipam::obey(call, &Conf::read(document, Place::Ipam, need)?, started),
-            Self::Cni => veth::obey(call, &Conf::read(document, Place::Top, need)?, started),
+            Self::Ipam => ipam::run(call, &Conf::read(document, Place::Ipam, need)?, started),
+            Self::Cni => veth::run(call, &Conf::read(document, Place::Top, need)?, started),
         }
     }
 }
 
 /// A conf in an older version has no word for what is asked.
-fn allowed(call: &Call, version: Version) -> Result<(), Failure> {
+fn allowed(call: &Call, version: Version) -> Result<(), CniError> {
     let (command, since) = match call {
         Call::Check { .. } => ("CHECK", Version::V0_4_0),
         Call::Gc => ("GC", Version::V1_1_0),
@@ -94,7 +94,7 @@ fn allowed(call: &Call, version: Version) -> Result<(), Failure> {
     };
     if version < since {
         let msg = format!("cniVersion {version} has no {command}: it came with {since}");
-        return Err(Failure::new(Code::IncompatibleVersion, msg));
+        return Err(CniError::new(Code::IncompatibleVersion, msg));
     }
     Ok(())
 }
@@ -106,13 +106,13 @@ fn versions(document: Option<&Document>) -> Value {
     json!({"cniVersion": asked.unwrap_or(Version::LATEST).as_str(), "supportedVersions": supported})
 }
 
-fn read_stdin() -> Result<Vec<u8>, Failure> {
+fn read_stdin() -> Result<Vec<u8>, CniError> {
     let mut stdin = Vec::with_capacity(4096);
-    let most = u64::try_from(MOST_CONF_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let most = u64::try_from(MAX_CONF_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     // One byte more than is allowed tells that there is more.
     let read = std::io::stdin().lock().take(most).read_to_end(&mut stdin);
     let failed = |error| {
-        Failure::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"))
+        CniError::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"))
     };
     read.map(|_| stdin).map_err(failed)
 }

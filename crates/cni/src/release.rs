@@ -1,15 +1,15 @@
 //! Giving addresses back, with the agent or without it.
 
 use berth_api::agent::Release;
-use berth_api::cni::{Attachment, Code, Failure, Settings};
+use berth_api::cni::{Attachment, CniError, Code, Settings};
 
-use crate::agent::{Agent, Trouble};
+use crate::agent::{Agent, AgentError};
 use crate::queue;
 
 /// Tells the agent. Where nobody answers, it is left in the release queue, and that is success: a
 /// pod's deletion does not wait for an agent, which may itself wait for the pod to make room. An
 /// answer that says no is a failure.
-pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Result<(), Failure> {
+pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Result<(), CniError> {
     let release = Release {
         attachment: attachment.clone(),
         started,
@@ -18,7 +18,7 @@ pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Re
         Ok(_) => return Ok(()),
         Err(trouble) => trouble,
     };
-    if !matches!(trouble, Trouble::NoAnswer { .. }) {
+    if !matches!(trouble, AgentError::NoAnswer { .. }) {
         return Err(trouble.failure());
     }
     queue::leave(&settings.queue_dir, &release).map_err(|error| {
@@ -26,6 +26,6 @@ pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Re
             "{trouble}; and the release can't be left in {}: {error}",
             settings.queue_dir
         );
-        Failure::new(Code::TryAgainLater, msg)
+        CniError::new(Code::TryAgainLater, msg)
     })
 }

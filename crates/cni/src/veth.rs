@@ -23,14 +23,14 @@ use std::error::Error;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use berth_api::cni::{Call, Code, Conf, Failure};
+use berth_api::cni::{Call, CniError, Code, Conf};
 use serde_json::Value;
 
 use crate::ipam;
 
 pub use removal::for_another_process as removal_for_another_process;
 
-pub fn obey(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, Failure> {
+pub fn run(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, CniError> {
     match call {
         Call::Add {
             attachment,
@@ -69,21 +69,21 @@ fn everywhere(address: IpAddr) -> (IpAddr, u8) {
 }
 
 /// With the causes of the error.
-fn kernel(doing: impl Display, error: impl Error) -> Failure {
+fn kernel(doing: impl Display, error: impl Error) -> CniError {
     let mut msg = format!("{doing}: the kernel refuses: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
         msg.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    Failure::new(Code::Kernel, msg)
+    CniError::new(Code::Kernel, msg)
 }
 
 /// All of them as one, with the first one's code; `None` when there is none.
-fn together(failures: Vec<Failure>) -> Option<Failure> {
+fn together(failures: Vec<CniError>) -> Option<CniError> {
     let code = failures.first()?.code;
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.msg).collect();
-    Some(Failure::new(code, texts.join("; ")))
+    Some(CniError::new(code, texts.join("; ")))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use tracing::{debug, warn};
 pub use tcp::{Plain, Tls};
 
 /// After a failure to accept, such as too many open files: others may end meanwhile.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Both ends of an HTTP/2 connection that died without a word find out after these.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl Limits {
                 }
                 Err(error) => {
                     warn!(%error, "can't accept a connection");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
             }
         }

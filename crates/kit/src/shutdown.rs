@@ -148,7 +148,7 @@ impl Tasks {
     }
 }
 
-/// Held by a task while it runs. Dropped in a panic it is the only witness of it.
+/// Held by a task while it runs. Dropped in a panic it is the only observer of it.
 struct Running {
     tasks: Tasks,
     id: u64,

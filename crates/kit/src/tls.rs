@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// How often files are looked at. A kubelet needs a minute or more to bring a changed Secret.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Each names the file, and the fix.
 #[derive(Debug, thiserror::Error)]
@@ -211,7 +211,7 @@ impl ServerTls {
         let reloading = async {
             let mut seen = files.contents();
             loop {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(RELOAD_INTERVAL).await;
                 let now = files.contents();
                 if now == seen {
                     continue;

@@ -191,8 +191,8 @@ fn resident() -> u64 {
 
 /// Every answer is on disk.
 async fn on_disk(figures: &mut Figures) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RedbStore::open(&folder.path().join("ledger.redb")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(&directory.path().join("ledger.redb")).unwrap();
     let ledger = ledger(store, "10.0.0.0/8").await;
     let rounds = 100;
     let start = Instant::now();

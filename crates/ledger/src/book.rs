@@ -273,20 +273,20 @@ impl Book {
                 continue;
             };
             let of_owner = known.record.owned().filter(|(_, tenure)| tenure.owner == *owner);
-            let leaving = of_owner.filter(|(_, tenure)| wanted(&tenure.lease));
-            let leaving: Vec<(u8, LeaseId)> =
-                leaving.map(|(offset, tenure)| (offset, tenure.lease)).collect();
-            if leaving.is_empty() {
+            let releasing = of_owner.filter(|(_, tenure)| wanted(&tenure.lease));
+            let releasing: Vec<(u8, LeaseId)> =
+                releasing.map(|(offset, tenure)| (offset, tenure.lease)).collect();
+            if releasing.is_empty() {
                 continue;
             }
-            for (offset, id) in &leaving {
+            for (offset, id) in &releasing {
                 back.entry(*id)
                     .or_default()
                     .extend(self.prefix(family, number.unit(*offset)));
             }
-            let offsets: Vec<u8> = leaving.iter().map(|(offset, _)| *offset).collect();
+            let offsets: Vec<u8> = releasing.iter().map(|(offset, _)| *offset).collect();
             self.give_back(place, &offsets, now);
-            self.holdings.leave(owner, leaving.iter().map(|(_, id)| (place, *id)));
+            self.holdings.leave(owner, releasing.iter().map(|(_, id)| (place, *id)));
         }
         back.into_iter().map(|(id, units)| Lease { id, units }).collect()
     }
@@ -317,15 +317,16 @@ impl Book {
             .collect()
     }
 
-    /// How many can be leased, rested or not, by family.
+    /// How many can be leased, cooled down or not, by family.
     pub fn available(&self) -> impl Iterator<Item = (Family, u128)> {
         self.families
             .iter()
             .map(|(family, shelf)| (*family, shelf.pool.available()))
     }
 
-    /// Marks blocks with no owner and no rest in them as changed: written, they leave the store. A
-    /// subnet that never comes round, such as a /64, would fill it with what it once gave.
+    /// Marks blocks with no owner and nothing that cools down in them as changed: written, they
+    /// leave the store. A subnet that never comes round, such as a /64, would fill it with what it
+    /// once gave.
     pub fn retire(&mut self, now: u64) {
         for (family, shelf) in &self.families {
             let idle = shelf.pool.idle(now).filter(|number| shelf.blocks.contains_key(number));
@@ -333,8 +334,8 @@ impl Book {
         }
     }
 
-    /// The writes that bring the store to where the book is. Rests that are over are not written
-    /// any more.
+    /// The writes that bring the store to where the book is. Cool-downs that are over are not
+    /// written any more.
     pub fn changed(&mut self, now: u64, reuse_delay: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.changed.len());
         for place in std::mem::take(&mut self.changed) {
@@ -353,7 +354,7 @@ impl Book {
                 .released()
                 .any(|(_, at)| now.saturating_sub(at) >= reuse_delay)
             {
-                Arc::make_mut(&mut known.record).forget_rested(now, reuse_delay);
+                Arc::make_mut(&mut known.record).forget_cooled_down(now, reuse_delay);
             }
             writes.push(Write {
                 key: BlockKey {
@@ -427,7 +428,7 @@ impl Book {
         let misfit = || Misfit::new(key, record);
         let place = self.place(key).ok_or_else(misfit)?;
         let (family, number) = place;
-        // A clock that was ahead when a unit was released must not keep it resting until then.
+        // A clock that was ahead when a unit was released must not keep it cooling down until then.
         let record = &if record.released().any(|(_, at)| at > now) {
             Arc::new(record.released_by(now))
         } else {

@@ -1,4 +1,4 @@
-//! The time that rests are counted in.
+//! The time that cool-downs are counted in.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,8 +16,8 @@ pub struct Clock {
 impl Clock {
     pub fn system() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
-        // A machine whose clock is before the epoch: rests are still counted from when this process
-        // began.
+        // A machine whose clock is before the epoch: cool-downs are still counted from when this
+        // process began.
         Self::starting_at(began.unwrap_or_default())
     }
 

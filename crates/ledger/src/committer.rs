@@ -99,7 +99,7 @@ impl Drop for Committer {
 
 /// So many requests are decided before the first of them is written: bounds the time to the first
 /// answer.
-const MOST_AT_ONCE: usize = 1024;
+const MAX_BATCH: usize = 1024;
 
 /// Nobody waits for what a sweep gives.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
@@ -107,7 +107,7 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 const BETWEEN_COUNTS: Duration = Duration::from_millis(20);
 
 /// Between attempts to reach a store that does not answer.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Committer {
     /// Loads the subnet's blocks.
@@ -197,7 +197,7 @@ impl Committer {
                 }
                 // Before requests: it waits for no store, and must not wait for those that do.
                 Some(answer) = counting.recv() => self.count(answer),
-                count = requests.recv_many(&mut waiting, MOST_AT_ONCE) => {
+                count = requests.recv_many(&mut waiting, MAX_BATCH) => {
                     if count == 0 {
                         return;
                     }
@@ -249,7 +249,7 @@ impl Committer {
         }
     }
 
-    /// Not sooner than all that is released now has rested.
+    /// Not sooner than all that is released now has cooled down.
     fn sweep_later(&mut self) {
         if self.sweep.is_none() {
             let delay = Duration::from_millis(self.reuse_delay).max(BETWEEN_SWEEPS);
@@ -268,11 +268,11 @@ impl Committer {
             Ok(Outcome::Durable | Outcome::Conflict) => {}
             // It is tried again after the next write of whatever kind.
             ended => {
-                let error = self.suffer(ended);
+                let error = self.fail(ended);
                 warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
             }
         }
-        if self.book.counts(now).values().any(|counts| counts.resting > 0) {
+        if self.book.counts(now).values().any(|counts| counts.cooling_down > 0) {
             self.sweep_later();
         }
     }

@@ -79,7 +79,7 @@ type Amount = Gauge<f64, AtomicU64>;
 pub struct LedgerMetrics {
     capacity: Labelled<PoolLabels, Amount>,
     reserved: Labelled<PoolLabels, Amount>,
-    resting: Labelled<PoolLabels, Amount>,
+    cooling_down: Labelled<PoolLabels, Amount>,
     free: Labelled<PoolLabels, Amount>,
     conflicts: Labelled<SubnetLabel, Counter>,
     latency: Labelled<RequestLabels, Histogram>,
@@ -95,7 +95,7 @@ impl LedgerMetrics {
         let metrics = Self {
             capacity: Labelled::default(),
             reserved: Labelled::default(),
-            resting: Labelled::default(),
+            cooling_down: Labelled::default(),
             free: Labelled::default(),
             conflicts: Labelled::default(),
             latency: Labelled::new_with_constructor(|| {
@@ -106,11 +106,15 @@ impl LedgerMetrics {
             ("capacity", "Units that may be handed out", &metrics.capacity),
             ("reserved", "Units that somebody owns", &metrics.reserved),
             (
-                "resting",
+                "cooling_down",
                 "Units that were released and are not to be used again yet",
-                &metrics.resting,
+                &metrics.cooling_down,
             ),
-            ("free", "Units that are neither reserved nor resting", &metrics.free),
+            (
+                "free",
+                "Units that are neither reserved nor cooling down",
+                &metrics.free,
+            ),
         ];
         for (name, help, gauge) in units {
             registry.register(format!("berth_subnet_{name}"), help, gauge.clone());
@@ -157,7 +161,7 @@ impl LedgerMetrics {
             };
             set(&self.capacity, counts.capacity);
             set(&self.reserved, counts.reserved);
-            set(&self.resting, counts.resting);
+            set(&self.cooling_down, counts.cooling_down);
             set(&self.free, counts.free);
         }
     }
@@ -169,7 +173,7 @@ impl LedgerMetrics {
                 subnet: subnet.to_owned(),
                 family,
             };
-            for gauge in [&self.capacity, &self.reserved, &self.resting, &self.free] {
+            for gauge in [&self.capacity, &self.reserved, &self.cooling_down, &self.free] {
                 gauge.remove(&labels);
             }
         }

@@ -103,7 +103,7 @@ impl Record {
         });
     }
 
-    /// These units rest from now on. Those that nobody owned stay as they are.
+    /// These units cool down from now on. Those that nobody owned stay as they are.
     pub fn give_back(&mut self, offsets: &[u8], now: u64) {
         let offsets: Bitmap = offsets.iter().copied().collect();
         let released = &mut self.released;
@@ -126,8 +126,9 @@ impl Record {
         record
     }
 
-    /// Forgets rests that are over, so that a record does not grow with all that was ever released.
-    pub fn forget_rested(&mut self, now: u64, delay: u64) {
+    /// Forgets cool-downs that are over, so that a record does not grow with all that was ever
+    /// released.
+    pub fn forget_cooled_down(&mut self, now: u64, delay: u64) {
         self.released.retain(|(_, at)| now.saturating_sub(*at) < delay);
     }
 }
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn rests_that_are_over_are_forgotten() {
         let mut record = Record::new([], [(1, 1_000), (2, 5_000)]).unwrap();
-        record.forget_rested(6_000, 2_000);
+        record.forget_cooled_down(6_000, 2_000);
         assert_eq!(record.released().collect::<Vec<_>>(), [(2, 5_000)]);
         assert!(!record.is_empty());
     }

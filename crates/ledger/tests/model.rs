@@ -35,16 +35,16 @@ async fn ten_thousand_deaths_on_memory() {
     }
 }
 
-/// In memory if the machine has such a folder: a process that dies leaves what it wrote, synced or
-/// not. The file is opened again after each round, by a runtime of its own: with it goes all that
-/// hangs on the round before.
+/// In memory if the machine has such a directory: a process that dies leaves what it wrote, synced
+/// or not. The file is opened again after each round, by a runtime of its own: with it goes all
+/// that hangs on the round before.
 #[test]
 fn ten_thousand_deaths_on_redb() {
     for seed in 0..10 {
-        let folder = tempfile::tempdir_in("/dev/shm")
+        let directory = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
-        let path = folder.path().join("ledger.redb");
+        let path = directory.path().join("ledger.redb");
         let mut run = Run::new(seed, AMOUNT);
         while !run.is_over() {
             let mut runtime = tokio::runtime::Builder::new_current_thread();

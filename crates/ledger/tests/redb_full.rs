@@ -51,8 +51,8 @@ fn a_ledger_goes_on_when_a_full_disk_has_room_again() {
     ignore_the_signal();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger.redb");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ledger.redb");
         let store = Arc::new(RedbStore::open(&path).unwrap());
         let ledger = Ledger::new(store, Clock::system(), LedgerMetrics::unregistered());
         let plan = Plan {

@@ -47,9 +47,9 @@ mod redb {
 
     async fn open(promise: &str) -> Pair {
         // The file loses its name at the end of this function, and lives as long as it is open.
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> =
-            Arc::new(RedbStore::open(&folder.path().join("ledger.redb")).unwrap());
+            Arc::new(RedbStore::open(&directory.path().join("ledger.redb")).unwrap());
         Pair {
             one: Arc::clone(&store),
             other: store,

@@ -200,7 +200,8 @@ pub trait Allocator: Registry + PodCidrs {
 
 /// The family that leases end with: each lease has one unit of every family.
 pub fn scarcest(families: &BTreeMap<Family, Counts>) -> Option<Counts> {
-    let left = |counts: &&Counts| (counts.free.saturating_add(counts.resting), counts.capacity);
+    let left =
+        |counts: &&Counts| (counts.free.saturating_add(counts.cooling_down), counts.capacity);
     families.values().min_by_key(left).copied()
 }
 
@@ -213,7 +214,7 @@ mod tests {
         let counts = |capacity, free| Counts {
             capacity,
             reserved: capacity - free,
-            resting: 0,
+            cooling_down: 0,
             free,
         };
         let families =

@@ -1,6 +1,6 @@
 //! Who has which address, by what is observed. Pure.
 //!
-//! Whatever is deleted, restored or edited by hand, three witnesses know which addresses are in
+//! Whatever is deleted, restored or edited by hand, three observers know which addresses are in
 //! use: what NodeNetworkConfigs list, what agents hold beyond that, and what living pods show. What
 //! each of them says is a [`Holding`].
 

@@ -1,4 +1,4 @@
-//! Takes back what nodes have left behind. Two witnesses must agree, over a grace period: there is
+//! Takes back what nodes have left behind. Two observers must agree, over a grace period: there is
 //! no Node of that UID, nor an nnc of it; and no living pod shows the address.
 //!
 //! Where others wait for addresses of the subnet, what no pod has shown for the whole of the grace

@@ -184,5 +184,5 @@ impl WaitList {
 /// cut short when there are no others.
 fn available(counts: &SubnetCounts) -> u128 {
     let scarcest = scarcest(&counts.families);
-    scarcest.map_or(0, |counts| counts.free.saturating_add(counts.resting))
+    scarcest.map_or(0, |counts| counts.free.saturating_add(counts.cooling_down))
 }

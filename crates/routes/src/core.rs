@@ -2,6 +2,7 @@
 //! done. Pure: no clock, no client, no backend.
 
 mod change;
+mod compare;
 mod condition;
 mod decide;
 mod index;
@@ -12,9 +13,10 @@ mod standing;
 mod table;
 
 pub use change::{Change, Creation};
+pub use compare::{Comparison, compare};
 pub use condition::Condition;
 pub use decide::{Decision, View, decide};
-pub use index::{CidrProblem, Index, NodeChange};
+pub use index::{CidrProblem, Claimed, Index, NodeChange};
 pub use node::{Address, Cidr, Node, parse_cidr};
 pub use route::{Hop, HopError, Mark, Route};
 pub use scope::Scope;

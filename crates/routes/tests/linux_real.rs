@@ -6,9 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
-#[allow(dead_code, reason = "some of its words are for clouds")]
 #[path = "clouds/cluster.rs"]
 mod cluster;
+#[path = "linux/monitor.rs"]
+mod monitor;
 #[path = "linux/namespace.rs"]
 mod namespace;
 
@@ -20,6 +21,7 @@ use berth_routes::backend::linux::Linux;
 use berth_routes::backend::{Backend, ErrorKind};
 use berth_routes::core::{Change, Creation, Hop, Mark, Route};
 use cluster::{Cluster, table_is};
+use monitor::Monitor;
 use namespace::Namespace;
 
 fn backend(namespace: &Namespace) -> Arc<Linux> {
@@ -57,6 +59,10 @@ fn ours(namespace: &Namespace) -> BTreeSet<String> {
     lines.lines().map(words).collect()
 }
 
+fn of(pairs: &[&str]) -> Vec<String> {
+    pairs.iter().map(|one| (*one).to_owned()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_of_both_families_come_and_go_with_their_nodes() {
     let namespace = Namespace::with_pair();
@@ -65,12 +71,6 @@ async fn routes_of_both_families_come_and_go_with_their_nodes() {
     cluster.node("n1", "10.120.1.0/24", "192.0.2.11", "").await;
     cluster.node("n2", "10.120.2.0/24", "192.0.2.12", "").await;
     let table = || ours(&namespace);
-    let of = |pairs: &[&str]| {
-        pairs
-            .iter()
-            .map(|one| (*one).to_owned())
-            .collect::<Vec<_>>()
-    };
     table_is(
         table,
         &of(&["10.120.1.0/24 by 192.0.2.11", "10.120.2.0/24 by 192.0.2.12"]),
@@ -92,6 +92,30 @@ async fn routes_of_both_families_come_and_go_with_their_nodes() {
     )
     .await;
     six.stop().await;
+    cluster.close().await;
+}
+
+/// What the kernel tells of while a controller is killed and another one starts: the change of a
+/// third node comes after all that they did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_killed_and_started_again_touches_no_route() {
+    let namespace = Namespace::with_pair();
+    let cluster = Cluster::open().await;
+    let controller = cluster.start(backend(&namespace), "10.120.0.0/16");
+    cluster.node("n1", "10.120.1.0/24", "192.0.2.11", "").await;
+    cluster.node("n2", "10.120.2.0/24", "192.0.2.12", "").await;
+    cluster.unavailable_is("n1", "False").await;
+    cluster.unavailable_is("n2", "False").await;
+    let monitor = Monitor::listen(&namespace);
+    controller.kill();
+    cluster.delete("n2").await;
+    let controller = cluster.start(backend(&namespace), "10.120.0.0/16");
+    table_is(|| ours(&namespace), &of(&["10.120.1.0/24 by 192.0.2.11"])).await;
+    cluster.node("n3", "10.120.3.0/24", "192.0.2.13", "").await;
+    let told = monitor.until("192.0.2.13");
+    assert!(told.contains("Deleted 10.120.2.0/24"), "{told}");
+    assert!(!told.contains("10.120.1.0/24"), "{told}");
+    controller.stop().await;
     cluster.close().await;
 }
 
@@ -125,7 +149,7 @@ async fn a_route_is_replaced_in_one_step() {
         .await
         .remove(0)
         .unwrap();
-    let monitor = namespace.monitor();
+    let monitor = Monitor::listen(&namespace);
     let change = Change {
         delete: vec![route("10.120.1.0/24", "192.0.2.7")],
         ..create("10.120.1.0/24", "192.0.2.8")

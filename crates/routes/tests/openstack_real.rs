@@ -8,6 +8,8 @@
 
 #[path = "clouds/cluster.rs"]
 mod cluster;
+#[path = "clouds/logs.rs"]
+mod logs;
 #[path = "clouds/neutron.rs"]
 mod neutron;
 #[path = "clouds/proxy.rs"]
@@ -17,8 +19,10 @@ mod server;
 
 use axum::response::IntoResponse;
 use berth_routes::backend::{Backend, ErrorKind};
+use berth_routes::core::{Change, Creation, Hop};
 use cluster::{Cluster, table_is};
 use http::StatusCode;
+use logs::Logs;
 use neutron::Router;
 use proxy::Proxy;
 use serde_json::{Value, json};
@@ -112,13 +116,37 @@ async fn a_bad_next_hop_in_a_batch_keeps_no_other_from_being_routed() {
     cluster.close().await;
 }
 
+/// Without a second try: Neutron refuses the batch as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_bad_one_of_a_batch_is_refused() {
+    let router = Router::new();
+    let change = |number: usize, hop: &str| Change {
+        destination: format!("10.120.{number}.0/24").parse().unwrap(),
+        delete: Vec::new(),
+        create: Some(Creation {
+            node: format!("n{number}"),
+            uid: "u".to_owned(),
+            hop: Hop::Address(hop.parse().unwrap()),
+        }),
+    };
+    let mut changes: Vec<Change> = (0..9).map(|number| change(number, &hop(number))).collect();
+    changes[4] = change(4, "203.0.113.7");
+    let results = router.backend().apply(&changes).await;
+    for (number, result) in results.iter().enumerate() {
+        assert_eq!(result.is_ok(), number != 4, "{number}: {result:?}");
+    }
+    let good = wanted((0..9).filter(|number| *number != 4));
+    assert_eq!(router.table(), good.into_iter().collect());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
     let router = Router::new();
+    let (left, right) = (Proxy::start(router.port()), Proxy::start(router.port()));
     let (one, two) = (Cluster::open().await, Cluster::open().await);
     // Both believe that the whole range is theirs.
-    let first = one.start(router.backend(), "10.120.0.0/16");
-    let second = two.start(router.backend(), "10.120.0.0/16");
+    let first = one.start(router.backend_by(left.port), "10.120.0.0/16");
+    let second = two.start(router.backend_by(right.port), "10.120.0.0/16");
     nodes(&one, 0..5).await;
     nodes(&two, 10..15).await;
     table_is(|| router.table(), &wanted((0..5).chain(10..15))).await;
@@ -126,8 +154,8 @@ async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
     second.kill();
     one.delete("n0").await;
     two.delete("n10").await;
-    let first = one.start(router.backend(), "10.120.0.0/16");
-    let second = two.start(router.backend(), "10.120.0.0/16");
+    let first = one.start(router.backend_by(left.port), "10.120.0.0/16");
+    let second = two.start(router.backend_by(right.port), "10.120.0.0/16");
     table_is(|| router.table(), &wanted((1..5).chain(11..15))).await;
     nodes(&one, [6]).await;
     nodes(&two, [16]).await;
@@ -136,6 +164,18 @@ async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
         &wanted([1, 2, 3, 4, 6, 11, 12, 13, 14, 16]),
     )
     .await;
+    // Nor has either of them ever asked for a route of the other to be removed.
+    let has_removed = |proxy: &Proxy, number: usize| {
+        let cidr = format!("\"10.120.{number}.0/24\"");
+        let calls = proxy.calls();
+        let mut removals = calls
+            .iter()
+            .filter(|call| call.contains("/remove_extraroutes "));
+        removals.any(|call| call.contains(&cidr))
+    };
+    assert!((0..7).any(|number| has_removed(&left, number)));
+    assert!(!(10..17).any(|number| has_removed(&left, number)));
+    assert!(!(0..7).any(|number| has_removed(&right, number)));
     for controller in [first, second] {
         controller.stop().await;
     }
@@ -247,6 +287,7 @@ async fn throttling_is_waited_for_and_a_duplicate_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
+    let logs = Logs::capture();
     let router = Router::new();
     let proxy = Proxy::start(router.port());
     let endpoint = format!("http://127.0.0.1:{}", proxy.port);
@@ -254,7 +295,7 @@ async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
     // Keystone, as far as a token needs it; the first one is not good for long.
     proxy.instead(move |parts, body| {
         if parts.uri.path() == "/v3/auth/tokens" {
-            if !body.contains("right") {
+            if !body.contains("right-password") {
                 return Some(StatusCode::UNAUTHORIZED.into_response());
             }
             tokens += 1;
@@ -274,9 +315,24 @@ async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
         (token != Some("token-2")).then(|| StatusCode::UNAUTHORIZED.into_response())
     });
     let backend = |password: &str| router.backend_with_password(proxy.port, password);
-    assert_eq!(backend("right").list().await.unwrap(), []);
-    let error = backend("wrong").list().await.unwrap_err();
+    assert_eq!(backend("right-password").list().await.unwrap(), []);
+    let error = backend("wrong-password").list().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unauthorized);
     assert!(error.message.contains("check the credentials"), "{error}");
     assert!(!error.message.contains("wrong"), "{error}");
+    let cluster = Cluster::open().await;
+    for password in ["right-password", "wrong-password"] {
+        let before = proxy.calls().len();
+        let controller = cluster.start(backend(password), "10.120.0.0/16");
+        cluster::wait_for("it has asked", async || {
+            match proxy.calls().len() - before {
+                0 | 1 => Err(String::new()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        controller.stop().await;
+    }
+    cluster.close().await;
+    logs.hide(&["right-password", "wrong-password", "token-1", "token-2"]);
 }

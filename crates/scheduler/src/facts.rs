@@ -180,7 +180,7 @@ impl SubnetFacts {
             |count: Option<Count>| u64::try_from(count.unwrap_or_default().0).unwrap_or(u64::MAX);
         Some(Self {
             capacity: number(status.capacity),
-            available: number(status.free).saturating_add(number(status.resting)),
+            available: number(status.free).saturating_add(number(status.cooling_down)),
         })
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn only_subnets_for_pods_are_shared() {
         let subnet = |usage| {
-            let status = json!({"capacity": 100, "reserved": 90, "resting": 4, "free": 6});
+            let status = json!({"capacity": 100, "reserved": 90, "coolingDown": 4, "free": 6});
             let object = json!({
                 "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "s"},
                 "spec": {"use": usage, "cidrs": ["10.0.0.0/24"]}, "status": status,

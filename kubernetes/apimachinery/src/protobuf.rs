@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::{Map as JsonMap, Value};
 
 use crate::shape::{Field, List, Map, Shape};
-use error::Problem;
+use error::ProtobufErrorKind;
 use wire::{Reader, Wire};
 
 /// Stands before every body, so that it is not mistaken for another protobuf message.
@@ -29,20 +29,20 @@ pub fn decode(
     body: &[u8],
     shape_of: impl Fn(&str, &str) -> Option<Arc<Shape>>,
 ) -> Result<Value, DecodeError> {
-    let envelope = Envelope::read(body.strip_prefix(PREFIX).ok_or(Problem::Prefix)?)?;
+    let envelope = Envelope::read(body.strip_prefix(PREFIX).ok_or(ProtobufErrorKind::Prefix)?)?;
     if !envelope.content_encoding.is_empty() {
-        return Err(Problem::Encoding(envelope.content_encoding.to_owned()).into());
+        return Err(ProtobufErrorKind::Encoding(envelope.content_encoding.to_owned()).into());
     }
     if envelope.content_type == "application/json" {
-        return Ok(serde_json::from_slice(envelope.raw).map_err(Problem::Json)?);
+        return Ok(serde_json::from_slice(envelope.raw).map_err(ProtobufErrorKind::Json)?);
     }
     let (api_version, kind) = (envelope.api_version, envelope.kind);
-    let shape = shape_of(api_version, kind).ok_or_else(|| Problem::Kind {
+    let shape = shape_of(api_version, kind).ok_or_else(|| ProtobufErrorKind::Kind {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
     })?;
     let Shape::Object(object) = &*shape else {
-        return Err(Problem::Untyped.into());
+        return Err(ProtobufErrorKind::Untyped.into());
     };
     let mut json = JsonMap::new();
     for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
@@ -130,7 +130,7 @@ fn read_field(
     // A message or list may come in pieces, each adding to what is there.
     let earlier = json.remove(name);
     let value = match &*field.shape {
-        Shape::Any => return Err(Problem::Untyped.into()),
+        Shape::Any => return Err(ProtobufErrorKind::Untyped.into()),
         Shape::Scalar(scalar) => {
             let value = scalar::decode(*scalar, wire)?;
             let keep = field.pointer || field.always || value != scalar::zero(*scalar);
@@ -213,7 +213,7 @@ fn read_value(wire: Wire<'_>, shape: &Shape) -> Result<Value, DecodeError> {
             Ok(Value::Object(inner))
         }
         // Protobuf has no lists of lists and no maps of maps.
-        Shape::Any | Shape::List(_) | Shape::Map(_) => Err(Problem::Untyped.into()),
+        Shape::Any | Shape::List(_) | Shape::Map(_) => Err(ProtobufErrorKind::Untyped.into()),
     }
 }
 

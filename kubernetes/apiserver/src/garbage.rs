@@ -126,10 +126,10 @@ impl Collector {
     async fn attend_some(&mut self) {
         let some: Vec<Key> =
             std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
-        join_all(some.iter().map(|key| self.attend(key))).await;
+        join_all(some.iter().map(|key| self.handle(key))).await;
     }
 
-    async fn attend(&self, key: &Key) {
+    async fn handle(&self, key: &Key) {
         let Some(kind) = self.resources.registry.of_table(&key.table) else {
             return;
         };

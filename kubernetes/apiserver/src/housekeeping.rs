@@ -45,7 +45,7 @@ pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<(
         keeper.learn_all();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         loop {
-            keeper.attend().await;
+            keeper.handle().await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 event = events.recv() => match event {
@@ -109,7 +109,7 @@ impl Keeper {
         }
     }
 
-    async fn attend(&mut self) {
+    async fn handle(&mut self) {
         for name in std::mem::take(&mut self.namespaces) {
             self.attend_namespace(&name).await;
         }

@@ -30,7 +30,7 @@ use crate::admission::Admission;
 use crate::decode::name_of;
 use crate::kinds::Kind;
 use crate::registry::Registry;
-use crate::store::{Draft, Key, Record, Refused, Store};
+use crate::store::{Draft, Key, Record, Store, WriteError};
 
 #[derive(Debug)]
 pub struct Resources {
@@ -115,13 +115,13 @@ impl Resources {
         Ok(draft)
     }
 
-    fn refused(&self, kind: &Kind, key: &Key, refused: Refused) -> Status {
+    fn refused(&self, kind: &Kind, key: &Key, refused: WriteError) -> Status {
         match refused {
-            Refused::Exists => Status::already_exists(kind.subject(), &key.name),
-            Refused::Missing => Status::not_found(kind.subject(), &key.name),
-            Refused::Stale | Refused::NotEmpty => Status::stale(kind.subject(), &key.name),
-            Refused::NoNamespace => no_namespace(&key.namespace),
-            Refused::Failed(why) => Status::internal(why),
+            WriteError::Exists => Status::already_exists(kind.subject(), &key.name),
+            WriteError::Missing => Status::not_found(kind.subject(), &key.name),
+            WriteError::Stale | WriteError::NotEmpty => Status::stale(kind.subject(), &key.name),
+            WriteError::NoNamespace => no_namespace(&key.namespace),
+            WriteError::Failed(why) => Status::internal(why),
         }
     }
 

@@ -125,7 +125,7 @@ impl Server {
         kube::Client::new(router, "default")
     }
 
-    /// Serves by TLS until the server is stopped.
+    /// Serves over TLS until the server is stopped.
     pub fn serve(&self, listener: TcpListener) -> Result<JoinHandle<()>, StartError> {
         let address = listener.local_addr().ok();
         let config = self.credentials.server_config(address.map(|a| a.ip()))?;

@@ -15,7 +15,7 @@ mod write;
 pub use disk::OpenError;
 pub use history::{Event, EventKind, line};
 pub use record::{Key, Place, Record, TooOld};
-pub use write::{Change, Draft, Guard, Refused, Write};
+pub use write::{Change, Draft, Guard, Write, WriteError};
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    pub async fn commit(&self, write: Write) -> Result<Record, Refused> {
+    pub async fn commit(&self, write: Write) -> Result<Record, WriteError> {
         Shared::commit(&self.shared, write).await
     }
 

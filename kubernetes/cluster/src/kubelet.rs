@@ -31,7 +31,7 @@ use crate::nodes::Fleet;
 use crate::writes::CONCURRENCY;
 use berth_kit::watch::{Change, Key};
 use index::Index;
-pub use network::{BACKOFF, PodNetwork, Refused, Sandbox};
+pub use network::{BACKOFF, PodNetwork, PodNetworkError, Sandbox};
 use worker::Worker;
 
 /// The watches that feed the decisions, and the workers that carry them out.

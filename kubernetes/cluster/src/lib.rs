@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use berth_kit::watch::Feed;
-pub use kubelet::{PodNetwork, Refused, Sandbox};
+pub use kubelet::{PodNetwork, PodNetworkError, Sandbox};
 pub use nodes::{Fleet, TooManyNodes};
 pub use scheduler::{Candidate, PodLimit};
 

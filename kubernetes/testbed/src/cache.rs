@@ -1,10 +1,10 @@
-//! What outlives a checkout: built programs, and the folders of running clusters.
+//! What outlives a checkout: built programs, and the directories of running clusters.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-pub fn folder() -> Result<PathBuf> {
+pub fn directory() -> Result<PathBuf> {
     let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(cache) => PathBuf::from(cache),
         None => std::env::home_dir()

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::component::{Component, PAUSE};
+use crate::component::{Component, POLL_INTERVAL};
 use crate::control_plane::{ControlPlane, Plan, Storage};
 use crate::init::{self, Init};
 use crate::node::network::{Network, Seat};
-use crate::node::{MOST_NODES, Node, Runtime, Surroundings};
+use crate::node::{MAX_NODES, Node, NodeContext, Runtime};
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::registry::{Entry, Registry};
@@ -250,10 +250,10 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the output of the components goes; into the cluster's own folder when nothing is said,
-    /// and with it.
-    pub fn logs(mut self, folder: PathBuf) -> Self {
-        self.logs = Some(folder);
+    /// Where the output of the components goes; into the cluster's own directory when nothing is
+    /// said, and with it.
+    pub fn logs(mut self, directory: PathBuf) -> Self {
+        self.logs = Some(directory);
         self
     }
 
@@ -266,8 +266,8 @@ impl<'a> Builder<'a> {
     /// Returns when all nodes are ready and pods can be made. What it started ends when it fails.
     pub fn start(self) -> Result<Cluster> {
         ensure!(
-            self.nodes <= MOST_NODES,
-            "nodes: {} are too many for one machine, {MOST_NODES} is the most",
+            self.nodes <= MAX_NODES,
+            "nodes: {} are too many for one machine, {MAX_NODES} is the most",
             self.nodes
         );
         ensure!(
@@ -285,7 +285,7 @@ impl<'a> Builder<'a> {
         }
         let registry = Registry::open()?;
         let mut entry = registry.add(&self.name, self.nodes > 0)?;
-        let init = Init::start(&entry.folder, &entry.record.groups, self.nodes > 0)?;
+        let init = Init::start(&entry.directory, &entry.record.groups, self.nodes > 0)?;
         entry.record.init = Some(init.process().clone());
         if let Some(logs) = &self.logs {
             entry.record.logs.clone_from(logs);
@@ -332,7 +332,7 @@ impl<'a> Builder<'a> {
             address: self
                 .address
                 .unwrap_or_else(|| wire.map_or(Ipv4Addr::LOCALHOST, Wire::host)),
-            folder: entry.folder.clone(),
+            directory: entry.directory.clone(),
             logs: logs.clone(),
         };
         let control_plane = ControlPlane::start(programs, init, &names, plan)?;
@@ -341,15 +341,15 @@ impl<'a> Builder<'a> {
             return Ok((control_plane, Vec::new()));
         };
 
-        let image = image::write(&entry.folder)?;
-        let around = Surroundings {
+        let image = image::write(&entry.directory)?;
+        let around = NodeContext {
             init,
             wire,
             control_plane: &control_plane,
             programs,
             image: &image,
             runtime: self.runtime,
-            folder: &entry.folder,
+            directory: &entry.directory,
             logs,
             groups: &entry.record.groups,
         };
@@ -410,7 +410,7 @@ fn wait(
             kubectl.wait()?;
             return Err(error);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let logs = control_plane.logs().display();
     ensure!(status.success(), "nodes did not come up; see {logs}");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::Process;
 
 /// How often is asked whether something is there yet.
-pub const PAUSE: Duration = Duration::from_millis(50);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Ends with the cluster.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Component {
     pub fn wait_until(&mut self, mut there: impl FnMut() -> bool) -> Result<()> {
         while !there() {
             self.check()?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_component_that_ends_says_what_it_said_last() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo first; echo 'no such thing' >&2; exit 4"]);
-        let mut component = Component::start("thing", command, folder.path()).unwrap();
+        let mut component = Component::start("thing", command, directory.path()).unwrap();
         let error = component.wait_until(|| false).unwrap_err().to_string();
         assert!(
             error.contains("thing ended with exit status: 4") && error.contains("no such thing"),

@@ -38,7 +38,7 @@ pub struct Plan {
     pub manager_flags: Vec<String>,
     /// Where the API is served: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     pub logs: PathBuf,
 }
 
@@ -219,7 +219,7 @@ impl ControlPlane {
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.plan.folder.join(name)
+        self.plan.directory.join(name)
     }
 
     fn flag(&self, name: &str, file: &str) -> String {
@@ -323,7 +323,7 @@ impl ControlPlane {
             self.flag("cert-dir", "certificates"),
             self.flag("root-ca-file", "ca.crt"),
             self.flag("service-account-private-key-file", "service-accounts.key"),
-            // Otherwise it makes a folder of the system's.
+            // Otherwise it makes a directory of the system's.
             self.flag("flex-volume-plugin-dir", "volume-plugins"),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),

@@ -31,11 +31,11 @@ const APPLETS: &[&str] = &[
 ];
 
 /// Writes both images as one archive that containerd can import.
-pub fn write(folder: &Path) -> Result<PathBuf> {
+pub fn write(directory: &Path) -> Result<PathBuf> {
     let made = || -> Result<PathBuf> {
-        let root = folder.join("root");
-        for folder in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
-            std::fs::create_dir_all(root.join(folder))?;
+        let root = directory.join("root");
+        for directory in ["bin", "dev", "etc", "proc", "sys", "tmp", "www"] {
+            std::fs::create_dir_all(root.join(directory))?;
         }
         let busybox =
             shell::find("busybox").context("busybox is not on the PATH: install busybox-static")?;
@@ -47,7 +47,7 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
         std::fs::write(&serve, SERVE)?;
         std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755))?;
 
-        let archive = folder.join("archive");
+        let archive = directory.join("archive");
         std::fs::create_dir(&archive)?;
         let layer = archive.join("layer.tar");
         tar(&root, &layer)?;
@@ -65,7 +65,7 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
                 .push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
         }
         std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
-        let image = folder.join("image.tar");
+        let image = directory.join("image.tar");
         tar(&archive, &image)?;
         Ok(image)
     };
@@ -74,9 +74,9 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
 
 /// Writes an image of one program, with the libraries that it is linked with and without what only
 /// a debugger reads.
-pub fn of_program(folder: &Path, name: &str, program: &Path) -> Result<PathBuf> {
+pub fn of_program(directory: &Path, name: &str, program: &Path) -> Result<PathBuf> {
     let made = || -> Result<PathBuf> {
-        let (root, archive) = (folder.join("root"), folder.join("archive"));
+        let (root, archive) = (directory.join("root"), directory.join("archive"));
         let file = Path::new(program.file_name().context("it has no name")?);
         std::fs::create_dir_all(root.join("bin"))?;
         std::fs::create_dir_all(&archive)?;
@@ -85,7 +85,7 @@ pub fn of_program(folder: &Path, name: &str, program: &Path) -> Result<PathBuf> 
         let libraries = shell::run(Command::new("ldd").arg(program))?;
         for library in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
             let place = root.join(library.trim_start_matches('/'));
-            std::fs::create_dir_all(place.parent().context("a library without a folder")?)?;
+            std::fs::create_dir_all(place.parent().context("a library without a directory")?)?;
             std::fs::copy(library, place)?;
         }
         let layer = archive.join("layer.tar");
@@ -98,7 +98,7 @@ pub fn of_program(folder: &Path, name: &str, program: &Path) -> Result<PathBuf> 
         let manifest =
             json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]);
         std::fs::write(archive.join("manifest.json"), manifest.to_string())?;
-        let image = folder.join("image.tar");
+        let image = directory.join("image.tar");
         tar(&archive, &image)?;
         Ok(image)
     };
@@ -118,7 +118,7 @@ fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {
     })
 }
 
-fn tar(folder: &Path, file: &Path) -> Result<()> {
+fn tar(directory: &Path, file: &Path) -> Result<()> {
     let mut command = Command::new("tar");
     // The same content gives the same bytes.
     command.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
@@ -127,7 +127,7 @@ fn tar(folder: &Path, file: &Path) -> Result<()> {
         .arg("--file")
         .arg(file)
         .arg("--directory")
-        .arg(folder)
+        .arg(directory)
         .arg(".");
     shell::run(&mut command).map(drop)
 }

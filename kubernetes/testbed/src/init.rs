@@ -4,7 +4,7 @@
 //! The kernel is what keeps the promise that nothing is left: it ends every process of the
 //! namespace when process 1 ends; a network namespace goes with its last process, and takes along
 //! both ends of every veth pair that has one end in it; mounts go with their namespace. Only
-//! folders need a hand.
+//! directories need a hand.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ pub struct Init {
 impl Init {
     /// With `network`, process 1 also has a network namespace of its own: the wire between the
     /// nodes.
-    pub fn start(folder: &Path, groups: &[PathBuf], network: bool) -> Result<Self> {
+    pub fn start(directory: &Path, groups: &[PathBuf], network: bool) -> Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child"]);
         if network {
@@ -40,11 +40,11 @@ impl Init {
             // Who may not make other namespaces may make them inside a user namespace.
             command.args(["--user", "--map-current-user"]);
         }
-        command.args(["sh", "-c", SCRIPT, "init"]).arg(folder).args(groups);
+        command.args(["sh", "-c", SCRIPT, "init"]).arg(directory).args(groups);
         // Not in our process group: what the terminal sends there is meant for us, and we are what
         // this one is tied to.
         command.process_group(0);
-        let log = folder.join("init.log");
+        let log = directory.join("init.log");
         let complaints =
             File::create(&log).with_context(|| format!("opening {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
@@ -80,7 +80,7 @@ impl Init {
         Ok(())
     }
 
-    /// Cuts the tie, and returns when everything has ended and the folders are gone.
+    /// Cuts the tie, and returns when everything has ended and the directories are gone.
     pub fn end(&mut self) -> Result<()> {
         self.tie = None;
         self.child.wait().context("waiting for process 1 of the cluster")?;

@@ -1,7 +1,7 @@
 # Process 1 of a cluster. Standard input is a pipe from the process that started the cluster: its
 # end means that this process is gone, and the word "stay" that the cluster is to outlive it. $1 is
-# the cluster's folder, the rest are its folders of control groups.
-folder=$1
+# the cluster's directory, the rest are its directories of control groups.
+directory=$1
 shift
 exec 3<&0 </dev/null
 echo ready
@@ -15,13 +15,13 @@ kill -KILL -1
 
 # Busy for as long as the last process takes to go, which may be one that our owner ran beside the
 # cluster.
-for folder in "$@" "$folder"; do
+for directory in "$@" "$directory"; do
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        case $folder in
-        */cgroup/*) find "$folder" -depth -type d -exec rmdir {} + ;;
-        *) rm -rf -- "$folder" ;;
+        case $directory in
+        */cgroup/*) find "$directory" -depth -type d -exec rmdir {} + ;;
+        *) rm -rf -- "$directory" ;;
         esac 2>/dev/null
-        [ -d "$folder" ] || break
+        [ -d "$directory" ] || break
         sleep 0.1
     done
 done

@@ -38,7 +38,7 @@ pub use figures::Figures;
 pub use image::{POD_IMAGE, of_program as image_of_program};
 pub use init::is_root;
 pub use node::network::{Network, Seat};
-pub use node::{MOST_NODES, Node, Runtime};
+pub use node::{MAX_NODES, Node, Runtime};
 pub use process::Process;
 pub use programs::{Programs, peers};
 pub use registry::{Entry, Record, Registry};

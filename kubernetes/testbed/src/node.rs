@@ -33,11 +33,11 @@ pub use containerd::Runtime;
 const SCRIPT: &str = include_str!("node/init.sh");
 
 /// The kernel's 128 inotify instances are the first to run out: a node takes seven of them.
-pub const MOST_NODES: u8 = 16;
+pub const MAX_NODES: u8 = 16;
 
 /// What all nodes of a cluster share.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct NodeContext<'a> {
     pub init: &'a Process,
     pub wire: Wire,
     pub control_plane: &'a ControlPlane,
@@ -46,7 +46,7 @@ pub struct Surroundings<'a> {
     pub image: &'a Path,
     pub runtime: Runtime,
     /// The cluster's own.
-    pub folder: &'a Path,
+    pub directory: &'a Path,
     pub logs: &'a Path,
     pub groups: &'a [PathBuf],
 }
@@ -55,7 +55,7 @@ pub struct Surroundings<'a> {
 #[derive(Debug)]
 pub struct Node {
     seat: Seat,
-    folder: PathBuf,
+    directory: PathBuf,
     logs: PathBuf,
     groups: Groups,
     init: Process,
@@ -68,18 +68,18 @@ pub struct Node {
 
 impl Node {
     /// Returns when the kubelet runs. The node is ready when the cluster says so.
-    pub fn start(seat: Seat, network: &Network, around: Surroundings) -> Result<Self> {
+    pub fn start(seat: Seat, network: &Network, around: NodeContext) -> Result<Self> {
         let name = seat.node.clone();
         let started = || -> Result<Self> {
-            let folder = around.folder.join("nodes").join(&seat.node);
+            let directory = around.directory.join("nodes").join(&seat.node);
             let logs = around.logs.join(&seat.node);
             std::fs::create_dir_all(&logs)?;
-            lay_out(&folder, &network.plugins)?;
+            lay_out(&directory, &network.plugins)?;
             let groups = Groups::make(around.groups, &seat.node)?;
-            let (outer, init) = process_1(&folder, &seat, &groups, around)?;
-            configure(&folder, &seat, around)?;
+            let (outer, init) = process_1(&directory, &seat, &groups, around)?;
+            configure(&directory, &seat, around)?;
             if let Some(configuration) = &network.configuration {
-                configure_network(&folder, configuration)?;
+                configure_network(&directory, configuration)?;
             }
             around.wire.connect(around.init, seat.number, &init)?;
             groups.settle()?;
@@ -89,7 +89,7 @@ impl Node {
             command.arg(runtime.path_variable()?);
             command.args(["containerd", "--config", "/etc/containerd/config.toml"]);
             let mut containerd = Component::start("containerd", command, &logs)?;
-            let socket = folder.join("run/containerd/containerd.sock");
+            let socket = directory.join("run/containerd/containerd.sock");
             containerd.wait_until(|| socket.exists())?;
             import(&groups, &init, runtime, around.image)?;
 
@@ -98,7 +98,7 @@ impl Node {
             let kubelet = Component::start("kubelet", command, &logs)?;
             Ok(Self {
                 seat,
-                folder,
+                directory,
                 logs,
                 groups,
                 init,
@@ -181,7 +181,7 @@ impl Node {
     /// Where the host sees a file of the node's: `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log`
     /// have one.
     pub fn path(&self, on_node: &str) -> PathBuf {
-        self.folder.join(on_node.trim_start_matches('/'))
+        self.directory.join(on_node.trim_start_matches('/'))
     }
 
     /// Gives containerd the images of an archive.
@@ -191,13 +191,13 @@ impl Node {
 
     /// Puts a CNI configuration in place, or replaces it.
     pub fn configure_network(&self, configuration: &str) -> Result<()> {
-        configure_network(&self.folder, configuration)
+        configure_network(&self.directory, configuration)
     }
 }
 
 /// The node's part of the file system, as far as it is needed to mount it. The node has a plugin
-/// folder of its own, which others can add to.
-fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
+/// directory of its own, which others can add to.
+fn lay_out(directory: &Path, plugins: &Path) -> Result<()> {
     for place in [
         "etc",
         "opt/cni/bin",
@@ -207,25 +207,25 @@ fn lay_out(folder: &Path, plugins: &Path) -> Result<()> {
         "var/lib",
         "var/log",
     ] {
-        let place = folder.join(place);
+        let place = directory.join(place);
         std::fs::create_dir_all(&place).with_context(|| format!("making {}", place.display()))?;
     }
     for (name, value) in kubelet::SYSCTLS {
-        std::fs::write(folder.join("sysctl").join(name), format!("{value}\n"))?;
+        std::fs::write(directory.join("sysctl").join(name), format!("{value}\n"))?;
     }
     let read = std::fs::read_dir(plugins);
     for plugin in
-        read.with_context(|| format!("reading the plugin folder {}", plugins.display()))?
+        read.with_context(|| format!("reading the plugin directory {}", plugins.display()))?
     {
         let plugin = plugin?;
         let path = plugin.path().canonicalize()?;
-        symlink(path, folder.join("opt/cni/bin").join(plugin.file_name()))?;
+        symlink(path, directory.join("opt/cni/bin").join(plugin.file_name()))?;
     }
     Ok(())
 }
 
 /// After process 1 has put the machine's files in place: these are the node's own.
-fn configure(folder: &Path, seat: &Seat, around: Surroundings) -> Result<()> {
+fn configure(directory: &Path, seat: &Seat, around: NodeContext) -> Result<()> {
     let control_plane = around.control_plane;
     let files = [
         ("containerd/config.toml", around.runtime.configuration()),
@@ -234,8 +234,8 @@ fn configure(folder: &Path, seat: &Seat, around: Surroundings) -> Result<()> {
         ("kubernetes/kubelet.kubeconfig", control_plane.kubeconfig_of(&seat.node)),
     ];
     for (name, content) in files {
-        let path = folder.join("etc").join(name);
-        let parent = path.parent().context("a file without a folder")?;
+        let path = directory.join("etc").join(name);
+        let parent = path.parent().context("a file without a directory")?;
         std::fs::create_dir_all(parent)
             .and_then(|()| std::fs::write(&path, content))
             .with_context(|| format!("writing {}", path.display()))?;
@@ -243,21 +243,22 @@ fn configure(folder: &Path, seat: &Seat, around: Surroundings) -> Result<()> {
     Ok(())
 }
 
-/// containerd notices a file that is renamed within the folder, and not one that is moved into it.
-fn configure_network(folder: &Path, configuration: &str) -> Result<()> {
-    let folder = folder.join("etc/cni/net.d");
-    let next = folder.join(".next");
-    std::fs::create_dir_all(&folder)
+/// containerd notices a file that is renamed within the directory, and not one that is moved into
+/// it.
+fn configure_network(directory: &Path, configuration: &str) -> Result<()> {
+    let directory = directory.join("etc/cni/net.d");
+    let next = directory.join(".next");
+    std::fs::create_dir_all(&directory)
         .and_then(|()| std::fs::write(&next, configuration))
-        .and_then(|()| std::fs::rename(&next, folder.join("10-pods.conflist")))
-        .with_context(|| format!("writing a CNI configuration to {}", folder.display()))
+        .and_then(|()| std::fs::rename(&next, directory.join("10-pods.conflist")))
+        .with_context(|| format!("writing a CNI configuration to {}", directory.display()))
 }
 
 fn process_1(
-    folder: &Path,
+    directory: &Path,
     seat: &Seat,
     groups: &Groups,
-    around: Surroundings,
+    around: NodeContext,
 ) -> Result<(Child, Process)> {
     let mut command = groups.command();
     let enter = init::enter(around.init);
@@ -267,7 +268,7 @@ fn process_1(
             .split(' '),
     );
     command.args(["sh", "-c", SCRIPT, "init"]);
-    command.arg(folder).arg(&seat.node).arg(around.programs.folder());
+    command.arg(directory).arg(&seat.node).arg(around.programs.directory());
     command.arg(cgroups::remounts()?).process_group(0);
     let log = around.logs.join(&seat.node).join("init.log");
     let said = std::fs::File::create(&log).with_context(|| format!("opening {}", log.display()))?;
@@ -319,7 +320,7 @@ fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Re
             return Ok(());
         }
         last = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        std::thread::sleep(crate::component::PAUSE);
+        std::thread::sleep(crate::component::POLL_INTERVAL);
     }
     anyhow::bail!("containerd does not take the pods' image: {last}")
 }

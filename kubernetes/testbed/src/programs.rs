@@ -1,5 +1,5 @@
-//! Where the programs of Kubernetes are: the folder in `KUBEBUILDER_ASSETS`, or what was built from
-//! `xtask/kubernetes`.
+//! Where the programs of Kubernetes are: the directory in `KUBEBUILDER_ASSETS`, or what was built
+//! from `xtask/kubernetes`.
 
 mod build;
 mod go;
@@ -15,7 +15,7 @@ use build::{Command, Module};
 /// One binary that goes by many names.
 const KUBERNETES: Module = Module {
     title: "Kubernetes",
-    folder: "kubernetes",
+    directory: "kubernetes",
     sources: &["go.mod", "go.sum", "main.go"],
     requirement: "k8s.io/kubernetes",
     commands: &[Command {
@@ -50,13 +50,13 @@ fn kubernetes_version(version: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Users of other tools have such a folder already.
+/// Users of other tools have such a directory already.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// A folder with programs.
+/// A directory with programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
-    folder: PathBuf,
+    directory: PathBuf,
     /// What to do when one is missing.
     advice: &'static str,
 }
@@ -71,7 +71,7 @@ impl Programs {
         ensure!(
             programs.path("kube-apiserver").exists(),
             "Kubernetes is not built yet: run `cargo xtask kubernetes build`, or set \
-             {ASSETS} to a folder that has it"
+             {ASSETS} to a directory that has it"
         );
         Ok(programs)
     }
@@ -99,27 +99,27 @@ impl Programs {
     }
 
     fn given() -> Option<Self> {
-        let folder = std::env::var_os(ASSETS).filter(|value| !value.is_empty())?;
+        let directory = std::env::var_os(ASSETS).filter(|value| !value.is_empty())?;
         Some(Self {
-            folder: PathBuf::from(folder),
-            advice: "add it to the folder that KUBEBUILDER_ASSETS names, or unset that variable",
+            directory: PathBuf::from(directory),
+            advice: "add it to the directory that KUBEBUILDER_ASSETS names, or unset that variable",
         })
     }
 
     /// Where they are once they are built.
     fn built() -> Result<Self> {
         Ok(Self {
-            folder: KUBERNETES.built()?,
+            directory: KUBERNETES.built()?,
             advice: "run `cargo xtask kubernetes build`",
         })
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.directory.join(name)
     }
 
     /// An error that names those that are missing.
@@ -132,7 +132,7 @@ impl Programs {
         ensure!(
             missing.is_empty(),
             "{} has no {}: {}",
-            self.folder.display(),
+            self.directory.display(),
             missing.join(", "),
             self.advice
         );
@@ -145,11 +145,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_folder_lacks_is_named_with_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("etcd"), "").unwrap();
+    fn what_a_directory_lacks_is_named_with_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("etcd"), "").unwrap();
         let programs = Programs {
-            folder: folder.path().to_owned(),
+            directory: directory.path().to_owned(),
             advice: "do this",
         };
         programs.need(&["etcd"]).unwrap();

@@ -1,8 +1,8 @@
-//! Which clusters there are on this machine: a folder for each, with a record of who started it and
-//! what its process 1 is.
+//! Which clusters there are on this machine: a directory for each, with a record of who started it
+//! and what its process 1 is.
 //!
-//! One lock is held while folders are made, looked through and removed, so that nobody takes a
-//! folder that has just been made for one that was left behind. A folder is never made twice:
+//! One lock is held while directories are made, looked through and removed, so that nobody takes a
+//! directory that has just been made for one that was left behind. A directory is never made twice:
 //! process 1 of an ended cluster may still be about to remove its own.
 
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
-use crate::component::PAUSE;
+use crate::component::POLL_INTERVAL;
 use crate::node::cgroups;
 use crate::process::Process;
 use crate::wire::Wire;
 
-/// What is known about a cluster, in `record.json` in its folder.
+/// What is known about a cluster, in `record.json` in its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
@@ -49,30 +49,30 @@ impl Record {
     }
 }
 
-/// The folder of clusters.
+/// The directory of clusters.
 #[derive(Debug)]
 pub struct Registry {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
-/// A cluster's folder, and its record as it was last written.
+/// A cluster's directory, and its record as it was last written.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     pub record: Record,
 }
 
 impl Registry {
     pub fn open() -> Result<Self> {
-        Self::at(cache::folder()?.join("clusters"))
+        Self::at(cache::directory()?.join("clusters"))
     }
 
-    fn at(folder: PathBuf) -> Result<Self> {
-        private_folder(&folder)?;
-        Ok(Self { folder })
+    fn at(directory: PathBuf) -> Result<Self> {
+        private_directory(&directory)?;
+        Ok(Self { directory })
     }
 
-    /// Makes a folder with a record, and removes what dead runs have left. Clusters with `nodes`
+    /// Makes a directory with a record, and removes what dead runs have left. Clusters with `nodes`
     /// have control groups.
     pub fn add(&self, name: &str, nodes: bool) -> Result<Entry> {
         let _lock = self.lock()?;
@@ -81,22 +81,22 @@ impl Registry {
             living.iter().any(|entry| entry.record.wire == Some(wire)) || Wire::new(wire).is_laid()
         };
         let owner = Process::current()?;
-        let folder = (0..)
-            .map(|attempt| self.folder.join(format!("{name}.{}.{attempt}", owner.pid())))
-            .find(|folder| !folder.exists());
-        let folder = folder.context("there is no free name")?;
-        private_folder(&folder)?;
+        let directory = (0..)
+            .map(|attempt| self.directory.join(format!("{name}.{}.{attempt}", owner.pid())))
+            .find(|directory| !directory.exists());
+        let directory = directory.context("there is no free name")?;
+        private_directory(&directory)?;
         let (wire, groups) = if nodes {
             let wire = (0..=u8::MAX).find(|wire| !taken(*wire));
-            let folder_name = folder.file_name().unwrap_or_default();
-            let groups = cgroups::of_cluster(&folder_name.to_string_lossy())?;
+            let directory_name = directory.file_name().unwrap_or_default();
+            let groups = cgroups::of_cluster(&directory_name.to_string_lossy())?;
             (Some(wire.context("256 clusters are up: take some down")?), groups)
         } else {
             (None, Vec::new())
         };
         let record = Record {
             name: name.to_owned(),
-            logs: folder.join("logs"),
+            logs: directory.join("logs"),
             wire,
             owner,
             init: None,
@@ -104,7 +104,7 @@ impl Registry {
             detached: false,
             groups,
         };
-        let entry = Entry { folder, record };
+        let entry = Entry { directory, record };
         entry.write()?;
         Ok(entry)
     }
@@ -115,14 +115,14 @@ impl Registry {
         Ok(self.living()?.into_iter().find(|entry| entry.record.name == name))
     }
 
-    /// Ends everything of a cluster and removes its folder.
+    /// Ends everything of a cluster and removes its directory.
     pub fn remove(&self, entry: &Entry) -> Result<()> {
         let _lock = self.lock()?;
         remove(entry)
     }
 
     fn lock(&self) -> Result<File> {
-        let path = self.folder.join("lock");
+        let path = self.directory.join("lock");
         let file = File::create(&path).with_context(|| format!("opening {}", path.display()))?;
         file.lock().with_context(|| format!("locking {}", path.display()))?;
         Ok(file)
@@ -130,18 +130,18 @@ impl Registry {
 
     fn living(&self) -> Result<Vec<Entry>> {
         let mut living = Vec::new();
-        let read = std::fs::read_dir(&self.folder);
-        for item in read.with_context(|| format!("reading {}", self.folder.display()))? {
-            let folder = item?.path();
-            if !folder.is_dir() {
+        let read = std::fs::read_dir(&self.directory);
+        for item in read.with_context(|| format!("reading {}", self.directory.display()))? {
+            let directory = item?.path();
+            if !directory.is_dir() {
                 continue;
             }
-            match Entry::read(&folder) {
+            match Entry::read(&directory) {
                 Ok(entry) if entry.record.is_wanted() => living.push(entry),
                 Ok(entry) => remove(&entry)?,
                 // Made under the lock, so whoever made it died before the record was whole: nothing
                 // was started yet.
-                Err(_) => remove_folder(&folder)?,
+                Err(_) => remove_directory(&directory)?,
             }
         }
         Ok(living)
@@ -149,25 +149,25 @@ impl Registry {
 }
 
 impl Entry {
-    fn read(folder: &Path) -> Result<Self> {
-        let text = std::fs::read(folder.join("record.json"))?;
+    fn read(directory: &Path) -> Result<Self> {
+        let text = std::fs::read(directory.join("record.json"))?;
         Ok(Self {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             record: serde_json::from_slice(&text)?,
         })
     }
 
     /// Whole or not at all.
     pub fn write(&self) -> Result<()> {
-        let path = self.folder.join("record.json");
-        let next = self.folder.join("record.json.next");
+        let path = self.directory.join("record.json");
+        let next = self.directory.join("record.json.next");
         std::fs::write(&next, serde_json::to_vec_pretty(&self.record)?)
             .and_then(|()| std::fs::rename(&next, &path))
             .with_context(|| format!("writing {}", path.display()))
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.join("kubeconfig")
+        self.directory.join("kubeconfig")
     }
 }
 
@@ -184,29 +184,29 @@ fn remove(entry: &Entry) -> Result<()> {
     if let Some(wire) = entry.record.wire {
         Wire::new(wire).wait_until_gone();
     }
-    remove_folder(&entry.folder)
+    remove_directory(&entry.directory)
 }
 
 /// Process 1 may be removing it, too, and what a dead owner was just running may still write to it.
-fn remove_folder(folder: &Path) -> Result<()> {
+fn remove_directory(directory: &Path) -> Result<()> {
     let mut removed = Ok(());
     for _ in 0..100 {
-        removed = std::fs::remove_dir_all(folder);
-        if !folder.exists() {
+        removed = std::fs::remove_dir_all(directory);
+        if !directory.exists() {
             return Ok(());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
-    removed.with_context(|| format!("removing {}", folder.display()))
+    removed.with_context(|| format!("removing {}", directory.display()))
 }
 
 /// For keys and tokens: nobody else looks in.
-fn private_folder(folder: &Path) -> Result<()> {
+fn private_directory(directory: &Path) -> Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("making {}", folder.display()))
+        .create(directory)
+        .with_context(|| format!("making {}", directory.display()))
 }
 
 #[cfg(test)]
@@ -216,9 +216,9 @@ mod tests {
     use super::*;
 
     fn registry() -> (tempfile::TempDir, Registry) {
-        let folder = tempfile::tempdir().unwrap();
-        let registry = Registry::at(folder.path().join("clusters")).unwrap();
-        (folder, registry)
+        let directory = tempfile::tempdir().unwrap();
+        let registry = Registry::at(directory.path().join("clusters")).unwrap();
+        (directory, registry)
     }
 
     fn sleeper() -> (Child, Process) {
@@ -236,19 +236,19 @@ mod tests {
 
     #[test]
     fn a_cluster_is_found_by_its_name_while_its_owner_lives() {
-        let (_folder, registry) = registry();
+        let (_directory, registry) = registry();
         let mut entry = registry.add("one", false).unwrap();
         assert_eq!(registry.find("one").unwrap().unwrap().record, entry.record);
         assert!(registry.find("two").unwrap().is_none());
         entry.record.owner = ended();
         entry.write().unwrap();
         assert!(registry.find("one").unwrap().is_none());
-        assert!(!entry.folder.exists(), "what a dead run left is removed");
+        assert!(!entry.directory.exists(), "what a dead run left is removed");
     }
 
     #[test]
     fn what_a_dead_owner_left_running_is_ended() {
-        let (_folder, registry) = registry();
+        let (_directory, registry) = registry();
         let mut entry = registry.add("one", false).unwrap();
         let (mut child, init) = sleeper();
         entry.record.owner = ended();
@@ -256,12 +256,12 @@ mod tests {
         entry.write().unwrap();
         registry.add("two", false).unwrap();
         assert!(!child.wait().unwrap().success());
-        assert!(!entry.folder.exists());
+        assert!(!entry.directory.exists());
     }
 
     #[test]
     fn a_detached_cluster_lives_as_long_as_its_process_1() {
-        let (_folder, registry) = registry();
+        let (_directory, registry) = registry();
         let mut entry = registry.add("one", false).unwrap();
         let (mut child, init) = sleeper();
         entry.record.owner = ended();
@@ -276,22 +276,22 @@ mod tests {
 
     #[test]
     fn living_clusters_have_wires_of_their_own() {
-        let (_folder, registry) = registry();
+        let (_directory, registry) = registry();
         let first = registry.add("one", true).unwrap();
         let second = registry.add("one", true).unwrap();
         assert_ne!(first.record.wire, second.record.wire);
-        assert_ne!(first.folder, second.folder);
+        assert_ne!(first.directory, second.directory);
         registry.remove(&first).unwrap();
         assert_eq!(registry.add("three", true).unwrap().record.wire, first.record.wire);
     }
 
     #[test]
-    fn a_folder_without_a_record_is_removed() {
-        let (_folder, registry) = registry();
-        let folder = registry.folder.join("half.1.0");
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("record.json"), "{\"name\":").unwrap();
+    fn a_directory_without_a_record_is_removed() {
+        let (_directory, registry) = registry();
+        let directory = registry.directory.join("half.1.0");
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("record.json"), "{\"name\":").unwrap();
         registry.find("half").unwrap();
-        assert!(!folder.exists());
+        assert!(!directory.exists());
     }
 }

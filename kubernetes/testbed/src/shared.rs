@@ -65,18 +65,22 @@ impl Drop for Loan {
 /// `target/e2e/<test>`: what a test leaves for people to read. Empty at first.
 pub fn logs_of(test: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("looking for the target directory")?;
-    // Programs are in <target>/<profile>, those of tests one folder deeper.
-    let profile = program.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
+    // Programs are in <target>/<profile>, those of tests one directory deeper.
+    let profile = program
+        .ancestors()
+        .skip(1)
+        .find(|directory| !directory.ends_with("deps"));
     let target = profile
         .and_then(Path::parent)
         .context("this program is not in a target directory")?;
-    let folder = target.join("e2e").join(test);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)
-            .with_context(|| format!("removing {}", folder.display()))?;
+    let directory = target.join("e2e").join(test);
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory)
+            .with_context(|| format!("removing {}", directory.display()))?;
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    Ok(folder)
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("making {}", directory.display()))?;
+    Ok(directory)
 }
 
 /// The name of the test program, without the hash that cargo adds.

@@ -37,8 +37,10 @@ pub fn quoted(text: &str) -> String {
 pub fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Tools for the network are not on every user's PATH.
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    directories
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::component::PAUSE;
+use crate::component::POLL_INTERVAL;
 use crate::process::Process;
 use crate::shell;
 
@@ -39,7 +39,7 @@ impl Wire {
             if !self.is_laid() {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Built as the plugins are.
-pub fn build(folder: &Path) -> PathBuf {
-    let (source, program) = (folder.join("floor.rs"), folder.join("floor"));
+pub fn build(directory: &Path) -> PathBuf {
+    let (source, program) = (directory.join("floor.rs"), directory.join("floor"));
     std::fs::write(&source, "fn main() {}\n").unwrap();
     let built = Command::new("rustc")
         .args([

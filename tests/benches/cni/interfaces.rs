@@ -16,7 +16,7 @@ use crate::site::Site;
 const PODS: usize = 20;
 const ROUNDS: usize = 6;
 
-pub fn measure(figures: &mut Figures, site: &Site, folder: &Path) {
+pub fn measure(figures: &mut Figures, site: &Site, directory: &Path) {
     let ptp = Path::new(DEBIAN).join("ptp");
     if !ptp.exists() {
         eprintln!("ptp is left out, and berth-cni with it: {} is not there", ptp.display());
@@ -26,14 +26,14 @@ pub fn measure(figures: &mut Figures, site: &Site, folder: &Path) {
         Program::new(
             "berth-cni",
             &crate::plugins().join("berth-cni"),
-            folder,
+            directory,
             &site.cni_conf(),
         ),
         Program::new(
             "ptp + host-local",
             &ptp,
-            folder,
-            &host_local_conf("ptp", &folder.join("ptp-held")),
+            directory,
+            &host_local_conf("ptp", &directory.join("ptp-held")),
         ),
     ];
     let host = Namespace::new("host");

@@ -36,37 +36,37 @@ fn main() {
         );
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut figures = Figures::default();
-    let site = Site::start(folder.path());
+    let site = Site::start(directory.path());
     figures.mebibytes("agent: resident with 250 addresses", site.resident());
 
     let floor = Program::new(
         "floor",
-        &floor::build(folder.path()),
-        folder.path(),
+        &floor::build(directory.path()),
+        directory.path(),
         &serde_json::json!({}),
     );
     let ours = Program::new(
         "berth-ipam",
         &plugins().join("berth-ipam"),
-        folder.path(),
+        directory.path(),
         &site.ipam_conf(),
     );
     let host_locals = [
         host_local(
             "host-local Debian",
             &Path::new(DEBIAN).join("host-local"),
-            folder.path(),
+            directory.path(),
         ),
-        host_local("host-local 1.9.1", &peers::host_local().unwrap(), folder.path()),
+        host_local("host-local 1.9.1", &peers::host_local().unwrap(), directory.path()),
     ];
     let host_locals: Vec<Program> = host_locals.into_iter().flatten().collect();
     steady::measure(&mut figures, &site, &floor, &ours, &host_locals);
-    interfaces::measure(&mut figures, &site, folder.path());
+    interfaces::measure(&mut figures, &site, directory.path());
     load::measure(&mut figures, &site);
     figures.mebibytes("agent: resident after all that", site.resident());
-    replay::measure(&mut figures, folder.path());
+    replay::measure(&mut figures, directory.path());
     figures.print(json);
 }
 
@@ -74,16 +74,17 @@ fn main() {
 fn plugins() -> PathBuf {
     let named = std::env::var_os("BERTH_PLUGINS");
     PathBuf::from(
-        named
-            .expect("BERTH_PLUGINS names the folder with the plugins: use `cargo xtask bench cni`"),
+        named.expect(
+            "BERTH_PLUGINS names the directory with the plugins: use `cargo xtask bench cni`",
+        ),
     )
 }
 
-fn host_local(label: &str, path: &Path, folder: &Path) -> Option<Program> {
+fn host_local(label: &str, path: &Path, directory: &Path) -> Option<Program> {
     if !path.exists() {
         eprintln!("{label} is left out: {} is not there", path.display());
         return None;
     }
-    let conf = program::host_local_conf("ptp", &folder.join(label.replace(' ', "-")));
-    Some(Program::new(label, path, folder, &conf))
+    let conf = program::host_local_conf("ptp", &directory.join(label.replace(' ', "-")));
+    Some(Program::new(label, path, directory, &conf))
 }

@@ -16,8 +16,8 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn new(label: &str, path: &Path, folder: &Path, conf: &Value) -> Self {
-        let file = folder.join(format!("{label}.json"));
+    pub fn new(label: &str, path: &Path, directory: &Path, conf: &Value) -> Self {
+        let file = directory.join(format!("{label}.json"));
         std::fs::write(&file, conf.to_string()).unwrap();
         Self {
             label: label.to_owned(),
@@ -73,10 +73,10 @@ impl Program {
     }
 }
 
-/// For host-local itself, and for a plugin that delegates to it. What it holds is in the folder.
-pub fn host_local_conf(kind: &str, folder: &Path) -> Value {
+/// For host-local itself, and for a plugin that delegates to it. What it holds is in the directory.
+pub fn host_local_conf(kind: &str, directory: &Path) -> Value {
     json!({
         "cniVersion": "1.0.0", "name": "bench", "type": kind,
-        "ipam": {"type": "host-local", "dataDir": folder, "ranges": [[{"subnet": "10.65.0.0/16"}]]},
+        "ipam": {"type": "host-local", "dataDir": directory, "ranges": [[{"subnet": "10.65.0.0/16"}]]},
     })
 }

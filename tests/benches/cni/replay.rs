@@ -14,20 +14,20 @@ use crate::site::attachment;
 const RECORDS: u64 = 100_000;
 const TIMES: usize = 5;
 
-pub fn measure(figures: &mut Figures, folder: &Path) {
+pub fn measure(figures: &mut Figures, directory: &Path) {
     let mut times: Vec<f64> = (0..TIMES)
-        .map(|n| replay(&folder.join(format!("replay-{n}"))))
+        .map(|n| replay(&directory.join(format!("replay-{n}"))))
         .collect();
     times.sort_by(f64::total_cmp);
     figures.millis(&format!("agent: replay of {RECORDS} records"), times[TIMES / 2]);
 }
 
 /// In milliseconds. With a journal of its own: one that is read may be made shorter.
-fn replay(folder: &Path) -> f64 {
+fn replay(directory: &Path) -> f64 {
     let storage = Storage {
         node: "bench".to_owned(),
-        state_dir: folder.to_owned(),
-        mark: folder.with_extension("mark"),
+        state_dir: directory.to_owned(),
+        mark: directory.with_extension("mark"),
         boot: "bench".to_owned(),
         clock: Clock::Boot,
         rest: Duration::ZERO,

@@ -22,7 +22,7 @@ const NODE: &str = "bench";
 const BATCH: u32 = 250;
 
 pub struct Site {
-    folder: PathBuf,
+    directory: PathBuf,
     agent: Ended,
     _up: Ended,
 }
@@ -39,7 +39,7 @@ impl Drop for Ended {
 
 impl Site {
     /// Returns when the agent has its first addresses.
-    pub fn start(folder: &Path) -> Self {
+    pub fn start(directory: &Path) -> Self {
         let program = berth_e2e::berth().unwrap();
         let mut up = Command::new(&program);
         up.args([
@@ -51,7 +51,7 @@ impl Site {
             "10.64.0.0/16",
             "--data-dir",
         ]);
-        up.arg(folder.join("up")).args([
+        up.arg(directory.join("up")).args([
             "--api-listen",
             "127.0.0.1:0",
             "--dashboard-listen",
@@ -65,7 +65,7 @@ impl Site {
             .expect("`berth up` comes up");
         // So that it can go on talking.
         std::thread::spawn(move || lines.for_each(drop));
-        let kubeconfig = folder.join("up/kubeconfig");
+        let kubeconfig = directory.join("up/kubeconfig");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -76,24 +76,24 @@ impl Site {
         agent
             .args(["agent", "--node-name", NODE, "--kubeconfig"])
             .arg(kubeconfig);
-        agent.arg("--socket").arg(folder.join("agent.sock"));
+        agent.arg("--socket").arg(directory.join("agent.sock"));
         agent
             .arg("--state-dir")
-            .arg(folder.join("state"))
+            .arg(directory.join("state"))
             .arg("--queue-dir")
-            .arg(folder.join("queue"))
+            .arg(directory.join("queue"))
             .arg("--lock-dir")
-            .arg(folder.join("locks"));
-        let log = std::fs::File::create(folder.join("agent.log")).unwrap();
+            .arg(directory.join("locks"));
+        let log = std::fs::File::create(directory.join("agent.log")).unwrap();
         let agent = Ended(agent.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         let mut site = Self {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             agent,
             _up: up,
         };
         while site.free() < u64::from(BATCH) {
             if let Some(status) = site.agent.0.try_wait().unwrap() {
-                let log = std::fs::read_to_string(folder.join("agent.log")).unwrap();
+                let log = std::fs::read_to_string(directory.join("agent.log")).unwrap();
                 panic!("the agent ended with {status}: {log}");
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -102,7 +102,7 @@ impl Site {
     }
 
     pub fn socket(&self) -> PathBuf {
-        self.folder.join("agent.sock")
+        self.directory.join("agent.sock")
     }
 
     pub fn resident(&self) -> u64 {
@@ -110,7 +110,7 @@ impl Site {
     }
 
     pub fn ipam_conf(&self) -> Value {
-        let (socket, queue) = (self.socket(), self.folder.join("queue"));
+        let (socket, queue) = (self.socket(), self.directory.join("queue"));
         json!({
             "cniVersion": "1.0.0", "name": "bench", "type": "ptp",
             "ipam": {"type": "berth-ipam", "socket": socket, "queueDir": queue},
@@ -118,7 +118,7 @@ impl Site {
     }
 
     pub fn cni_conf(&self) -> Value {
-        let (socket, queue) = (self.socket(), self.folder.join("queue"));
+        let (socket, queue) = (self.socket(), self.directory.join("queue"));
         json!({"cniVersion": "1.0.0", "name": "bench", "type": "berth-cni", "socket": socket, "queueDir": queue})
     }
 
@@ -165,7 +165,7 @@ impl Site {
         };
         let status = Caller::on(stream).status();
         let count = |state: &str| status["pool"][state].as_u64().unwrap_or(0);
-        count("free") + count("resting")
+        count("free") + count("coolingDown")
     }
 }
 

@@ -51,8 +51,8 @@ impl Server {
         assert!(output.status.success(), "{}: {output:?}", path.display());
     }
 
-    pub fn apply_all(&self, folder: &Path) {
-        self.apply(folder);
+    pub fn apply_all(&self, directory: &Path) {
+        self.apply(directory);
     }
 
     /// Cluster API's kinds in short.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::block::{Block, rested};
+use crate::block::{Block, cooled_down};
 use crate::spans::Spans;
 use crate::unit::BlockNumber;
 
@@ -14,15 +14,15 @@ pub(super) struct Index {
     /// waits for its turn.
     next: u128,
     with_fresh: BTreeSet<BlockNumber>,
-    /// Blocks with released units, by the time of their longest rested one.
-    by_longest_rested: BTreeSet<(u64, BlockNumber)>,
+    /// Blocks with released units, by the time of their longest cooled down one.
+    by_longest_cooled_down: BTreeSet<(u64, BlockNumber)>,
 }
 
 /// What the indexes and sums need to know of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     fresh: bool,
-    longest_rested: Option<u64>,
+    longest_cooled_down: Option<u64>,
     pub owned: u32,
     pub released: u32,
     pub owned_set_aside: u32,
@@ -32,7 +32,7 @@ impl Standing {
     pub fn of(block: &Block) -> Self {
         Self {
             fresh: !block.fresh().is_empty(),
-            longest_rested: block.longest_rested(),
+            longest_cooled_down: block.longest_cooled_down(),
             owned: block.owned().count(),
             released: block.released_count(),
             owned_set_aside: (block.owned() & block.set_aside()).count(),
@@ -46,7 +46,7 @@ impl Index {
             unmade: usable_blocks,
             next: 0,
             with_fresh: BTreeSet::new(),
-            by_longest_rested: BTreeSet::new(),
+            by_longest_cooled_down: BTreeSet::new(),
         }
     }
 
@@ -57,14 +57,17 @@ impl Index {
         made.or_else(|| unmade().map(BlockNumber))
     }
 
-    pub fn longest_rested(&self) -> Option<(u64, BlockNumber)> {
-        self.by_longest_rested.first().copied()
+    pub fn longest_cooled_down(&self) -> Option<(u64, BlockNumber)> {
+        self.by_longest_cooled_down.first().copied()
     }
 
-    /// Those that have a unit whose rest is over.
-    pub fn with_rested(&self, now: u64, delay: u64) -> impl Iterator<Item = BlockNumber> {
-        let over = move |(at, _): &&(u64, BlockNumber)| rested(*at, now, delay);
-        self.by_longest_rested.iter().take_while(over).map(|&(_, block)| block)
+    /// Those that have a unit that has cooled down.
+    pub fn with_cooled_down(&self, now: u64, delay: u64) -> impl Iterator<Item = BlockNumber> {
+        let over = move |(at, _): &&(u64, BlockNumber)| cooled_down(*at, now, delay);
+        self.by_longest_cooled_down
+            .iter()
+            .take_while(over)
+            .map(|&(_, block)| block)
     }
 
     pub fn make(&mut self, block: BlockNumber) {
@@ -89,12 +92,12 @@ impl Index {
             }
             _ => {}
         }
-        if before.longest_rested != after.longest_rested {
-            if let Some(at) = before.longest_rested {
-                self.by_longest_rested.remove(&(at, block));
+        if before.longest_cooled_down != after.longest_cooled_down {
+            if let Some(at) = before.longest_cooled_down {
+                self.by_longest_cooled_down.remove(&(at, block));
             }
-            if let Some(at) = after.longest_rested {
-                self.by_longest_rested.insert((at, block));
+            if let Some(at) = after.longest_cooled_down {
+                self.by_longest_cooled_down.insert((at, block));
             }
         }
     }

@@ -34,7 +34,7 @@ fn release(pool: &mut Pool, address: &str, now: u64) {
 }
 
 #[test]
-fn never_used_units_go_first_then_the_longest_rested() {
+fn never_used_units_go_first_then_the_longest_cooled_down() {
     let mut pool = pool(&["10.0.0.0/29"]);
     for last in 1..=4 {
         assert_eq!(lease(&mut pool, 0).unwrap(), format!("10.0.0.{last}"));
@@ -59,7 +59,7 @@ fn many_at_once_come_in_the_order_of_use() {
 }
 
 #[test]
-fn a_unit_still_resting_waits_until_every_cidr_has_been_tried() {
+fn a_unit_still_cooling_down_waits_until_every_cidr_has_been_tried() {
     let mut pool = pool(&["10.0.0.0/31", "10.0.1.0/31"]);
     assert_eq!(lease(&mut pool, 0).unwrap(), "10.0.0.0");
     assert_eq!(lease(&mut pool, 0).unwrap(), "10.0.0.1");
@@ -76,7 +76,7 @@ fn the_rest_is_cut_short_before_anybody_is_refused() {
     assert_eq!(lease(&mut pool, 0), None);
     release(&mut pool, "10.0.0.0", 2);
     release(&mut pool, "10.0.1.1", 1);
-    assert_eq!(pool.counts(2).resting, 2);
+    assert_eq!(pool.counts(2).cooling_down, 2);
     assert_eq!(lease(&mut pool, 2).unwrap(), "10.0.1.1");
     assert_eq!(lease(&mut pool, 2).unwrap(), "10.0.0.0");
     assert_eq!(lease(&mut pool, 2), None);
@@ -94,7 +94,7 @@ fn counts_add_up_and_follow_the_clock() {
         Counts {
             capacity,
             reserved,
-            resting: 1,
+            cooling_down: 1,
             free: 65_234
         }
     );
@@ -103,7 +103,7 @@ fn counts_add_up_and_follow_the_clock() {
         Counts {
             capacity,
             reserved,
-            resting: 0,
+            cooling_down: 0,
             free: 65_235
         }
     );
@@ -180,13 +180,13 @@ fn cidrs_are_appended_and_excludes_changed_without_losing_an_owner_or_a_rest() {
     let mut wider = plan(&["10.0.0.0/29", "10.0.1.0/29"]);
     wider.excludes = vec!["10.0.0.4".parse::<Range>().unwrap()];
     let mut pool = pool.laid_out_as(layout(&wider)).unwrap();
-    let (reserved, resting) = (5, 1);
+    let (reserved, cooling_down) = (5, 1);
     assert_eq!(
         pool.counts(5),
         Counts {
             capacity: 12,
             reserved,
-            resting,
+            cooling_down,
             free: 6
         },
         "the excluded unit counts while it is owned"

@@ -22,7 +22,7 @@ fn operate(input: &mut Unstructured<'_>) -> Result<()> {
     while !input.is_empty() {
         match input.int_in_range(0..=5u8)? {
             0 => take_fresh(&mut block, &mut model),
-            1 => take_longest_rested(&mut block, &mut model),
+            1 => take_longest_cooled_down(&mut block, &mut model),
             2 => claim(&mut block, &mut model, input.arbitrary()?),
             3 => release(
                 &mut block,
@@ -56,10 +56,10 @@ fn take_fresh(block: &mut Block, model: &mut [State; 256]) {
     }
 }
 
-fn take_longest_rested(block: &mut Block, model: &mut [State; 256]) {
+fn take_longest_cooled_down(block: &mut Block, model: &mut [State; 256]) {
     let longest = model.iter().filter_map(|state| released_at(*state)).min();
-    assert_eq!(block.longest_rested(), longest);
-    match block.take_longest_rested() {
+    assert_eq!(block.longest_cooled_down(), longest);
+    match block.take_longest_cooled_down() {
         None => assert_eq!(longest, None),
         Some(offset) => {
             let state = &mut model[usize::from(offset)];
@@ -97,11 +97,11 @@ fn check(block: &Block, model: &[State; 256], now: u64, delay: u64) {
     for offset in 0..=u8::MAX {
         assert_eq!(block.state(offset), model[usize::from(offset)], "unit {offset}");
     }
-    let resting = model
+    let cooling_down = model
         .iter()
         .filter_map(|state| released_at(*state))
         .filter(|at| at + delay > now || *at > now);
-    assert_eq!(block.resting(now, delay), resting.count());
+    assert_eq!(block.cooling_down(now, delay), cooling_down.count());
 }
 
 fn released_at(state: State) -> Option<u64> {

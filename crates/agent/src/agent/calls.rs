@@ -8,13 +8,13 @@ use berth_api::agent::{Check, Done, Gc, Granted, Reason, Refusal, Release, Reque
 use berth_api::cni::{Attachment, InvalidAttachment, PodRef};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Agent, MOST_COLLECTED, MOST_WANTING};
+use super::{Agent, MAX_COLLECTED, MAX_WANTING};
 use crate::pool::Plan;
 
 /// As long as a plugin may be told to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// One of each family is usual.
-const MOST_DESIRED: usize = 16;
+const MAX_DESIRED: usize = 16;
 
 impl Agent {
     /// An ADD. Waits as long as it may when no address is free.
@@ -65,7 +65,7 @@ impl Agent {
             Err(refusal) => {
                 if refusal.reason == Reason::PoolEmpty {
                     inside.starved.get_or_insert(now);
-                    let known = inside.wanting.len() < MOST_WANTING;
+                    let known = inside.wanting.len() < MAX_WANTING;
                     if known && inside.wanting.insert(request.attachment.clone(), now).is_none() {
                         self.shared.changed.notify_one();
                     }
@@ -153,7 +153,7 @@ impl Agent {
         let entries = inside.pool.plan_gc(gc, now);
         let released = inside.commit(&entries, now)?;
         let known = inside.collected.contains_key(&gc.network);
-        if known || inside.collected.len() < MOST_COLLECTED {
+        if known || inside.collected.len() < MAX_COLLECTED {
             let started = if gc.started == 0 { now } else { gc.started };
             inside.collected.insert(gc.network.clone(), started);
         }
@@ -181,9 +181,9 @@ fn validate_pod(pod: &PodRef) -> Result<(), Refusal> {
 
 fn validate_desired(desired: &[IpAddr]) -> Result<(), Refusal> {
     let different: BTreeSet<&IpAddr> = desired.iter().collect();
-    if desired.len() > MOST_DESIRED {
+    if desired.len() > MAX_DESIRED {
         return Err(invalid(&format!(
-            "desired has more than {MOST_DESIRED} addresses: name fewer"
+            "desired has more than {MAX_DESIRED} addresses: name fewer"
         )));
     }
     let wrong = || invalid("desired has an address twice: name each once");

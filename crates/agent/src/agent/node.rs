@@ -37,14 +37,14 @@ impl Agent {
         let inside = &mut *inside;
         let counts = inside.pool.counts(now, self.shared.rest);
         let free = match inside.pool.can_serve() {
-            Ok(()) => counts.free.saturating_add(counts.resting).max(1),
+            Ok(()) => counts.free.saturating_add(counts.cooling_down).max(1),
             Err(_) => 0,
         };
         let attached = u64::try_from(inside.pool.holdings().len()).unwrap_or(u64::MAX);
         let unserved = inside.cluster.demand().saturating_sub(attached);
         let wanting = inside.wanting();
-        let held = counts.free.saturating_add(counts.resting);
-        let held = held.saturating_add(counts.assigned).saturating_add(counts.uncertain);
+        let held = counts.free.saturating_add(counts.cooling_down);
+        let held = held.saturating_add(counts.assigned).saturating_add(counts.quarantined);
         let seen = inside.cluster.config.as_ref();
         let most = seen.and_then(|seen| seen.delivered.scaler.max_ip_count());
         let pods = inside.cluster.most_pods();
@@ -61,7 +61,7 @@ impl Agent {
         };
         View {
             has_container: inside.pool.subnets().next().is_some(),
-            is_quarantined: inside.pool.is_in_doubt(),
+            is_quarantined: inside.pool.is_quarantined(),
             free,
             assigned: counts.assigned,
             waiting: unserved.max(wanting),

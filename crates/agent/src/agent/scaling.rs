@@ -5,22 +5,22 @@ use k8s_openapi::api::core::v1::Pod;
 use tracing::{info, warn};
 
 use super::{Agent, Inside};
-use crate::cluster::{PodKey, SeenPod, Wish, key_of};
+use crate::cluster::{PodKey, Request, SeenPod, key_of};
 use crate::pool::Delivered;
-use crate::scale::{step, wish};
+use crate::scale::{request, step};
 
 impl Agent {
-    pub fn see_config(&self, config: &NodeNetworkConfig) {
+    pub fn apply_nnc(&self, config: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
-        if inside.cluster.see_config(config) {
+        if inside.cluster.apply_nnc(config) {
             self.take_over(&mut inside);
         }
     }
 
     /// What a watch that has begun anew says of it.
-    pub fn reset_config(&self, config: &NodeNetworkConfig) {
+    pub fn reset_nnc(&self, config: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.reset_config(config);
+        inside.cluster.reset_nnc(config);
         self.take_over(&mut inside);
     }
 
@@ -38,23 +38,23 @@ impl Agent {
 
     /// It is deleted. Nobody gets what it listed until the next one lists it again; pods keep what
     /// they have.
-    pub fn lose_config(&self) {
+    pub fn delete_nnc(&self) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.config.is_some() {
             warn!(node = self.node(), "the NodeNetworkConfig is gone");
-            inside.cluster.lose_config();
+            inside.cluster.delete_nnc();
             inside.pool.deliver(&Delivered::nothing());
             self.changed(&mut inside);
         }
     }
 
-    pub fn see_pod(&self, pod: &Pod) {
+    pub fn apply_pod(&self, pod: &Pod) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.pods.insert(key_of(pod), SeenPod::of(pod));
         self.changed(&mut inside);
     }
 
-    pub fn lose_pod(&self, pod: &PodKey) {
+    pub fn delete_pod(&self, pod: &PodKey) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.pods.remove(pod);
         self.changed(&mut inside);
@@ -73,15 +73,15 @@ impl Agent {
         inside.cluster.pods_known.then(|| inside.cluster.pods.clone())
     }
 
-    pub fn see_state(&self, state: &ClusterSubnetState) {
+    pub fn apply_state(&self, state: &ClusterSubnetState) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.see_state(state);
+        inside.cluster.apply_state(state);
         self.changed(&mut inside);
     }
 
-    pub fn lose_state(&self, subnet: &str) {
+    pub fn delete_state(&self, subnet: &str) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.lose_state(subnet);
+        inside.cluster.delete_state(subnet);
         self.changed(&mut inside);
     }
 
@@ -122,7 +122,7 @@ impl Agent {
     /// What is given back is marked before it is named in a write, and the mark is in the journal:
     /// whatever becomes of the write, nobody on the node gets it any more, and the next try names
     /// the same ones.
-    pub fn next_wish(&self) -> Option<Wish> {
+    pub fn next_request(&self) -> Option<Request> {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         inside.prune_wanting(now);
@@ -131,31 +131,31 @@ impl Agent {
         };
         inside.demand = step.demand;
         self.shared.metrics.scaled(step.demand, step.requested);
-        let leaving = inside.pool.plan_leaving(step.release, now);
-        if !leaving.is_empty() {
+        let releasing = inside.pool.plan_releasing(step.release, now);
+        if !releasing.is_empty() {
             // A disk that is full: later. What is free stays free.
-            inside.commit(&leaving, now).ok()?;
+            inside.commit(&releasing, now).ok()?;
         }
         let seen = inside.cluster.config.as_ref()?;
         let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();
         let held = inside.pool.held_beyond();
-        let wish = wish(seen, step.requested, inside.pool.leaving(), is_misnamed, held)?;
-        let released = wish.not_in_use.len();
+        let request = request(seen, step.requested, inside.pool.releasing(), is_misnamed, held)?;
+        let released = request.not_in_use.len();
         info!(
             node = self.node(),
             demand = step.demand,
-            requested = wish.requested,
+            requested = request.requested,
             released,
             "asking for addresses"
         );
-        Some(wish)
+        Some(request)
     }
 
     /// Also while nothing can be asked for: others must not get what pods here have.
-    fn say_what_is_held(&self, inside: &Inside) -> Option<Wish> {
+    fn say_what_is_held(&self, inside: &Inside) -> Option<Request> {
         let seen = inside.cluster.config.as_ref()?;
         let held = inside.pool.held_beyond();
-        (held != seen.held).then(|| Wish {
+        (held != seen.held).then(|| Request {
             uid: seen.delivered.uid.clone(),
             requested: seen.requested,
             not_in_use: seen.not_in_use.clone(),
@@ -163,7 +163,7 @@ impl Agent {
         })
     }
 
-    pub fn wrote(&self, wish: &Wish, answer: &NodeNetworkConfig) {
-        self.shared.inside.lock().cluster.wrote(wish, answer);
+    pub fn wrote(&self, request: &Request, answer: &NodeNetworkConfig) {
+        self.shared.inside.lock().cluster.wrote(request, answer);
     }
 }

@@ -12,25 +12,25 @@ use crate::journal::Entry;
 
 /// A sandbox that is there, and the addresses it was seen with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witnessed {
+pub struct Observed {
     pub attachment: Attachment,
     pub pod: PodRef,
     pub addresses: Vec<IpAddr>,
 }
 
 impl Agent {
-    /// What living sandboxes have is theirs. `witnessed` are all that there are. How many of them
+    /// What living sandboxes have is theirs. `observed` are all that there are. How many of them
     /// the journal did not know.
-    pub fn adopt(&self, witnessed: &[Witnessed]) -> Result<usize, Refusal> {
+    pub fn adopt(&self, observed: &[Observed]) -> Result<usize, Refusal> {
         let now = self.now();
-        let living: BTreeSet<&Attachment> = witnessed.iter().map(|one| &one.attachment).collect();
+        let living: BTreeSet<&Attachment> = observed.iter().map(|one| &one.attachment).collect();
         let mut inside = self.shared.inside.lock();
         let mut adopted = 0;
-        for Witnessed {
+        for Observed {
             attachment,
             pod,
             addresses,
-        } in witnessed
+        } in observed
         {
             let Some(entry) = inside.pool.plan_adoption(attachment, pod, addresses, &living, now)
             else {
@@ -46,7 +46,7 @@ impl Agent {
 
     /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not
     /// the first start here, whatever became of the files.
-    pub fn doubt_what_is_shown(&self) {
+    pub fn quarantine_what_is_shown(&self) {
         let mut inside = self.shared.inside.lock();
         let shown = inside.cluster.shown();
         if shown.iter().any(|address| inside.pool.has(*address)) {
@@ -54,25 +54,25 @@ impl Agent {
                 node = self.node(),
                 "there is no journal, and pods have addresses of this node"
             );
-            drop(inside.commit(&[Entry::Doubted], self.now()));
+            drop(inside.commit(&[Entry::Quarantined], self.now()));
             self.changed(&mut inside);
         }
     }
 
-    pub fn is_in_doubt(&self) -> bool {
-        self.shared.inside.lock().pool.is_in_doubt()
+    pub fn is_quarantined(&self) -> bool {
+        self.shared.inside.lock().pool.is_quarantined()
     }
 
     /// What living pods show stays theirs; `over` says that whoever else could have an address has
     /// been seen by now.
-    pub fn believe(&self, over: bool) {
+    pub fn recover(&self, over: bool) {
         let mut inside = self.shared.inside.lock();
         let owned: BTreeSet<IpAddr> = inside.pool.owned().collect();
         let shown = inside.cluster.shown().difference(&owned).copied().collect();
-        let in_doubt = inside.pool.is_in_doubt();
-        inside.pool.believe(shown, over);
-        if in_doubt && !inside.pool.is_in_doubt() {
-            // One that can't be written leaves the next agent in doubt, which is safe.
+        let quarantined = inside.pool.is_quarantined();
+        inside.pool.recover(shown, over);
+        if quarantined && !inside.pool.is_quarantined() {
+            // One that can't be written leaves the next agent in quarantine, which is safe.
             drop(inside.commit(&[Entry::Settled], self.now()));
         }
         self.changed(&mut inside);

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::{BACKOFF, LOOK, PATIENCE};
+use super::{BACKOFF, RESYNC_INTERVAL, TIMEOUT};
 use crate::agent::Agent;
 use crate::availability::{CONDITION, Reason, Shown, View, decide, status_of};
 
@@ -37,8 +37,7 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
         let reason = node.and_then(|_| decide(shown.as_ref(), &view));
         // What was decided must still be so a moment later.
         if let Some(reason) = reason.filter(|reason| seen == Some(*reason)) {
-            match timeout(PATIENCE, write(&api, agent.node(), reason, &view, shown.as_ref())).await
-            {
+            match timeout(TIMEOUT, write(&api, agent.node(), reason, &view, shown.as_ref())).await {
                 Ok(Ok(written)) => {
                     backoff.succeed();
                     let reason = reason.as_str();
@@ -65,7 +64,7 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
         }
         sleep(SETTLE).await;
         if seen.is_none() {
-            let _ = timeout(LOOK, changed).await;
+            let _ = timeout(RESYNC_INTERVAL, changed).await;
         }
     }
 }

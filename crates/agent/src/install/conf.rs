@@ -66,9 +66,9 @@ pub fn place(conf: &Conf, place: &Place<'_>) -> Result<bool, InstallError> {
     }
     let staged = place.stage(CONF_NAME, MODE, |file| file.write_all(text.as_bytes()))?;
     staged.put()?;
-    info!(folder = %place.folder.display(), "the conf is in place: the node can take pods");
+    info!(directory = %place.directory.display(), "the conf is in place: the node can take pods");
     if let Some(other) = first_conf(place).filter(|first| first != CONF_NAME) {
-        warn!(folder = %place.folder.display(), other, "another conf comes before {CONF_NAME}: a runtime takes that one");
+        warn!(directory = %place.directory.display(), other, "another conf comes before {CONF_NAME}: a runtime takes that one");
     }
     Ok(true)
 }
@@ -113,12 +113,12 @@ fn is_ours(document: &Value) -> bool {
 }
 
 fn foreign(place: &Place<'_>) -> InstallError {
-    let folder = shown(place.folder);
-    InstallError::Foreign { folder }
+    let directory = shown(place.directory);
+    InstallError::Foreign { directory }
 }
 
 fn first_conf(place: &Place<'_>) -> Option<String> {
-    let names = fs::read_dir(place.folder)
+    let names = fs::read_dir(place.directory)
         .ok()?
         .flatten()
         .map(|found| found.file_name());

@@ -1,4 +1,4 @@
-//! A folder into which files are put whole.
+//! A directory into which files are put whole.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use super::{InstallError, shown};
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pub flag: &'static str,
-    pub folder: &'a Path,
+    pub directory: &'a Path,
 }
 
 /// Written, and not in its place yet. Dropped, it is gone.
@@ -23,12 +23,12 @@ pub struct Staged<'a> {
 
 impl<'a> Place<'a> {
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.directory.join(name)
     }
 
     /// No runtime takes it for a conf or calls it.
     fn unfinished(&self, name: &str) -> PathBuf {
-        self.folder.join(format!(".{name}.new"))
+        self.directory.join(format!(".{name}.new"))
     }
 
     /// Writes a file beside its place. It is durable when this returns.
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
     ) -> Result<Staged<'a>, InstallError> {
         let unfinished = self.unfinished(name);
         let made = || {
-            DirBuilder::new().recursive(true).mode(0o755).create(self.folder)?;
+            DirBuilder::new().recursive(true).mode(0o755).create(self.directory)?;
             // Of a process that was killed.
             remove(&unfinished)?;
             make(&unfinished)
@@ -78,7 +78,7 @@ impl<'a> Place<'a> {
         let removed = remove(&self.path(name)).and_then(|()| remove(&self.unfinished(name)));
         removed.map_err(|error| InstallError::Remove {
             flag: self.flag,
-            folder: shown(self.folder),
+            directory: shown(self.directory),
             name: name.to_owned(),
             error,
         })
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
     pub fn write_error(&self, name: &str, error: io::Error) -> InstallError {
         InstallError::Write {
             flag: self.flag,
-            folder: shown(self.folder),
+            directory: shown(self.directory),
             name: name.to_owned(),
             error,
         }
@@ -103,7 +103,7 @@ impl Staged<'_> {
         let put = fs::rename(self.path(), self.place.path(self.name));
         put.map_err(|error| self.place.write_error(self.name, error))?;
         self.is_placed = true;
-        let synced = File::open(self.place.folder).and_then(|folder| folder.sync_all());
+        let synced = File::open(self.place.directory).and_then(|directory| directory.sync_all());
         synced.map_err(|error| self.place.write_error(self.name, error))
     }
 }
@@ -119,7 +119,7 @@ impl Drop for Staged<'_> {
 
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        // A folder that is not there, or is none, has nothing in it.
+        // A directory that is not there, or is none, has nothing in it.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {

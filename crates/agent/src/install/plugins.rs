@@ -1,4 +1,4 @@
-//! The plugins: programs in a folder of their own, or one program that answers to both names.
+//! The plugins: programs in a directory of their own, or one program that answers to both names.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -16,7 +16,7 @@ const MODE: u32 = 0o755;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Has a program for each of them.
-    Folder(PathBuf),
+    Directory(PathBuf),
     /// Answers to the name of each.
     Program(PathBuf),
 }
@@ -25,9 +25,9 @@ impl Source {
     /// What stands beside a program, if it is all there: a plugin of its own starts faster. Else
     /// the program itself.
     pub fn beside(program: &Path) -> Self {
-        let folder = program.parent().unwrap_or(Path::new("/"));
-        if PLUGINS.iter().all(|plugin| folder.join(plugin).is_file()) {
-            Self::Folder(folder.to_owned())
+        let directory = program.parent().unwrap_or(Path::new("/"));
+        if PLUGINS.iter().all(|plugin| directory.join(plugin).is_file()) {
+            Self::Directory(directory.to_owned())
         } else {
             Self::Program(program.to_owned())
         }
@@ -35,7 +35,7 @@ impl Source {
 
     fn path(&self, plugin: &str) -> PathBuf {
         match self {
-            Self::Folder(folder) => folder.join(plugin),
+            Self::Directory(directory) => directory.join(plugin),
             Self::Program(program) => program.clone(),
         }
     }
@@ -71,7 +71,7 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
     for whole in staged {
         whole.put()?;
     }
-    info!(folder = %place.folder.display(), "the plugins are in place");
+    info!(directory = %place.directory.display(), "the plugins are in place");
     Ok(())
 }
 

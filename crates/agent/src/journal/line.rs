@@ -22,7 +22,7 @@ const PREFIX: usize = 15;
 const LONGEST: usize = 99_999;
 
 /// Of an assignment.
-const MOST_WORDS: usize = 10;
+const MAX_WORDS: usize = 10;
 
 #[derive(Debug)]
 pub enum Line<'a> {
@@ -109,9 +109,9 @@ fn write_entry(entry: &Entry) -> String {
             attachment: Attachment { container, interface },
         } => format!("{at} released {started} {container} {interface}\n"),
         Entry::Freed { at, held } => format!("{at} freed {}\n", or_none(&write_held(held))),
-        Entry::Doubted => "0 doubted\n".to_owned(),
+        Entry::Quarantined => "0 quarantined\n".to_owned(),
         Entry::Settled => "0 settled\n".to_owned(),
-        Entry::Leaving { at, names } => format!("{at} leaving {}\n", or_none(&names.join(","))),
+        Entry::Releasing { at, names } => format!("{at} releasing {}\n", or_none(&names.join(","))),
     }
 }
 
@@ -145,9 +145,9 @@ pub fn can_be_written(entry: &Entry) -> bool {
                 && words.into_iter().all(|text| is_word(text) && text != NONE)
                 && held.iter().all(|one| is_listed(&one.name))
         }
-        Entry::Doubted | Entry::Settled => true,
+        Entry::Quarantined | Entry::Settled => true,
         Entry::Freed { held, .. } => held.iter().all(|one| is_listed(&one.name)),
-        Entry::Leaving { names, .. } => names.iter().all(|name| is_listed(name)),
+        Entry::Releasing { names, .. } => names.iter().all(|name| is_listed(name)),
     };
     words && fits(entry)
 }
@@ -157,7 +157,7 @@ fn or_none(text: &str) -> &str {
 }
 
 fn parse(content: &str) -> Option<Line<'static>> {
-    let mut words = [""; MOST_WORDS];
+    let mut words = [""; MAX_WORDS];
     let mut count = 0;
     for word in content.split(' ') {
         *words.get_mut(count)? = word;
@@ -198,13 +198,13 @@ fn parse(content: &str) -> Option<Line<'static>> {
             },
             held: parse_held(held)?,
         },
-        ["0", "doubted"] => Entry::Doubted,
+        ["0", "quarantined"] => Entry::Quarantined,
         ["0", "settled"] => Entry::Settled,
         [at, "freed", held] => Entry::Freed {
             at: at.parse().ok()?,
             held: parse_held(held)?,
         },
-        [at, "leaving", names] => Entry::Leaving {
+        [at, "releasing", names] => Entry::Releasing {
             at: at.parse().ok()?,
             names: given(names)
                 .split(',')

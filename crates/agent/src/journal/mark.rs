@@ -34,8 +34,8 @@ pub fn new_id() -> u64 {
 impl Mark {
     /// What was noted in this boot; one of an earlier boot, or one that is no mark, says nothing.
     pub fn open(path: &Path, boot: &str) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
         }
         let mut file = OpenOptions::new()
             .read(true)

@@ -41,8 +41,8 @@ fn released(n: u64) -> Entry {
     }
 }
 
-fn open(folder: &Path, boot: &str) -> (Journal, Found) {
-    Journal::open(folder, &folder.join("mark"), boot).unwrap()
+fn open(directory: &Path, boot: &str) -> (Journal, Found) {
+    Journal::open(directory, &directory.join("mark"), boot).unwrap()
 }
 
 fn entries(found: Found) -> Vec<Entry> {
@@ -54,14 +54,14 @@ fn entries(found: Found) -> Vec<Entry> {
 
 /// A journal with these entries, and its bytes.
 fn written(entries: &[Entry]) -> (tempfile::TempDir, Vec<u8>) {
-    let folder = tempfile::tempdir().unwrap();
-    let (mut journal, found) = open(folder.path(), BOOT);
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, found) = open(directory.path(), BOOT);
     assert_eq!(found, Found::Nothing);
     for entry in entries {
         journal.append(std::slice::from_ref(entry)).unwrap();
     }
-    let bytes = fs::read(folder.path().join(NAME)).unwrap();
-    (folder, bytes)
+    let bytes = fs::read(directory.path().join(NAME)).unwrap();
+    (directory, bytes)
 }
 
 #[test]
@@ -74,36 +74,36 @@ fn what_was_appended_is_found_again_and_goes_on() {
                 address: "10.64.0.1".parse().unwrap(),
             }],
         },
-        Entry::Leaving {
+        Entry::Releasing {
             at: 6,
             names: vec!["a".to_owned(), "b".to_owned()],
         },
     ];
-    let (folder, _) = written(&[&[assigned(1), released(1)], &others[..]].concat());
-    let (mut journal, found) = open(folder.path(), BOOT);
+    let (directory, _) = written(&[&[assigned(1), released(1)], &others[..]].concat());
+    let (mut journal, found) = open(directory.path(), BOOT);
     assert_eq!(entries(found), [&[assigned(1), released(1)], &others[..]].concat());
     journal.append(&[assigned(2)]).unwrap();
     assert_eq!(journal.lines(), 6);
     journal.compact(&[assigned(2)]).unwrap();
     journal.append(&[assigned(3)]).unwrap();
-    let (_, found) = open(folder.path(), BOOT);
+    let (_, found) = open(directory.path(), BOOT);
     assert_eq!(entries(found), [assigned(2), assigned(3)]);
 }
 
 #[test]
 fn after_another_boot_nothing_of_before_counts() {
-    let (folder, _) = written(&[assigned(1)]);
-    let (_, found) = open(folder.path(), "another-boot");
+    let (directory, _) = written(&[assigned(1)]);
+    let (_, found) = open(directory.path(), "another-boot");
     assert_eq!(found, Found::EarlierBoot);
-    let (_, found) = open(folder.path(), "another-boot");
+    let (_, found) = open(directory.path(), "another-boot");
     assert_eq!(entries(found), []);
 }
 
 #[test]
 fn it_is_for_its_owners_eyes_only_and_for_people_to_read() {
     use std::os::unix::fs::PermissionsExt;
-    let (folder, bytes) = written(&[assigned(7)]);
-    let path = folder.path().join(NAME);
+    let (directory, bytes) = written(&[assigned(7)]);
+    let path = directory.path().join(NAME);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = String::from_utf8(bytes).unwrap();
     let line = text.lines().nth(1).unwrap();
@@ -154,13 +154,13 @@ fn a_bit_that_is_flipped_anywhere_is_seen() {
 #[test]
 fn a_damaged_journal_is_put_aside_and_a_new_one_begins() {
     for n in 1..=2 {
-        let (folder, mut bytes) = written(&[assigned(1), assigned(2)]);
-        let path = folder.path().join(NAME);
+        let (directory, mut bytes) = written(&[assigned(1), assigned(2)]);
+        let path = directory.path().join(NAME);
         fs::write(path.with_extension("damaged-1"), "an earlier one").unwrap();
         let middle = bytes.len() * 3 / 4;
         bytes[middle] ^= 1 << n;
         fs::write(&path, &bytes).unwrap();
-        let (mut journal, found) = open(folder.path(), BOOT);
+        let (mut journal, found) = open(directory.path(), BOOT);
         let Found::Untrusted {
             aside: Some(aside),
             why,
@@ -171,64 +171,64 @@ fn a_damaged_journal_is_put_aside_and_a_new_one_begins() {
         };
         assert!(why.starts_with("line "), "{why}");
         assert_eq!(fs::read(aside).unwrap(), bytes);
-        assert_eq!(read, [assigned(1), Entry::Doubted]);
+        assert_eq!(read, [assigned(1), Entry::Quarantined]);
         journal.append(&[assigned(3)]).unwrap();
-        let (_, found) = open(folder.path(), BOOT);
-        assert_eq!(entries(found), [assigned(1), Entry::Doubted, assigned(3)]);
+        let (_, found) = open(directory.path(), BOOT);
+        assert_eq!(entries(found), [assigned(1), Entry::Quarantined, assigned(3)]);
     }
 }
 
 #[test]
 fn one_that_is_older_than_what_was_answered_or_is_gone_is_not_trusted() {
-    let (folder, old) = written(&[assigned(1)]);
-    let path = folder.path().join(NAME);
-    let (mut journal, _) = open(folder.path(), BOOT);
+    let (directory, old) = written(&[assigned(1)]);
+    let path = directory.path().join(NAME);
+    let (mut journal, _) = open(directory.path(), BOOT);
     journal.append(&[assigned(2), released(1)]).unwrap();
     fs::write(&path, &old).unwrap();
-    let (_, found) = open(folder.path(), BOOT);
+    let (_, found) = open(directory.path(), BOOT);
     assert!(
-        matches!(&found, Found::Untrusted { entries, aside: None, .. } if *entries == [assigned(1), Entry::Doubted]),
+        matches!(&found, Found::Untrusted { entries, aside: None, .. } if *entries == [assigned(1), Entry::Quarantined]),
         "{found:?}"
     );
     // What was made of it is the journal from now on.
-    let (mut journal, found) = open(folder.path(), BOOT);
-    assert_eq!(entries(found), [assigned(1), Entry::Doubted]);
+    let (mut journal, found) = open(directory.path(), BOOT);
+    assert_eq!(entries(found), [assigned(1), Entry::Quarantined]);
     journal.append(&[assigned(3)]).unwrap();
     let before = fs::read(&path).unwrap();
     journal.compact(&[assigned(3)]).unwrap();
     fs::write(&path, &before).unwrap();
-    assert!(matches!(open(folder.path(), BOOT).1, Found::Untrusted { .. }));
+    assert!(matches!(open(directory.path(), BOOT).1, Found::Untrusted { .. }));
     fs::remove_file(&path).unwrap();
-    let (_, found) = open(folder.path(), BOOT);
+    let (_, found) = open(directory.path(), BOOT);
     assert!(
-        matches!(&found, Found::Untrusted { entries, .. } if *entries == [Entry::Doubted]),
+        matches!(&found, Found::Untrusted { entries, .. } if *entries == [Entry::Quarantined]),
         "{found:?}"
     );
-    // The doubt is in what was begun instead.
-    assert_eq!(entries(open(folder.path(), BOOT).1), [Entry::Doubted]);
+    // The quarantine is in what was begun instead.
+    assert_eq!(entries(open(directory.path(), BOOT).1), [Entry::Quarantined]);
     // After a boot nobody has anything, whatever the files are.
     fs::remove_file(&path).unwrap();
-    assert_eq!(open(folder.path(), "another-boot").1, Found::Nothing);
+    assert_eq!(open(directory.path(), "another-boot").1, Found::Nothing);
 }
 
 #[test]
 fn a_journal_whose_mark_is_behind_or_is_gone_is_trusted() {
-    let (folder, _) = written(&[assigned(1)]);
-    let mark = fs::read(folder.path().join("mark")).unwrap();
-    let (mut journal, _) = open(folder.path(), BOOT);
+    let (directory, _) = written(&[assigned(1)]);
+    let mark = fs::read(directory.path().join("mark")).unwrap();
+    let (mut journal, _) = open(directory.path(), BOOT);
     journal.append(&[assigned(2)]).unwrap();
-    fs::write(folder.path().join("mark"), &mark).unwrap();
-    assert_eq!(entries(open(folder.path(), BOOT).1), [assigned(1), assigned(2)]);
+    fs::write(directory.path().join("mark"), &mark).unwrap();
+    assert_eq!(entries(open(directory.path(), BOOT).1), [assigned(1), assigned(2)]);
     for content in [&b""[..], b"nonsense"] {
-        fs::write(folder.path().join("mark"), content).unwrap();
-        assert_eq!(entries(open(folder.path(), BOOT).1), [assigned(1), assigned(2)]);
+        fs::write(directory.path().join("mark"), content).unwrap();
+        assert_eq!(entries(open(directory.path(), BOOT).1), [assigned(1), assigned(2)]);
     }
 }
 
 #[test]
 fn names_that_would_be_read_as_something_else_are_refused() {
-    let (folder, _) = written(&[]);
-    let (mut journal, _) = open(folder.path(), BOOT);
+    let (directory, _) = written(&[]);
+    let (mut journal, _) = open(directory.path(), BOOT);
     for word in ["a b", "a\nb", "a\tb"] {
         let mut entry = assigned(1);
         let Entry::Assigned { pod, .. } = &mut entry else {
@@ -248,7 +248,7 @@ fn names_that_would_be_read_as_something_else_are_refused() {
         name.clone_into(&mut held[0].name);
         assert!(journal.append(std::slice::from_ref(&entry)).is_err(), "{name:?}");
     }
-    let (_, found) = open(folder.path(), BOOT);
+    let (_, found) = open(directory.path(), BOOT);
     assert_eq!(entries(found), []);
 }
 
@@ -282,7 +282,7 @@ impl Disk for Full {
 
 #[test]
 fn a_disk_that_is_full_leaves_nothing_half_written() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let first = Line::first(BOOT, 1).to_string();
     let disk = Full {
         bytes: first.clone().into_bytes(),
@@ -293,7 +293,7 @@ fn a_disk_that_is_full_leaves_nothing_half_written() {
         path: PathBuf::new(),
         boot: BOOT.to_owned(),
         id: 1,
-        mark: Mark::open(&folder.path().join("mark"), BOOT).unwrap(),
+        mark: Mark::open(&directory.path().join("mark"), BOOT).unwrap(),
         disk,
         length: length(&first),
         lines: 1,

@@ -8,7 +8,7 @@ use berth_addr::{Family, Prefix};
 
 /// So many addresses are used for the first time before the first is used again, where a block has
 /// them.
-const MOST_FREED: usize = 1 << 14;
+const MAX_FREED: usize = 1 << 14;
 
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -57,7 +57,7 @@ impl Block {
 
     /// The one to give next: never had, or else the one that has been free for longest.
     pub fn longest_free(&mut self, is_held: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
-        if self.freed.len() < MOST_FREED {
+        if self.freed.len() < MAX_FREED {
             while let Some(address) = self.next {
                 if self.gives(address) && !is_held(address) && !self.since.contains_key(&address) {
                     return Some(address);

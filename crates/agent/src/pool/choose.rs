@@ -30,7 +30,7 @@ impl Pool {
         let free = match self.units.of(address) {
             Some(unit) => matches!(unit.state, State::Free { .. }),
             None if self.block_of(address).is_some() => {
-                self.doubt.allows_blocks() && !self.doubt.is_about(address)
+                self.quarantine.allows_blocks() && !self.quarantine.is_about(address)
             }
             None => return Err(taken("is not this node's: ask for one of its own, or for any")),
         };
@@ -69,11 +69,11 @@ impl Pool {
                 }
             } else {
                 let owners = &self.owners;
-                let doubt = &self.doubt;
+                let quarantine = &self.quarantine;
                 let mut blocks = self.blocks.iter_mut().filter(|block| block.family() == family);
                 let is_held =
-                    |address: IpAddr| owners.contains_key(&address) || doubt.is_about(address);
-                let settled = doubt.allows_blocks();
+                    |address: IpAddr| owners.contains_key(&address) || quarantine.is_about(address);
+                let settled = quarantine.allows_blocks();
                 let found =
                     blocks.find_map(|block| block.longest_free(is_held).filter(|_| settled));
                 let address = found.ok_or_else(|| self.none_free(family))?;
@@ -93,7 +93,7 @@ impl Pool {
     }
 
     fn none_free(&self, family: Family) -> Refusal {
-        if self.is_in_doubt() {
+        if self.is_quarantined() {
             return empty(&format!(
                 "no {family} address is free: the journal was lost, and it is being \
                  learned which ones pods have"

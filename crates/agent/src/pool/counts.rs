@@ -11,30 +11,30 @@ use super::units::State;
 
 impl Pool {
     /// In leases, and for blocks in addresses of their first family. What came free less than
-    /// `rest` ago rests.
+    /// `rest` ago cools down.
     pub fn counts(&self, now: u64, rest: u64) -> PoolCounts {
         let since = now.saturating_sub(rest);
         let tally = self.units.tally();
-        let resting = self.units.free_after(since);
+        let cooling_down = self.units.free_after(since);
         let mut counts = PoolCounts {
-            free: tally.free.saturating_sub(resting),
-            resting,
+            free: tally.free.saturating_sub(cooling_down),
+            cooling_down,
             assigned: tally.held,
-            leaving: tally.leaving,
-            uncertain: tally.uncertain,
+            releasing: tally.releasing,
+            quarantined: tally.quarantined,
         };
         let first = self.blocks.iter().map(super::blocks::Block::family).min();
         for block in self.blocks.iter().filter(|block| Some(block.family()) == first) {
-            let resting = block.freed_after(since);
+            let cooling_down = block.freed_after(since);
             let held = self.owners.range(block.prefix.first()..=block.prefix.last()).count();
             let held = u64::try_from(held).unwrap_or(u64::MAX);
-            let free = block.size().saturating_sub(held).saturating_sub(resting);
+            let free = block.size().saturating_sub(held).saturating_sub(cooling_down);
             counts.assigned += held;
-            counts.resting += resting;
-            if self.doubt.allows_blocks() {
+            counts.cooling_down += cooling_down;
+            if self.quarantine.allows_blocks() {
                 counts.free = counts.free.saturating_add(free);
             } else {
-                counts.uncertain = counts.uncertain.saturating_add(free);
+                counts.quarantined = counts.quarantined.saturating_add(free);
             }
         }
         counts
@@ -46,12 +46,12 @@ impl Pool {
     pub fn holding(&self, pods: u64, wanting: u64) -> scaling::Holding {
         let tally = self.units.tally();
         let attached = u64::try_from(self.holdings.len()).unwrap_or(u64::MAX);
-        let attached = attached.saturating_add(tally.uncertain).saturating_add(wanting);
+        let attached = attached.saturating_add(tally.quarantined).saturating_add(wanting);
         scaling::Holding {
             demand: pods.max(attached),
-            held: tally.free + tally.held + tally.uncertain,
-            assigned: tally.held + tally.uncertain,
-            pending_release: tally.leaving,
+            held: tally.free + tally.held + tally.quarantined,
+            assigned: tally.held + tally.quarantined,
+            pending_release: tally.releasing,
         }
     }
 
@@ -68,11 +68,11 @@ impl Pool {
         let since = now.saturating_sub(rest);
         let leased = self.units.iter().flat_map(|unit| {
             let state = match unit.state {
-                State::Free { since: at } if at > since => AddressState::Resting,
+                State::Free { since: at } if at > since => AddressState::CoolingDown,
                 State::Free { .. } => AddressState::Free,
                 State::Held => AddressState::Assigned,
-                State::Leaving => AddressState::Leaving,
-                State::Uncertain => AddressState::Uncertain,
+                State::Releasing => AddressState::Releasing,
+                State::Quarantined => AddressState::Quarantined,
             };
             unit.lease
                 .held

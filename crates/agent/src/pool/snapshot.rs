@@ -7,8 +7,9 @@ use crate::journal::{Entry, Held};
 const REMEMBERED: u64 = 3_600_000_000_000;
 impl Pool {
     pub fn entries(&self, now: u64) -> Vec<Entry> {
-        let doubt = self.is_in_doubt().then_some(Entry::Doubted);
-        let mut entries: Vec<Entry> = doubt.into_iter().chain(self.graves.entries(now)).collect();
+        let quarantine = self.is_quarantined().then_some(Entry::Quarantined);
+        let mut entries: Vec<Entry> =
+            quarantine.into_iter().chain(self.tombstones.entries(now)).collect();
         let freed = self
             .freed
             .iter()
@@ -28,8 +29,8 @@ impl Pool {
             pod: holding.pod.clone(),
             held: holding.held.clone(),
         }));
-        let leaving: Vec<String> = self.leaving.iter().cloned().collect();
-        entries.extend(leaving.chunks(LISTED).map(|names| Entry::Leaving {
+        let releasing: Vec<String> = self.releasing.iter().cloned().collect();
+        entries.extend(releasing.chunks(LISTED).map(|names| Entry::Releasing {
             at: now,
             names: names.to_vec(),
         }));

@@ -4,7 +4,7 @@ mod attachments;
 mod deliveries;
 mod families;
 mod model;
-mod uncertainty;
+mod quarantine;
 
 use berth_api::NodeNetworkConfig;
 use berth_api::agent::{AddressState, Gc, Reason, Release, Request};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
-const REST: u64 = 30 * SECOND;
+const REUSE_DELAY: u64 = 30 * SECOND;
 
 fn name(n: u32) -> String {
     Uuid::from_u128(n.into()).to_string()
@@ -95,7 +95,7 @@ impl Pool {
     }
 
     fn leave(&mut self, count: usize, now: u64) {
-        for entry in self.plan_leaving(count, now) {
+        for entry in self.plan_releasing(count, now) {
             self.apply(&entry);
         }
     }

@@ -16,9 +16,9 @@ pub enum State {
     },
     Held,
     /// Given back to the subnet: nobody here gets it any more.
-    Leaving,
+    Releasing,
     /// Somebody may have it: not given out until that is known.
-    Uncertain,
+    Quarantined,
 }
 
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ type Free = BTreeMap<Vec<Family>, BTreeSet<(u64, IpAddr)>>;
 pub struct Tally {
     pub free: u64,
     pub held: u64,
-    pub leaving: u64,
-    pub uncertain: u64,
+    pub releasing: u64,
+    pub quarantined: u64,
 }
 
 impl Tally {
@@ -46,8 +46,8 @@ impl Tally {
         match state {
             State::Free { .. } => &mut self.free,
             State::Held => &mut self.held,
-            State::Leaving => &mut self.leaving,
-            State::Uncertain => &mut self.uncertain,
+            State::Releasing => &mut self.releasing,
+            State::Quarantined => &mut self.quarantined,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where broken files go: a folder in the folder. A few are enough to see what went wrong.
+//! Where broken files go: a directory in the directory. A few are enough to see what went wrong.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,15 +20,21 @@ const ATTEMPTS: usize = KEPT + 1;
 /// A name and a number must still be a name.
 const LONGEST: usize = 240;
 
-pub fn put(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    let aside = open(folder)?;
+pub fn put(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let aside = open(directory)?;
     if name == ASIDE {
-        // It made way for the folder.
+        // It made way for the directory.
         return Ok(());
     }
     make_room(&aside)?;
     for attempt in 0..ATTEMPTS {
-        match renameat_with(folder, name, &aside, numbered(name, attempt), RenameFlags::NOREPLACE) {
+        match renameat_with(
+            directory,
+            name,
+            &aside,
+            numbered(name, attempt),
+            RenameFlags::NOREPLACE,
+        ) {
             Err(Errno::EXIST) => {}
             // Somebody else took it away.
             Err(Errno::NOENT) => return Ok(()),
@@ -38,21 +44,21 @@ pub fn put(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     Err(Errno::EXIST.into())
 }
 
-fn open(folder: &OwnedFd) -> io::Result<OwnedFd> {
+fn open(directory: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(folder, ASIDE, flags, Mode::empty()) {
+    match openat(directory, ASIDE, flags, Mode::empty()) {
         Ok(aside) => Ok(aside),
         Err(Errno::NOENT) => {
-            mkdirat(folder, ASIDE, Mode::RWXU)?;
-            Ok(openat(folder, ASIDE, flags, Mode::empty())?)
+            mkdirat(directory, ASIDE, Mode::RWXU)?;
+            Ok(openat(directory, ASIDE, flags, Mode::empty())?)
         }
         // Something else has the name, and is a broken entry itself.
         Err(Errno::NOTDIR | Errno::LOOP) => {
             let elsewhere = format!(".{ASIDE}");
-            renameat_with(folder, ASIDE, folder, &elsewhere, RenameFlags::empty())?;
-            mkdirat(folder, ASIDE, Mode::RWXU)?;
-            let aside = openat(folder, ASIDE, flags, Mode::empty())?;
-            renameat_with(folder, elsewhere, &aside, ASIDE, RenameFlags::NOREPLACE)?;
+            renameat_with(directory, ASIDE, directory, &elsewhere, RenameFlags::empty())?;
+            mkdirat(directory, ASIDE, Mode::RWXU)?;
+            let aside = openat(directory, ASIDE, flags, Mode::empty())?;
+            renameat_with(directory, elsewhere, &aside, ASIDE, RenameFlags::NOREPLACE)?;
             Ok(aside)
         }
         Err(error) => Err(error.into()),
@@ -68,7 +74,7 @@ fn numbered(name: &OsStr, attempt: usize) -> OsString {
     numbered
 }
 
-/// Folders that are not empty stay: nobody knows what else is in them.
+/// Directories that are not empty stay: nobody knows what else is in them.
 fn make_room(aside: &OwnedFd) -> io::Result<()> {
     let mut kept = Vec::new();
     for found in Dir::read_from(aside)? {
@@ -87,8 +93,8 @@ fn make_room(aside: &OwnedFd) -> io::Result<()> {
     }
     kept.sort();
     let superfluous = (kept.len() + 1).saturating_sub(KEPT);
-    for (_, is_folder, name) in kept.into_iter().take(superfluous) {
-        let flags = if is_folder {
+    for (_, is_directory, name) in kept.into_iter().take(superfluous) {
+        let flags = if is_directory {
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::watch::Seen;
-use super::{Entry, Folder, Found, Pass, Queued, Survey, Watch};
+use super::{Directory, Entry, Found, Pass, Queued, Survey, Watch};
 use crate::agent::Agent;
 
 /// Released by one write to the journal. ADDs come in between.
@@ -30,22 +30,22 @@ const INTERFACE: &str = "eth0";
 
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
-    #[error("the release queue {folder} can't be read: {error}")]
-    Folder { folder: String, error: io::Error },
-    #[error("entries of the release queue {folder} can't be released, they stay: {refusal}")]
-    Refused { folder: String, refusal: Refusal },
+    #[error("the release queue {directory} can't be read: {error}")]
+    Directory { directory: String, error: io::Error },
+    #[error("entries of the release queue {directory} can't be released, they stay: {refusal}")]
+    Refused { directory: String, refusal: Refusal },
 }
 
 /// The release queues of an agent.
 #[derive(Clone, Debug)]
 pub struct Drain {
     agent: Agent,
-    folders: Vec<Folder>,
+    directories: Vec<Directory>,
 }
 
 impl Drain {
-    pub fn new(agent: Agent, folders: Vec<Folder>) -> Self {
-        Self { agent, folders }
+    pub fn new(agent: Agent, directories: Vec<Directory>) -> Self {
+        Self { agent, directories }
     }
 
     /// Releases all that is there, and tells how many entries that were.
@@ -53,9 +53,9 @@ impl Drain {
         self.measure().await?;
         let mut released = 0;
         let mut failed = Ok(());
-        for folder in &self.folders {
+        for directory in &self.directories {
             // One that can't be read does not hold up the other.
-            match self.drain(folder).await {
+            match self.drain(directory).await {
                 Ok(entries) => released += entries,
                 Err(error) => failed = Err(error),
             }
@@ -72,7 +72,7 @@ impl Drain {
             loop {
                 // Before the pass: what comes while that reads is seen by one or the other.
                 let watches: Result<Vec<Watch>, io::Error> =
-                    self.folders.iter().map(watch).collect();
+                    self.directories.iter().map(watch).collect();
                 if let Err(error) = &watches
                     && !std::mem::replace(&mut is_blind, true)
                 {
@@ -97,7 +97,7 @@ impl Drain {
         stopping.run_until_cancelled(running).await;
     }
 
-    /// Drains with each arrival, as long as that works and the folders are the ones that are
+    /// Drains with each arrival, as long as that works and the directories are the ones that are
     /// watched.
     async fn follow(&self, mut watches: Vec<Watch>, wait: Duration, has_failed: bool) {
         if has_failed || watches.is_empty() {
@@ -113,12 +113,12 @@ impl Drain {
         }
     }
 
-    async fn drain(&self, folder: &Folder) -> Result<u64, DrainError> {
-        let unreadable = |error| DrainError::Folder {
-            folder: folder.path().display().to_string(),
+    async fn drain(&self, directory: &Directory) -> Result<u64, DrainError> {
+        let unreadable = |error| DrainError::Directory {
+            directory: directory.path().display().to_string(),
             error,
         };
-        let own = folder.clone();
+        let own = directory.clone();
         let mut pass = blocking(move || own.pass()).await.map_err(unreadable)?;
         let mut released = 0;
         let mut failed = Ok(());
@@ -130,14 +130,16 @@ impl Drain {
             }
             // One that can't be released must not keep the others: those go one by one. Where not
             // one goes, none of the next will.
-            let Err(error) =
-                self.settle(folder, batch.clone()).await.map(|count| released += count)
+            let Err(error) = self
+                .settle(directory, batch.clone())
+                .await
+                .map(|count| released += count)
             else {
                 continue;
             };
             let before = released;
             for found in batch {
-                released += self.settle(folder, vec![found]).await.unwrap_or(0);
+                released += self.settle(directory, vec![found]).await.unwrap_or(0);
             }
             if released == before {
                 return Err(error);
@@ -148,7 +150,7 @@ impl Drain {
 
     /// First the journal, then the files: an entry that is removed has been released, whatever
     /// happens in between.
-    async fn settle(&self, folder: &Folder, batch: Vec<Found>) -> Result<u64, DrainError> {
+    async fn settle(&self, directory: &Directory, batch: Vec<Found>) -> Result<u64, DrainError> {
         let mut entries = Vec::new();
         let mut broken = Vec::new();
         for found in batch {
@@ -160,15 +162,15 @@ impl Drain {
         let releases = self.releases(&entries);
         let done = self.agent.release_all(&releases);
         let done = done.map_err(|refusal| DrainError::Refused {
-            folder: folder.path().display().to_string(),
+            directory: directory.path().display().to_string(),
             refusal,
         })?;
         if !entries.is_empty() {
             let (entries, addresses) = (entries.len(), done.released);
-            info!(folder = %folder.path().display(), entries, addresses, "released what nobody had answered");
+            info!(directory = %directory.path().display(), entries, addresses, "released what nobody had answered");
         }
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-        let (own, metrics) = (folder.clone(), self.agent.metrics().clone());
+        let (own, metrics) = (directory.clone(), self.agent.metrics().clone());
         let clear = move || {
             for entry in &entries {
                 if let Err(error) = own.done(entry) {
@@ -191,8 +193,8 @@ impl Drain {
             Ok(())
         };
         let cleared: io::Result<()> = blocking(clear).await;
-        cleared.map(|()| count).map_err(|error| DrainError::Folder {
-            folder: folder.path().display().to_string(),
+        cleared.map(|()| count).map_err(|error| DrainError::Directory {
+            directory: directory.path().display().to_string(),
             error,
         })
     }
@@ -231,11 +233,11 @@ impl Drain {
 
     async fn measure(&self) -> Result<(), DrainError> {
         let mut all = Survey::default();
-        for folder in &self.folders {
-            let own = folder.clone();
+        for directory in &self.directories {
+            let own = directory.clone();
             let survey = blocking(move || own.survey()).await;
-            let survey = survey.map_err(|error| DrainError::Folder {
-                folder: folder.path().display().to_string(),
+            let survey = survey.map_err(|error| DrainError::Directory {
+                directory: directory.path().display().to_string(),
                 error,
             })?;
             all.depth += survey.depth;
@@ -257,10 +259,10 @@ fn next(mut pass: Pass) -> io::Result<(Pass, Vec<Found>)> {
     Ok((pass, batch))
 }
 
-/// Somebody may have removed the folder, and then there is nothing to watch: it is made again.
-fn watch(folder: &Folder) -> io::Result<Watch> {
-    folder.secure()?;
-    Watch::new(folder.path())
+/// Somebody may have removed the directory, and then there is nothing to watch: it is made again.
+fn watch(directory: &Directory) -> io::Result<Watch> {
+    directory.secure()?;
+    Watch::new(directory.path())
 }
 
 async fn blocking<T: Send + 'static>(

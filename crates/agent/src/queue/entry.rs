@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use super::{Flavour, Stamp, is_trusted};
 
 /// An entry has a few hundred bytes.
-const MOST_BYTES: u64 = 64 << 10;
-/// In a folder whose files are written in place, one that is this young may be waiting for its
+const MAX_BYTES: u64 = 64 << 10;
+/// In a directory whose files are written in place, one that is this young may be waiting for its
 /// content.
-const YOUNG: Duration = Duration::from_secs(10);
+const MIN_AGE: Duration = Duration::from_secs(10);
 /// What azure-vnet takes of a container's id for the name of a pod's interface.
 const SHORT_ID: usize = 8;
 
@@ -45,7 +45,7 @@ pub enum Queued {
     Container(String),
 }
 
-/// Not to be obeyed.
+/// Not to be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub name: OsString,
@@ -67,7 +67,7 @@ pub enum Why {
     Untrusted { user: u32, mode: u32 },
     #[error("it is empty")]
     Empty,
-    #[error("it is longer than {MOST_BYTES} bytes")]
+    #[error("it is longer than {MAX_BYTES} bytes")]
     Huge,
     #[error("it is not UTF-8")]
     NotText,
@@ -88,20 +88,20 @@ impl Why {
     }
 }
 
-/// `None` when it is gone already, or is not finished. An error when the folder can't be read now:
-/// that says nothing about the file.
+/// `None` when it is gone already, or is not finished. An error when the directory can't be read
+/// now: that says nothing about the file.
 pub fn read(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     name: &OsStr,
     flavour: Flavour,
     now: SystemTime,
 ) -> io::Result<Option<Found>> {
-    read_as(folder, name, name, flavour, now)
+    read_as(directory, name, name, flavour, now)
 }
 
 /// Of a file that has another name for now.
 pub fn read_as(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     file: &OsStr,
     name: &OsStr,
     flavour: Flavour,
@@ -121,7 +121,7 @@ pub fn read_as(
     // It must not make us wait, as a pipe would, nor lead us elsewhere.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match openat(folder, file, flags, Mode::empty()) {
+    let file = match openat(directory, file, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return broken(Why::Link),
@@ -138,19 +138,19 @@ pub fn read_as(
     if !is_trusted(&metadata) {
         return broken(Why::untrusted(&metadata));
     }
-    if metadata.len() > MOST_BYTES {
+    if metadata.len() > MAX_BYTES {
         return broken(Why::Huge);
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.is_empty() {
         let age = metadata.modified().ok().and_then(|at| now.duration_since(at).ok());
-        if flavour == Flavour::Compat && age.is_none_or(|age| age < YOUNG) {
+        if flavour == Flavour::Compat && age.is_none_or(|age| age < MIN_AGE) {
             return Ok(None);
         }
         return broken(Why::Empty);
     }
-    if bytes.len() > usize::try_from(MOST_BYTES).unwrap_or(usize::MAX) {
+    if bytes.len() > usize::try_from(MAX_BYTES).unwrap_or(usize::MAX) {
         return broken(Why::Huge);
     }
     let Ok(text) = String::from_utf8(bytes) else {

@@ -7,7 +7,7 @@ use berth_api::agent::{RESERVE, overflow_name, overflow_of};
 use rustix::fs::{Mode, OFlags, openat, renameat};
 use rustix::io::Errno;
 
-use super::Folder;
+use super::Directory;
 
 /// Releases were left out of the queue, of DELs that were started no later than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ impl Mark {
     }
 }
 
-impl Folder {
+impl Directory {
     /// The mark that is there. Where several are, the latest stands for all of them.
     pub fn mark(&self) -> io::Result<Option<Mark>> {
         Ok(self.survey()?.mark)

@@ -1,4 +1,4 @@
-//! Reading the folder from its start to its end, some files at a time, however many there are.
+//! Reading the directory from its start to its end, some files at a time, however many there are.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -20,16 +20,16 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// What is added or removed meanwhile is seen or not; everything else is seen once.
 #[derive(Debug)]
 pub struct Pass {
-    folder: OwnedFd,
+    directory: OwnedFd,
     names: Dir,
     flavour: Flavour,
 }
 
 impl Pass {
-    pub(super) fn begin(folder: OwnedFd, flavour: Flavour) -> io::Result<Self> {
-        let names = Dir::read_from(&folder)?;
+    pub(super) fn begin(directory: OwnedFd, flavour: Flavour) -> io::Result<Self> {
+        let names = Dir::read_from(&directory)?;
         Ok(Self {
-            folder,
+            directory,
             names,
             flavour,
         })
@@ -59,7 +59,7 @@ impl Pass {
             match why {
                 Some(why) => batch.push(Found::Broken(Broken { name, why })),
                 None => match entry::read(
-                    std::os::fd::AsFd::as_fd(&self.folder),
+                    std::os::fd::AsFd::as_fd(&self.directory),
                     &name,
                     self.flavour,
                     now,
@@ -83,7 +83,7 @@ impl Pass {
             if name.as_bytes().starts_with(b".") || is_aside {
                 continue;
             }
-            let found = match look(&self.folder, &name) {
+            let found = match look(&self.directory, &name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 found => found?,
             };
@@ -121,7 +121,7 @@ impl Pass {
         if Mark::of(name).is_none() {
             return Ok(false);
         }
-        match look(&self.folder, name) {
+        match look(&self.directory, name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
             found => Ok(self.mark_of(name, &found?).is_some()),
         }
@@ -129,19 +129,21 @@ impl Pass {
 
     /// Files that are being written are none of ours yet, and those of others never are.
     fn tidy(&self, name: &OsStr, now: SystemTime) -> io::Result<()> {
-        // Nothing is being removed while the folder is read: an earlier agent has left it.
-        if removal::restore(&self.folder, name)? || self.flavour != Flavour::Ours || name == RESERVE
+        // Nothing is being removed while the directory is read: an earlier agent has left it.
+        if removal::restore(&self.directory, name)?
+            || self.flavour != Flavour::Ours
+            || name == RESERVE
         {
             return Ok(());
         }
-        let found = match look(&self.folder, name) {
+        let found = match look(&self.directory, name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             found => found?,
         };
         let age = now.duration_since(found.modified()?).unwrap_or_default();
         if found.is_file()
             && age > ABANDONED
-            && unlinkat(&self.folder, name, AtFlags::empty()).is_ok()
+            && unlinkat(&self.directory, name, AtFlags::empty()).is_ok()
         {
             info!(name = %name.display(), "an unfinished file of the release queue was removed: \
                                            who wrote it ended before its end");

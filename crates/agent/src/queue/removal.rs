@@ -21,13 +21,13 @@ use rustix::fs::{AtFlags, RenameFlags, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::entry::{self, Entry, Found};
-use super::{Folder, Stamp, look};
+use super::{Directory, Stamp, look};
 
 /// Begins the name of what is being removed. No plugin's unfinished file has it: ids of containers
 /// begin with a letter or a digit.
 const PRIVATE: &str = ".-removing-";
 
-impl Folder {
+impl Directory {
     /// Removes an entry whose release is in the journal. One that was put in its place stays.
     pub fn done(&self, entry: &Entry) -> io::Result<()> {
         match self.take(entry)? {
@@ -43,8 +43,8 @@ impl Folder {
         match renameat(&handle, entry.name.as_str(), &handle, private.as_str()) {
             Ok(()) => Ok(Some(Taken { handle, private })),
             Err(Errno::NOENT) => Ok(None),
-            // On a full disk a folder may not take one more name, not even for a moment. There the
-            // moment between look and removal is a smaller evil than a queue that stays full.
+            // On a full disk a directory may not take one more name, not even for a moment. There
+            // the moment between look and removal is a smaller evil than a queue that stays full.
             Err(Errno::NOSPC | Errno::DQUOT) => remove_in_place(&handle, entry).map(|()| None),
             Err(error) => Err(error.into()),
         }

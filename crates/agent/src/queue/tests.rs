@@ -12,18 +12,21 @@ use super::*;
 
 struct Queue {
     _base: tempfile::TempDir,
-    folder: Folder,
+    directory: Directory,
 }
 
 fn queue(flavour: Flavour) -> Queue {
     let base = tempfile::tempdir().unwrap();
-    let folder = Folder::open(base.path().join("state/queue"), flavour).unwrap();
-    Queue { _base: base, folder }
+    let directory = Directory::open(base.path().join("state/queue"), flavour).unwrap();
+    Queue {
+        _base: base,
+        directory,
+    }
 }
 
 impl Queue {
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// As the plugins do it, whatever the umask of who runs the tests is.
@@ -38,7 +41,7 @@ impl Queue {
     }
 
     fn all(&self) -> Vec<Found> {
-        self.folder.pass().unwrap().batch(usize::MAX).unwrap()
+        self.directory.pass().unwrap().batch(usize::MAX).unwrap()
     }
 
     /// The only file there is.
@@ -81,9 +84,9 @@ fn an_entry_is_read_and_stays_until_it_is_done() {
     let entry = queue.entries().remove(0);
     assert_eq!(entry.queued, Queued::Release(release("c1", 7)));
     assert_eq!(queue.entries(), std::slice::from_ref(&entry));
-    queue.folder.done(&entry).unwrap();
+    queue.directory.done(&entry).unwrap();
     assert!(queue.all().is_empty());
-    queue.folder.done(&entry).unwrap();
+    queue.directory.done(&entry).unwrap();
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn an_entry_that_took_the_place_of_one_is_not_removed_with_it() {
     // As a plugin does it: another file under the same name.
     queue.write(".new", serde_json::to_string(&release("c1", 9)).unwrap());
     std::fs::rename(queue.path(".new"), queue.path(&old.name)).unwrap();
-    queue.folder.done(&old).unwrap();
+    queue.directory.done(&old).unwrap();
     assert_eq!(queue.entries()[0].queued, Queued::Release(release("c1", 9)));
 }
 
@@ -103,7 +106,7 @@ fn an_entry_that_took_the_place_of_one_is_not_removed_with_it() {
 fn the_last_entry_is_never_lost_however_close_it_comes() {
     const ROUNDS: u64 = 1000;
     let queue = queue(Flavour::Ours);
-    let path = queue.folder.path().to_owned();
+    let path = queue.directory.path().to_owned();
     let (round, rounds) = std::sync::mpsc::sync_channel::<u64>(0);
     let writer = std::thread::spawn(move || {
         for started in rounds {
@@ -122,12 +125,12 @@ fn the_last_entry_is_never_lost_however_close_it_comes() {
         queue.put(&release("c1", 2 * number - 1));
         let first = queue.entries().remove(0);
         round.send(2 * number).unwrap();
-        queue.folder.done(&first).unwrap();
+        queue.directory.done(&first).unwrap();
         let mut last = 0;
         while last < 2 * number {
             for entry in queue.entries() {
                 last = last.max(released(&entry));
-                queue.folder.done(&entry).unwrap();
+                queue.directory.done(&entry).unwrap();
             }
         }
     }
@@ -147,9 +150,9 @@ fn what_comes_in_the_middle_of_a_removal_stays() {
     let one = queue(Flavour::Ours);
     put(&one, 1);
     let entry = one.entries().remove(0);
-    let taken = one.folder.take(&entry).unwrap().unwrap();
+    let taken = one.directory.take(&entry).unwrap().unwrap();
     put(&one, 2);
-    one.folder.finish(&entry, taken).unwrap();
+    one.directory.finish(&entry, taken).unwrap();
     assert_eq!(left(&one), 2);
     // Before it, so that the later one is taken away; and a still later one after it.
     let two = queue(Flavour::Ours);
@@ -157,9 +160,9 @@ fn what_comes_in_the_middle_of_a_removal_stays() {
     let entry = two.entries().remove(0);
     std::fs::remove_file(two.path("c1:eth0")).unwrap();
     put(&two, 2);
-    let taken = two.folder.take(&entry).unwrap().unwrap();
+    let taken = two.directory.take(&entry).unwrap().unwrap();
     put(&two, 3);
-    two.folder.finish(&entry, taken).unwrap();
+    two.directory.finish(&entry, taken).unwrap();
     assert_eq!(left(&two), 3);
 }
 
@@ -201,15 +204,15 @@ fn a_mark_is_no_entry_and_goes_only_under_the_name_that_was_seen() {
     let rename = |from: &str, to: &str| std::fs::rename(queue.path(from), queue.path(to)).unwrap();
     rename(RESERVE, &overflow_name(7));
     queue.put(&release("c1", 1));
-    let survey = queue.folder.survey().unwrap();
+    let survey = queue.directory.survey().unwrap();
     assert_eq!((survey.depth, survey.mark), (1, Some(Mark { started: 7 })));
     assert_eq!(queue.entries().len(), 1);
     // A plugin leaves out another release while the runtime is asked.
     rename(&overflow_name(7), &overflow_name(9));
-    assert!(!queue.folder.unmark(Mark { started: 7 }).unwrap());
-    assert_eq!(queue.folder.mark().unwrap(), Some(Mark { started: 9 }));
-    assert!(queue.folder.unmark(Mark { started: 9 }).unwrap());
-    assert_eq!(queue.folder.mark().unwrap(), None);
+    assert!(!queue.directory.unmark(Mark { started: 7 }).unwrap());
+    assert_eq!(queue.directory.mark().unwrap(), Some(Mark { started: 9 }));
+    assert!(queue.directory.unmark(Mark { started: 9 }).unwrap());
+    assert_eq!(queue.directory.mark().unwrap(), None);
     assert!(queue.path(RESERVE).exists(), "there for the next time");
     // It is not taken for a file that somebody gave up.
     age(&queue.path(RESERVE), HOUR * 2);
@@ -223,8 +226,8 @@ fn a_mark_that_others_could_have_made_is_put_aside() {
     let name = overflow_name(7);
     queue.write(&name, "");
     std::fs::set_permissions(queue.path(&name), Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(queue.folder.mark().unwrap(), None);
-    queue.folder.set_aside(&queue.broken()).unwrap();
+    assert_eq!(queue.directory.mark().unwrap(), None);
+    queue.directory.set_aside(&queue.broken()).unwrap();
     assert!(!queue.path(&name).exists());
 }
 
@@ -252,7 +255,7 @@ fn what_is_no_entry_is_told_with_the_reason_and_never_obeyed() {
         queue.write(name, content);
         let broken = queue.broken();
         assert!(broken.why.to_string().contains(named), "{name}: {}", broken.why);
-        queue.folder.set_aside(&broken).unwrap();
+        queue.directory.set_aside(&broken).unwrap();
         assert!(queue.all().is_empty() && queue.path("broken").join(name).exists());
     }
 }
@@ -262,15 +265,15 @@ fn a_name_that_is_not_utf_8_is_set_aside() {
     use std::os::unix::ffi::OsStrExt;
     let queue = queue(Flavour::Ours);
     let name = OsStr::from_bytes(b"c1\xff:eth0");
-    std::fs::write(queue.folder.path().join(name), "x").unwrap();
+    std::fs::write(queue.directory.path().join(name), "x").unwrap();
     let broken = queue.broken();
     assert_eq!((broken.name.as_os_str(), &broken.why), (name, &Why::Name));
-    queue.folder.set_aside(&broken).unwrap();
+    queue.directory.set_aside(&broken).unwrap();
     assert!(queue.all().is_empty());
 }
 
 #[test]
-fn links_folders_pipes_and_sockets_are_not_opened_and_go_aside() {
+fn links_directories_pipes_and_sockets_are_not_opened_and_go_aside() {
     let queue = queue(Flavour::Ours);
     let elsewhere = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(elsewhere.path(), serde_json::to_string(&release("c1", 7)).unwrap()).unwrap();
@@ -287,7 +290,7 @@ fn links_folders_pipes_and_sockets_are_not_opened_and_go_aside() {
             panic!("{found:?} is obeyed");
         };
         assert!(matches!(broken.why, Why::Link | Why::NoFile), "{broken:?}");
-        queue.folder.set_aside(&broken).unwrap();
+        queue.directory.set_aside(&broken).unwrap();
     }
     assert!(queue.all().is_empty());
     assert!(elsewhere.path().exists());
@@ -302,7 +305,7 @@ fn what_is_opened_is_not_waited_for_nor_followed() {
     rustix::fs::mknodat(CWD, queue.path("c2:eth0"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _listener = UnixListener::bind(queue.path("c3:eth0")).unwrap();
     std::fs::create_dir(queue.path("c4:eth0")).unwrap();
-    let handle = queue.folder.handle().unwrap();
+    let handle = queue.directory.handle().unwrap();
     for (name, why) in [
         ("c1:eth0", Why::Link),
         ("c2:eth0", Why::NoFile),
@@ -323,23 +326,23 @@ fn what_is_opened_is_not_waited_for_nor_followed() {
 #[test]
 fn what_is_aside_is_never_overwritten_and_a_bounded_number_is_kept() {
     let queue = queue(Flavour::Ours);
-    // Something has the name of the folder itself.
+    // Something has the name of the directory itself.
     queue.write("broken", "I was first");
-    queue.folder.set_aside(&queue.broken()).unwrap();
+    queue.directory.set_aside(&queue.broken()).unwrap();
     assert_eq!(
         std::fs::read_to_string(queue.path("broken/broken")).unwrap(),
         "I was first"
     );
     for n in 0..3 {
         queue.write("same", n.to_string());
-        queue.folder.set_aside(&queue.broken()).unwrap();
+        queue.directory.set_aside(&queue.broken()).unwrap();
     }
     let kept = ["same", "same.1", "same.2"]
         .map(|name| std::fs::read_to_string(queue.path("broken").join(name)).unwrap());
     assert_eq!(kept, ["0", "1", "2"]);
     for n in 0..2 * KEPT {
         queue.write(&format!("other-{n}"), "");
-        queue.folder.set_aside(&queue.broken()).unwrap();
+        queue.directory.set_aside(&queue.broken()).unwrap();
     }
     assert_eq!(std::fs::read_dir(queue.path("broken")).unwrap().count(), KEPT);
     assert!(queue.path("broken").join(format!("other-{}", 2 * KEPT - 1)).exists());
@@ -363,7 +366,7 @@ fn a_hundred_thousand_entries_are_read_some_at_a_time_and_each_once() {
     for n in 0..ENTRIES {
         queue.put(&release(&format!("c{n}"), 1));
     }
-    let mut pass = queue.folder.pass().unwrap();
+    let mut pass = queue.directory.pass().unwrap();
     let mut seen = vec![false; ENTRIES];
     loop {
         let batch = pass.batch(500).unwrap();
@@ -378,55 +381,55 @@ fn a_hundred_thousand_entries_are_read_some_at_a_time_and_each_once() {
             let number = entry.name.trim_start_matches('c').trim_end_matches(":eth0");
             assert!(!std::mem::replace(&mut seen[number.parse::<usize>().unwrap()], true));
             // Removed while the rest is still to be read.
-            queue.folder.done(&entry).unwrap();
+            queue.directory.done(&entry).unwrap();
         }
     }
     assert!(seen.into_iter().all(|seen| seen));
-    assert_eq!(queue.folder.survey().unwrap(), Survey::default());
+    assert_eq!(queue.directory.survey().unwrap(), Survey::default());
 }
 
 #[test]
 fn a_survey_counts_what_waits_and_knows_the_oldest() {
     let queue = queue(Flavour::Ours);
-    assert_eq!(queue.folder.survey().unwrap(), Survey::default());
+    assert_eq!(queue.directory.survey().unwrap(), Survey::default());
     for container in ["c1", "c2", "c3"] {
         queue.put(&release(container, 1));
     }
     queue.write(".unfinished", "");
     std::fs::create_dir(queue.path("broken")).unwrap();
     age(&queue.path("c2:eth0"), HOUR);
-    let survey = queue.folder.survey().unwrap();
+    let survey = queue.directory.survey().unwrap();
     assert_eq!(survey.depth, 3);
     assert!(survey.oldest.unwrap() <= SystemTime::now() - HOUR);
 }
 
 #[test]
-fn a_folder_is_its_owners_alone_and_no_link() {
+fn a_directory_is_its_owners_alone_and_no_link() {
     let queue = queue(Flavour::Ours);
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
-    assert_eq!(mode(queue.folder.path()), 0o700);
-    std::fs::set_permissions(queue.folder.path(), Permissions::from_mode(0o777)).unwrap();
-    Folder::open(queue.folder.path(), Flavour::Ours).unwrap();
-    assert_eq!(mode(queue.folder.path()), 0o755);
+    assert_eq!(mode(queue.directory.path()), 0o700);
+    std::fs::set_permissions(queue.directory.path(), Permissions::from_mode(0o777)).unwrap();
+    Directory::open(queue.directory.path(), Flavour::Ours).unwrap();
+    assert_eq!(mode(queue.directory.path()), 0o755);
 
     let base = tempfile::tempdir().unwrap();
     let link = base.path().join("link");
-    symlink(queue.folder.path(), &link).unwrap();
-    let error = Folder::open(&link, Flavour::Compat).unwrap_err().to_string();
+    symlink(queue.directory.path(), &link).unwrap();
+    let error = Directory::open(&link, Flavour::Compat).unwrap_err().to_string();
     assert!(
         error.starts_with("--compat-queue-dir") && error.contains("no link"),
         "{error}"
     );
     let file = base.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let error = Folder::open(&file, Flavour::Ours).unwrap_err().to_string();
+    let error = Directory::open(&file, Flavour::Ours).unwrap_err().to_string();
     assert!(error.starts_with("--queue-dir") && error.contains("/file"), "{error}");
 }
 
 #[test]
-fn a_folder_that_was_removed_is_made_again() {
+fn a_directory_that_was_removed_is_made_again() {
     let queue = queue(Flavour::Ours);
-    std::fs::remove_dir_all(queue.folder.path()).unwrap();
+    std::fs::remove_dir_all(queue.directory.path()).unwrap();
     assert!(queue.all().is_empty());
     queue.put(&release("c1", 1));
     assert_eq!(queue.entries().len(), 1);
@@ -476,41 +479,41 @@ fn a_compat_file_that_has_no_content_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_watch_sees_what_comes_and_that_the_folder_went() {
+async fn a_watch_sees_what_comes_and_that_the_directory_went() {
     use watch::Seen;
     let queue = queue(Flavour::Ours);
-    let mut watch = Watch::new(queue.folder.path()).unwrap();
+    let mut watch = Watch::new(queue.directory.path()).unwrap();
     queue.put(&release("c1", 1));
     assert_eq!(watch.seen().await, Seen::Something);
     queue.write(".new", "x");
     std::fs::rename(queue.path(".new"), queue.path("c2:eth0")).unwrap();
     assert_eq!(watch.seen().await, Seen::Something);
-    let elsewhere = queue.folder.path().with_extension("old");
-    std::fs::rename(queue.folder.path(), elsewhere).unwrap();
+    let elsewhere = queue.directory.path().with_extension("old");
+    std::fs::rename(queue.directory.path(), elsewhere).unwrap();
     // What came before is told by one word or by two.
     while watch.seen().await != Seen::Gone {}
 }
 
 #[tokio::test]
-async fn a_process_watches_any_number_of_folders_with_one_instance() {
+async fn a_process_watches_any_number_of_directories_with_one_instance() {
     use watch::Seen;
     let queues: Vec<Queue> = (0..300).map(|_| queue(Flavour::Ours)).collect();
     let mut watches: Vec<Watch> = queues
         .iter()
-        .map(|queue| Watch::new(queue.folder.path()).unwrap())
+        .map(|queue| Watch::new(queue.directory.path()).unwrap())
         .collect();
-    // Two of one folder: the one that ends leaves the other in place.
-    let second = Watch::new(queues[7].folder.path()).unwrap();
+    // Two of one directory: the one that ends leaves the other in place.
+    let second = Watch::new(queues[7].directory.path()).unwrap();
     drop(second);
     for at in [7, 0, 299] {
         queues[at].put(&release("c1", 1));
         assert_eq!(watches[at].seen().await, Seen::Something);
     }
-    std::fs::remove_dir_all(queues[1].folder.path()).unwrap();
+    std::fs::remove_dir_all(queues[1].directory.path()).unwrap();
     assert_eq!(watches[1].seen().await, Seen::Gone);
-    // A folder that has gone can be watched again once it is there.
-    std::fs::create_dir(queues[1].folder.path()).unwrap();
-    watches[1] = Watch::new(queues[1].folder.path()).unwrap();
+    // A directory that has gone can be watched again once it is there.
+    std::fs::create_dir(queues[1].directory.path()).unwrap();
+    watches[1] = Watch::new(queues[1].directory.path()).unwrap();
     queues[1].put(&release("c1", 1));
     assert_eq!(watches[1].seen().await, Seen::Something);
 }

@@ -1,7 +1,7 @@
-//! Being told that something came into the folder.
+//! Being told that something came into the directory.
 //!
 //! The kernel gives a user 128 inotify instances, for all that runs on the machine, and one of them
-//! can watch any number of folders. So a process has one, however many agents are in it, and a
+//! can watch any number of directories. So a process has one, however many agents are in it, and a
 //! thread that waits for what it says.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 use tracing::error;
 
-/// Of one folder, as long as that is there.
+/// Of one directory, as long as that is there.
 #[derive(Debug)]
 pub struct Watch {
     hub: Arc<Hub>,
@@ -32,16 +32,16 @@ pub struct Watch {
 pub enum Seen {
     /// Something came, or more than could be told.
     Something,
-    /// The folder is gone, or not at its place any more: what comes into the one that is there now
-    /// is not seen.
+    /// The directory is gone, or not at its place any more: what comes into the one that is there
+    /// now is not seen.
     Gone,
 }
 
 impl Watch {
     /// Sees all that happens after it returned.
-    pub fn new(folder: &Path) -> io::Result<Self> {
+    pub fn new(directory: &Path) -> io::Result<Self> {
         let hub = Hub::shared()?;
-        let (descriptor, bell) = hub.add(folder)?;
+        let (descriptor, bell) = hub.add(directory)?;
         Ok(Self { hub, descriptor, bell })
     }
 
@@ -68,7 +68,7 @@ struct Bell {
     is_gone: AtomicBool,
 }
 
-/// The process's instance. Whoever watches the same folder has the same descriptor.
+/// The process's instance. Whoever watches the same directory has the same descriptor.
 #[derive(Debug)]
 struct Hub {
     inotify: OwnedFd,
@@ -95,14 +95,14 @@ impl Hub {
         Ok(hub)
     }
 
-    fn add(&self, folder: &Path) -> io::Result<(i32, Arc<Bell>)> {
+    fn add(&self, directory: &Path) -> io::Result<(i32, Arc<Bell>)> {
         let arrivals = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
         let departures = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         let flags = arrivals | departures | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
         let bell = Arc::<Bell>::default();
         // Under the lock: what is told of it at once finds the bell.
         let mut bells = self.bells.lock();
-        let descriptor = inotify::add_watch(&self.inotify, folder, flags)?;
+        let descriptor = inotify::add_watch(&self.inotify, directory, flags)?;
         bells.entry(descriptor).or_default().push(Arc::clone(&bell));
         Ok((descriptor, bell))
     }
@@ -115,7 +115,7 @@ impl Hub {
         others.retain(|other| !Arc::ptr_eq(other, bell));
         if others.is_empty() {
             bells.remove(&descriptor);
-            // An error says that the folder went first.
+            // An error says that the directory went first.
             let _ = inotify::remove_watch(&self.inotify, descriptor);
         }
     }
@@ -146,8 +146,8 @@ impl Hub {
             // Nobody knows whose events were left out.
             bells.values().flatten().for_each(|bell| bell.rung.notify_one());
         }
-        let of_folder = bells.get(&descriptor).into_iter().flatten();
-        for bell in of_folder {
+        let of_directory = bells.get(&descriptor).into_iter().flatten();
+        for bell in of_directory {
             if events.intersects(gone) {
                 bell.is_gone.store(true, Ordering::Release);
             }

@@ -1,4 +1,4 @@
-//! Whose owner is gone. Pure: what the witnesses say comes in, with the time.
+//! Whose owner is gone. Pure: what the observers say comes in, with the time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct View<'a> {
     pub grace: u64,
 }
 
-/// Since when, and how often, both witnesses have said of an attachment that its owner is gone.
+/// Since when, and how often, both observers have said of an attachment that its owner is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     gone: BTreeMap<Attachment, Sightings>,
@@ -105,7 +105,7 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Vec<Candidate> {
     candidates
 }
 
-/// `None` when one of the witnesses knows the owner, or can't know it.
+/// `None` when one of the observers knows the owner, or can't know it.
 fn is_gone(view: &View<'_>, attachment: &Attachment, holding: &Holding) -> Option<Why> {
     let pod = &holding.pod;
     let is_named = !pod.name.is_empty() && !pod.namespace.is_empty();

@@ -18,12 +18,12 @@ const NODES: &str = "nodes";
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error(
-        "--state-dir {folder}: another agent uses it; stop that one, or give this one a \
-         folder of its own"
+        "--state-dir {directory}: another agent uses it; stop that one, or give this one a \
+         directory of its own"
     )]
-    InUse { folder: String },
-    #[error("--state-dir {folder}: {error}; give the agent a folder that it can write to")]
-    Io { folder: String, error: io::Error },
+    InUse { directory: String },
+    #[error("--state-dir {directory}: {error}; give the agent a directory that it can write to")]
+    Io { directory: String, error: io::Error },
     #[error(
         "--node-name {node}: another agent on this machine serves the node ({holder}); \
          stop that one, or give this one the name of another node"
@@ -32,10 +32,10 @@ pub enum LockError {
     #[error("--node-name {node:?}: it is no name of a node; use letters, digits, '-' and '.'")]
     Name { node: String },
     #[error(
-        "--lock-dir {folder}: {error}; give the agents of this machine a directory that \
+        "--lock-dir {directory}: {error}; give the agents of this machine a directory that \
          they can write to"
     )]
-    NodeIo { folder: String, error: io::Error },
+    NodeIo { directory: String, error: io::Error },
 }
 
 /// Held as long as this is there. The kernel gives it up with the process, however that ends.
@@ -45,14 +45,14 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// For the journal in `folder`.
-    pub fn take(folder: &Path) -> Result<Self, LockError> {
-        let named = || folder.display().to_string();
-        match hold(folder, NAME) {
+    /// For the journal in `directory`.
+    pub fn take(directory: &Path) -> Result<Self, LockError> {
+        let named = || directory.display().to_string();
+        match hold(directory, NAME) {
             Ok(Held::Ours(file)) => Ok(Self { _file: file }),
-            Ok(Held::Others(_)) => Err(LockError::InUse { folder: named() }),
+            Ok(Held::Others(_)) => Err(LockError::InUse { directory: named() }),
             Err(error) => Err(LockError::Io {
-                folder: named(),
+                directory: named(),
                 error,
             }),
         }
@@ -68,12 +68,12 @@ impl Lock {
         if !is_name(node) || !is_name(cluster) {
             return Err(LockError::Name { node: node.to_owned() });
         }
-        let folder: PathBuf = [locks, Path::new(NODES), Path::new(cluster)].iter().collect();
+        let directory: PathBuf = [locks, Path::new(NODES), Path::new(cluster)].iter().collect();
         let io = |error| LockError::NodeIo {
-            folder: locks.display().to_string(),
+            directory: locks.display().to_string(),
             error,
         };
-        match hold(&folder, node).map_err(io)? {
+        match hold(&directory, node).map_err(io)? {
             Held::Ours(mut file) => {
                 // For whoever is refused.
                 let about =
@@ -99,11 +99,11 @@ enum Held {
     Others(File),
 }
 
-fn hold(folder: &Path, name: &str) -> io::Result<Held> {
-    fs::create_dir_all(folder)?;
+fn hold(directory: &Path, name: &str) -> io::Result<Held> {
+    fs::create_dir_all(directory)?;
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
-    let file = options.open(folder.join(name))?;
+    let file = options.open(directory.join(name))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Held::Ours(file)),
         Err(Errno::AGAIN) => Ok(Held::Others(file)),

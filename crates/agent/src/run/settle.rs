@@ -9,12 +9,12 @@ use berth_api::cni::Attachment;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use crate::agent::{Agent, Witnessed};
+use crate::agent::{Agent, Observed};
 use crate::cri::{Cri, CriError, INTERFACE};
 use crate::host_ends;
 
 /// While it is not certain who has what, it is looked at so often.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Before the first answer. A journal that can be trusted needs no runtime; without one, nothing is
 /// answered until the runtime was asked.
@@ -34,7 +34,7 @@ pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
                                waiting for them")
             }
         }
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -47,7 +47,7 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
         "what the node had is given out only when it is certain that nobody has it"
     );
     let start = Instant::now();
-    while agent.is_in_doubt() {
+    while agent.is_quarantined() {
         let mut over = start.elapsed() >= grace;
         if let Some(cri) = &cri
             && let Err(error) = adopt(&agent, cri).await
@@ -55,8 +55,8 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
             warn!(%error, "the sandboxes are not known");
             over = false;
         }
-        agent.believe(over);
-        sleep(LOOK).await;
+        agent.recover(over);
+        sleep(CHECK_INTERVAL).await;
     }
     info!(node = agent.node(), "it is certain again who has what");
 }
@@ -65,15 +65,15 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
 /// beyond it, and those whose ends on the host name their attachment.
 async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
     let known = agent.holdings();
-    let in_doubt = agent.is_in_doubt();
-    let mut witnessed: BTreeMap<Attachment, Witnessed> = BTreeMap::new();
+    let quarantined = agent.is_quarantined();
+    let mut observed: BTreeMap<Attachment, Observed> = BTreeMap::new();
     let mut pods = BTreeMap::new();
     for sandbox in cri.sandboxes().await? {
         let Ok(attachment) = Attachment::new(&sandbox.id, INTERFACE) else {
             continue;
         };
         // Of one that a trusted journal knows, it knows all interfaces.
-        let mut found = if known.contains_key(&attachment) && !in_doubt {
+        let mut found = if known.contains_key(&attachment) && !quarantined {
             BTreeMap::new()
         } else {
             cri.addresses(&sandbox.id).await?
@@ -85,20 +85,20 @@ async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
                 continue;
             };
             let pod = sandbox.pod.clone();
-            let one = Witnessed {
+            let one = Observed {
                 attachment: attachment.clone(),
                 pod,
                 addresses,
             };
-            witnessed.insert(attachment, one);
+            observed.insert(attachment, one);
         }
         pods.insert(sandbox.id, sandbox.pod);
     }
     // A journal that is trusted says which of them have given their addresses back.
-    if in_doubt {
+    if quarantined {
         for (attachment, addresses) in host_ends().await {
             let pod = pods.get(&attachment.container).cloned().unwrap_or_default();
-            let one = witnessed.entry(attachment.clone()).or_insert_with(|| Witnessed {
+            let one = observed.entry(attachment.clone()).or_insert_with(|| Observed {
                 attachment,
                 pod,
                 addresses: Vec::new(),
@@ -108,8 +108,8 @@ async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
             one.addresses.extend(others);
         }
     }
-    let witnessed: Vec<Witnessed> = witnessed.into_values().collect();
-    if let Err(refusal) = agent.adopt(&witnessed) {
+    let observed: Vec<Observed> = observed.into_values().collect();
+    if let Err(refusal) = agent.adopt(&observed) {
         warn!(%refusal, "what sandboxes have could not be kept");
     }
     Ok(())

@@ -24,11 +24,11 @@ pub fn router(agent: Agent) -> Router {
         .route(agent::ADDRESSES, get(addresses))
         .fallback(nothing)
         .method_not_allowed_fallback(nothing)
-        .layer(DefaultBodyLimit::max(agent::MOST_BYTES))
+        .layer(DefaultBodyLimit::max(agent::MAX_BYTES))
         .with_state(agent)
 }
 
-type Answer<T> = Result<Json<T>, Refused>;
+type Answer<T> = Result<Json<T>, ErrorResponse>;
 
 async fn request(State(agent): State<Agent>, body: Body) -> Answer<Granted> {
     let request: Request = body.read()?;
@@ -64,7 +64,7 @@ async fn addresses(State(agent): State<Agent>) -> Json<Vec<AddressLine>> {
     Json(agent.addresses())
 }
 
-async fn nothing() -> Refused {
+async fn nothing() -> ErrorResponse {
     let message = format!(
         "there is nothing here: POST to {}, {}, {} or {}, GET {} or {}",
         agent::REQUEST,
@@ -74,7 +74,7 @@ async fn nothing() -> Refused {
         agent::STATUS,
         agent::ADDRESSES
     );
-    Refused(Refusal::new(Reason::NotFound, message))
+    ErrorResponse(Refusal::new(Reason::NotFound, message))
 }
 
 /// A body, or why there is none: too long, or cut.
@@ -93,8 +93,8 @@ impl<S: Send + Sync> axum::extract::FromRequest<S> for Body {
 }
 
 impl Body {
-    fn read<T: DeserializeOwned>(self) -> Result<T, Refused> {
-        let invalid = |why: String| Refused(Refusal::new(Reason::Invalid, why));
+    fn read<T: DeserializeOwned>(self) -> Result<T, ErrorResponse> {
+        let invalid = |why: String| ErrorResponse(Refusal::new(Reason::Invalid, why));
         let bytes = self
             .0
             .map_err(|why| invalid(format!("the body can't be read: {why}")))?;
@@ -112,15 +112,15 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-pub struct Refused(pub Refusal);
+pub struct ErrorResponse(pub Refusal);
 
-impl From<Refusal> for Refused {
+impl From<Refusal> for ErrorResponse {
     fn from(refusal: Refusal) -> Self {
         Self(refusal)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let code = StatusCode::from_u16(self.0.reason.status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -32,8 +32,8 @@ fn a_spec_that_somebody_empties_is_written_again() {
 fn an_address_of_a_pod_that_somebody_names_as_not_in_use_is_taken_out_of_the_list() {
     play(async |scene: Scene| {
         one_node(&scene).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         scene.has("n1", 16).await;
         let held = until("an address", async || add(&running.agent, 1).await.ok()).await;
         let listed = assignments(&scene.config("n1").await);
@@ -45,7 +45,7 @@ fn an_address_of_a_pod_that_somebody_names_as_not_in_use_is_taken_out_of_the_lis
             .patch("n1", &PatchParams::default(), &named)
             .await
             .unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         settle().await;
         // It serves, the pod has what it had, and nobody else gets it.
         assert_eq!(add(&running.agent, 1).await.unwrap(), held);
@@ -100,12 +100,12 @@ fn a_state_that_is_deleted_is_obeyed_no_longer() {
             let state = json!({"metadata": {"name": "pods"}, "status": {"exhausted": exhausted, "timestamp": "now"}});
             serde_json::from_value::<berth_api::ClusterSubnetState>(state).unwrap()
         };
-        running.agent.see_state(&state(true));
+        running.agent.apply_state(&state(true));
         until("one to spare", async || {
             (scene.config("n1").await.spec.requested_ip_count == 26).then_some(())
         })
         .await;
-        running.agent.lose_state("pods");
+        running.agent.delete_state("pods");
         scene.has("n1", 48).await;
     });
 }
@@ -143,8 +143,8 @@ fn a_node_that_is_made_again_under_its_name_leaves_nothing_of_the_old_container_
 fn after_a_boot_what_was_given_back_is_not_given_out() {
     play(async |scene: Scene| {
         one_node(&scene).await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         let listed = scene.has("n1", 16).await;
         running.kill().await;
         // The name is in the spec, and the address still in the status: the controllers have not
@@ -154,10 +154,10 @@ fn after_a_boot_what_was_given_back_is_not_given_out() {
         let params = PatchParams::default();
         scene.configs().patch("n1", &params, &named).await.unwrap();
         scene.reboot();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         settle().await;
         let pool = running.agent.status().pool;
-        assert_eq!((pool.leaving, pool.free), (1, 15));
+        assert_eq!((pool.releasing, pool.free), (1, 15));
         for n in 0..15 {
             assert_ne!(add(&running.agent, n).await.unwrap(), [listed[0].ip.clone()]);
         }
@@ -177,8 +177,8 @@ fn without_a_container_it_waits_and_starts_when_one_comes() {
             .create(&kube::api::PostParams::default(), &config)
             .await
             .unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let starting = scene.start("n1", &folder);
+        let directory = tempfile::tempdir().unwrap();
+        let starting = scene.start("n1", &directory);
         settle().await;
         assert!(!starting.is_finished());
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
@@ -208,7 +208,7 @@ fn a_short_delivery_does_not_keep_the_pool_from_shrinking() {
         scene.delete_pods(0..40).await;
         scene.has("n1", 16).await;
         until("the rest is gone", async || {
-            (running.agent.status().pool.leaving == 0).then_some(())
+            (running.agent.status().pool.releasing == 0).then_some(())
         })
         .await;
     });

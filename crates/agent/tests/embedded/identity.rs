@@ -55,22 +55,22 @@ fn a_second_agent_of_a_node_is_refused_before_it_touches_anything() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;
-        let folder = tempfile::tempdir().unwrap();
-        let running = scene.start("n1", &folder).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         running.has_free(16).await;
         add(&running.agent, 1).await.unwrap();
-        let mark = fs::read(folder.path().join("agent.mark")).unwrap();
+        let mark = fs::read(directory.path().join("agent.mark")).unwrap();
         // It has a state directory of its own, and finds the first one's socket, mark and queue.
         let own = tempfile::tempdir().unwrap();
         let state = own.path().join("state");
         let error = scene
-            .refused_with("n1", &folder, |options| options.state_dir.clone_from(&state))
+            .refused_with("n1", &directory, |options| options.state_dir.clone_from(&state))
             .await;
         assert!(
             error.contains("another agent on this machine serves the node"),
             "{error}"
         );
-        assert_eq!(fs::read(folder.path().join("agent.mark")).unwrap(), mark);
+        assert_eq!(fs::read(directory.path().join("agent.mark")).unwrap(), mark);
         assert!(
             !state.exists(),
             "nothing is written before it is certain that this is the only one"
@@ -91,18 +91,18 @@ fn an_agent_on_another_machine_than_its_node_serves_nobody_until_that_is_right()
         let (here, there) = (machine("a", 1), machine("b", 1));
         one_node_on(&scene, &there).await;
         scene.machine.replace(here.clone());
-        let folder = tempfile::tempdir().unwrap();
-        let starting = scene.start("n1", &folder);
+        let directory = tempfile::tempdir().unwrap();
+        let starting = scene.start("n1", &directory);
         let found =
             until("an event says so", async || events(&scene, "WrongMachine").await.pop()).await;
         let note = found.message.unwrap_or_default();
         assert!(note.contains("boot-1-of-b") && note.contains("boot-1-of-a"), "{note}");
         settle().await;
         assert!(!starting.is_finished());
-        assert!(!folder.path().join("state/journal").exists());
+        assert!(!directory.path().join("state/journal").exists());
         assert!(
-            !folder.path().join("agent.mark").exists()
-                && !folder.path().join("agent.sock").exists()
+            !directory.path().join("agent.mark").exists()
+                && !directory.path().join("agent.sock").exists()
         );
         report(&scene, &here).await;
         let running = starting.await.unwrap();
@@ -116,8 +116,8 @@ fn two_machines_that_fight_for_a_node_do_not_serve_in_turns() {
         let (here, there) = (machine("a", 1), machine("b", 1));
         one_node_on(&scene, &there).await;
         scene.machine.replace(here.clone());
-        let folder = tempfile::tempdir().unwrap();
-        let starting = scene.start("n1", &folder);
+        let directory = tempfile::tempdir().unwrap();
+        let starting = scene.start("n1", &directory);
         settle().await;
         for _ in 0..20 {
             report(&scene, &here).await;
@@ -136,8 +136,8 @@ fn after_a_boot_the_agent_waits_for_its_kubelet_without_an_event() {
     play(async |scene: Scene| {
         one_node_on(&scene, &machine("a", 1)).await;
         scene.machine.replace(machine("a", 2));
-        let folder = tempfile::tempdir().unwrap();
-        let starting = scene.start("n1", &folder);
+        let directory = tempfile::tempdir().unwrap();
+        let starting = scene.start("n1", &directory);
         settle().await;
         assert!(!starting.is_finished());
         report(&scene, &machine("a", 2)).await;
@@ -152,9 +152,9 @@ fn an_agent_whose_node_becomes_another_machine_stops_serving() {
         let (here, there) = (machine("a", 1), machine("b", 1));
         one_node_on(&scene, &here).await;
         scene.machine.replace(here.clone());
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("agent.sock");
-        let running = scene.start("n1", &folder).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("agent.sock");
+        let running = scene.start("n1", &directory).await.unwrap();
         running.has_free(16).await;
         let held = add(&running.agent, 1).await.unwrap();
         assert!(socket.exists());
@@ -164,7 +164,7 @@ fn an_agent_whose_node_becomes_another_machine_stops_serving() {
         until("the socket is back", async || socket.exists().then_some(())).await;
         // With what it has answered before.
         running.kill().await;
-        let running = scene.start("n1", &folder).await.unwrap();
+        let running = scene.start("n1", &directory).await.unwrap();
         assert_eq!(add(&running.agent, 1).await.unwrap(), held);
     });
 }

@@ -57,7 +57,7 @@ fn it_grows_in_one_step_and_gives_back_exactly_what_is_free() {
         }
         until("the rest is free", async || {
             let pool = running.agent.status().pool;
-            (pool.leaving == 0 && pool.free + pool.resting == 11).then_some(())
+            (pool.releasing == 0 && pool.free + pool.cooling_down == 11).then_some(())
         })
         .await;
     });

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_agent::{Agent, AgentMetrics, Machine, Options, Standing, Surroundings, run};
+use berth_agent::{Agent, AgentContext, AgentMetrics, Machine, Options, Standing, run};
 use berth_api::agent::{Reason, Release, Request};
 use berth_api::cni::{Attachment, PodRef};
 use berth_api::names::NAMESPACE;
@@ -60,8 +60,8 @@ impl Drop for Scene {
 pub struct Running {
     pub agent: Agent,
     task: JoinHandle<()>,
-    /// Of one that has a folder of its own, and is not started again.
-    _folder: Option<TempDir>,
+    /// Of one that has a directory of its own, and is not started again.
+    _directory: Option<TempDir>,
 }
 
 impl Running {
@@ -220,37 +220,37 @@ impl Scene {
         self.boots.set(self.boots.get() + 1);
     }
 
-    /// One with a folder of its own, once it serves.
+    /// One with a directory of its own, once it serves.
     pub async fn agent(&self, node: &str) -> Running {
-        let folder = tempfile::tempdir().unwrap();
-        let running = self.start(node, &folder).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let running = self.start(node, &directory).await.unwrap();
         Running {
-            _folder: Some(folder),
+            _directory: Some(directory),
             ..running
         }
     }
 
-    pub fn start(&self, node: &str, folder: &TempDir) -> JoinHandle<Running> {
-        let started = self.start_on(self.client.clone(), node, folder.path());
+    pub fn start(&self, node: &str, directory: &TempDir) -> JoinHandle<Running> {
+        let started = self.start_on(self.client.clone(), node, directory.path());
         tokio::spawn(started)
     }
 
     /// What it ends with, where it must not start.
-    pub async fn refused(&self, node: &str, folder: &TempDir) -> String {
-        self.refused_with(node, folder, |_| ()).await
+    pub async fn refused(&self, node: &str, directory: &TempDir) -> String {
+        self.refused_with(node, directory, |_| ()).await
     }
 
     pub async fn refused_with(
         &self,
         node: &str,
-        folder: &TempDir,
+        directory: &TempDir,
         change: impl FnOnce(&mut Options),
     ) -> String {
-        let (mut options, around) = self.furnish(self.client.clone(), node, folder.path());
+        let (mut options, context) = self.furnish(self.client.clone(), node, directory.path());
         change(&mut options);
         let ended = run(
             options,
-            around,
+            context,
             StdRng::seed_from_u64(3),
             |_| (),
             CancellationToken::new(),
@@ -263,9 +263,9 @@ impl Scene {
         &self,
         client: Client,
         node: &str,
-        folder: &Path,
+        directory: &Path,
     ) -> impl Future<Output = Running> + use<> {
-        let (options, around) = self.furnish(client, node, folder);
+        let (options, context) = self.furnish(client, node, directory);
         let (sender, ready) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut sender = Some(sender);
@@ -278,7 +278,7 @@ impl Scene {
             };
             let running = run(
                 options,
-                around,
+                context,
                 StdRng::seed_from_u64(3),
                 tell,
                 CancellationToken::new(),
@@ -290,18 +290,18 @@ impl Scene {
             Running {
                 agent,
                 task,
-                _folder: None,
+                _directory: None,
             }
         }
     }
 
-    fn furnish(&self, client: Client, node: &str, folder: &Path) -> (Options, Surroundings) {
+    fn furnish(&self, client: Client, node: &str, directory: &Path) -> (Options, AgentContext) {
         let options = Options {
             boot: format!("{BOOT}-{}", self.boots.get()),
             clock: self.clock,
             lock_dir: self.locks.path().to_owned(),
             machine: self.machine.borrow().clone(),
-            ..Options::new(node, folder)
+            ..Options::new(node, directory)
         };
         let mut registry = Registry::default();
         let reporter = Reporter {
@@ -312,12 +312,12 @@ impl Scene {
         let (events, writer) =
             Recorder::new(self.client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
         tokio::spawn(writer.run(self.controllers.clone()));
-        let around = Surroundings {
+        let context = AgentContext {
             client,
             metrics: AgentMetrics::register(&mut registry),
             events,
         };
-        (options, around)
+        (options, context)
     }
 }
 

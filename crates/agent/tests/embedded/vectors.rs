@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::scene::BOOT;
 
-fn agent(folder: &std::path::Path) -> Agent {
+fn agent(directory: &std::path::Path) -> Agent {
     let storage = berth_agent::Storage {
         node: "n1".to_owned(),
-        state_dir: folder.join("state"),
-        mark: folder.join("mark"),
+        state_dir: directory.join("state"),
+        mark: directory.join("mark"),
         boot: BOOT.to_owned(),
         clock: berth_agent::Clock::Boot,
         rest: std::time::Duration::from_secs(30),
@@ -63,20 +63,23 @@ fn usual() -> Value {
 fn every_reconcile_vector_is_what_an_agent_writes() {
     for vector in vectors("reconcile") {
         let number = |key: &str| vector[key].as_u64().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let agent = agent(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let agent = agent(directory.path());
         let pending = number("pendingRelease");
         // What is pending is delivered beside what is asked for.
-        agent.see_config(&config(
+        agent.apply_nnc(&config(
             number("requested") + pending,
             number("requested"),
             pending,
             usual(),
         ));
         agent.set_pods(&pods(&vec!["Running"; usize::try_from(number("demand")).unwrap()]));
-        let wish = agent.next_wish();
-        let (requested, names) = wish.map_or((number("requested"), pending), |wish| {
-            (u64::try_from(wish.requested).unwrap(), wish.not_in_use.len() as u64)
+        let request = agent.next_request();
+        let (requested, names) = request.map_or((number("requested"), pending), |request| {
+            (
+                u64::try_from(request.requested).unwrap(),
+                request.not_in_use.len() as u64,
+            )
         });
         assert_eq!(
             (requested, names),
@@ -94,14 +97,14 @@ fn every_target_vector_is_what_an_agent_asks_for() {
         #[allow(clippy::cast_possible_truncation, reason = "0 to 100")]
         let percent = (buffer * 100.0).round() as i64;
         let scaler = json!({"batchSize": number("batch"), "requestThresholdPercent": percent, "maxIPCount": number("max")});
-        let folder = tempfile::tempdir().unwrap();
-        let agent = agent(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let agent = agent(directory.path());
         let exhausted = vector["exhausted"].as_bool().unwrap_or(false);
         let state = json!({"metadata": {"name": "pods"}, "status": {"exhausted": exhausted, "timestamp": ""}});
         agent.set_states(&[serde_json::from_value(state).unwrap()]);
-        agent.see_config(&config(0, 0, 0, scaler));
+        agent.apply_nnc(&config(0, 0, 0, scaler));
         agent.set_pods(&pods(&vec!["Pending"; usize::try_from(number("demand")).unwrap()]));
-        assert_eq!(agent.next_wish().unwrap().requested, number("want"), "{vector}");
+        assert_eq!(agent.next_request().unwrap().requested, number("want"), "{vector}");
     }
 }
 
@@ -114,43 +117,43 @@ fn every_demand_vector_is_what_an_agent_counts() {
             .iter()
             .map(|phase| phase.as_str().unwrap())
             .collect();
-        let folder = tempfile::tempdir().unwrap();
-        let agent = agent(folder.path());
-        agent.see_config(&config(0, 0, 0, usual()));
+        let directory = tempfile::tempdir().unwrap();
+        let agent = agent(directory.path());
+        agent.apply_nnc(&config(0, 0, 0, usual()));
         assert_eq!(
-            agent.next_wish(),
+            agent.next_request(),
             None,
             "nothing is asked for before the pods are known"
         );
         agent.set_pods(&pods(&phases));
-        agent.next_wish().unwrap();
+        agent.next_request().unwrap();
         assert_eq!(agent.status().demand, vector["want"].as_u64().unwrap(), "{vector}");
     }
 }
 
 #[test]
 fn nothing_is_given_back_before_the_pods_are_known() {
-    let folder = tempfile::tempdir().unwrap();
-    let agent = agent(folder.path());
-    agent.see_config(&config(48, 48, 0, usual()));
-    assert_eq!(agent.next_wish(), None);
+    let directory = tempfile::tempdir().unwrap();
+    let agent = agent(directory.path());
+    agent.apply_nnc(&config(48, 48, 0, usual()));
+    assert_eq!(agent.next_request(), None);
     agent.set_pods(&pods(&["Running"; 25]));
-    assert_eq!(agent.next_wish(), None, "48 are what 25 pods need");
+    assert_eq!(agent.next_request(), None, "48 are what 25 pods need");
     assert_eq!(agent.status().pool.free, 48);
 }
 
 #[test]
 fn versions_are_numbers_and_an_older_config_is_not_taken_for_a_newer() {
-    let folder = tempfile::tempdir().unwrap();
-    let agent = agent(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let agent = agent(directory.path());
     let of = |version: &str, count: u64| {
         let mut config = config(count, 16, 0, usual());
         config.metadata.resource_version = Some(version.to_owned());
         config
     };
-    agent.see_config(&of("9", 4));
-    agent.see_config(&of("10", 8));
+    agent.apply_nnc(&of("9", 4));
+    agent.apply_nnc(&of("10", 8));
     assert_eq!(agent.status().pool.free, 8);
-    agent.see_config(&of("9", 4));
+    agent.apply_nnc(&of("9", 4));
     assert_eq!(agent.status().pool.free, 8);
 }

@@ -8,18 +8,18 @@ use berth_agent::{Agent, AgentMetrics, Clock, Storage};
 use berth_api::agent::{Check, Gc, Release, Request};
 use tokio::runtime::Builder;
 
-fn agent(folder: &Path) -> Agent {
+fn agent(directory: &Path) -> Agent {
     let storage = Storage {
         node: "n1".to_owned(),
-        state_dir: folder.join("state"),
-        mark: folder.join("mark"),
+        state_dir: directory.join("state"),
+        mark: directory.join("mark"),
         boot: "boot".to_owned(),
         clock: Clock::Boot,
         rest: Duration::ZERO,
     };
     let mut registry = prometheus_client::registry::Registry::default();
     let metrics = AgentMetrics::register(&mut registry);
-    let (agent, _) = Agent::open(&storage, metrics.of("n1")).expect("a folder of its own");
+    let (agent, _) = Agent::open(&storage, metrics.of("n1")).expect("a directory of its own");
     let config = serde_json::json!({
         "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
         "metadata": {"name": "n1", "uid": "u1", "resourceVersion": "1"}, "spec": {},
@@ -31,14 +31,14 @@ fn agent(folder: &Path) -> Agent {
             ],
         }]},
     });
-    agent.see_config(&serde_json::from_value(config).expect("a config"));
+    agent.apply_nnc(&serde_json::from_value(config).expect("a config"));
     agent
 }
 
 /// Lines, each the body of a call; the first letter says of which.
 pub fn run(data: &[u8]) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let agent = agent(folder.path());
+    let directory = tempfile::tempdir().expect("a directory");
+    let agent = agent(directory.path());
     let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
     for line in data.split(|byte| *byte == b'\n').take(20) {
         let Some((kind, body)) = line.split_first() else {

@@ -4,9 +4,9 @@ use berth_agent::journal::{Entry, Found, Journal};
 use berth_api::cni::Attachment;
 
 pub fn run(data: &[u8]) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mark = folder.path().join("mark");
-    let open = || Journal::open(folder.path(), &mark, "boot").expect("it opens");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("mark");
+    let open = || Journal::open(directory.path(), &mark, "boot").expect("it opens");
     let (mut journal, _) = open();
     let old = Entry::Released {
         at: 1,
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
     };
     journal.append(&[old]).expect("room");
     drop(journal);
-    let path = folder.path().join("journal");
+    let path = directory.path().join("journal");
     let mut bytes = std::fs::read(&path).expect("it is there");
     // Half of the time damage, half of the time more of it.
     match data.split_first() {

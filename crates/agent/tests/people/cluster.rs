@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_agent::{
-    Agent, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, Surroundings, run,
+    Agent, AgentContext, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, run,
 };
 use berth_api::agent::{Release, Request};
 use berth_api::cni::{Attachment, PodRef};
@@ -79,7 +79,7 @@ impl Stored {
 
 /// A machine with its disk, and the agents that run on it.
 pub struct Machine {
-    pub folder: TempDir,
+    pub directory: TempDir,
     pub agent: Option<Running>,
     /// One more for the same node, which somebody started beside it.
     pub second: Option<Running>,
@@ -143,7 +143,7 @@ impl Cluster {
         for n in 1..=nodes {
             let name = format!("node-{n}");
             let machine = Machine {
-                folder: tempfile::tempdir().unwrap(),
+                directory: tempfile::tempdir().unwrap(),
                 agent: None,
                 second: None,
             };
@@ -243,7 +243,7 @@ impl Cluster {
 
     pub fn start_second_agent(&mut self, node: &str, beside: Beside) {
         let first = self.options(node);
-        let directory = self.nodes[node].folder.path().join("second");
+        let directory = self.nodes[node].directory.path().join("second");
         let other = Options::new(node, &directory);
         let options = match beside {
             Beside::SameMachine => Options {
@@ -269,7 +269,7 @@ impl Cluster {
             machine: machine_of("first", node),
             clock: self.clock,
             rest: Duration::from_secs(5),
-            ..Options::new(node, self.nodes[node].folder.path())
+            ..Options::new(node, self.nodes[node].directory.path())
         }
     }
 
@@ -283,7 +283,7 @@ impl Cluster {
         let event_metrics = EventMetrics::register(&mut registry);
         let (events, writer) =
             Recorder::new(client.clone(), reporter, &event_metrics, StdRng::seed_from_u64(4));
-        let around = Surroundings {
+        let context = AgentContext {
             client,
             metrics: AgentMetrics::register(&mut registry),
             events,
@@ -297,7 +297,7 @@ impl Cluster {
                     drop(sender.send(Some(agent.clone())));
                 }
             };
-            match run(options, around, random, tell, CancellationToken::new()).await {
+            match run(options, context, random, tell, CancellationToken::new()).await {
                 Ok(()) | Err(RunError::Lock(_)) => {}
                 Err(error) => panic!("{error}"),
             }

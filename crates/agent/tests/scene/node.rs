@@ -1,4 +1,4 @@
-//! An agent with a folder of its own and no cluster: what a NodeNetworkConfig would say, it is
+//! An agent with a directory of its own and no cluster: what a NodeNetworkConfig would say, it is
 //! told.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub struct Node {
     pub agent: Agent,
     pub registry: Registry,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     storage: Storage,
 }
 
@@ -34,18 +34,18 @@ impl Node {
         Self::keeping("node-1", tempfile::tempdir().unwrap(), state_dir)
     }
 
-    fn at(name: &str, folder: tempfile::TempDir) -> Self {
-        let state_dir = folder.path().join("state");
-        Self::keeping(name, folder, &state_dir)
+    fn at(name: &str, directory: tempfile::TempDir) -> Self {
+        let state_dir = directory.path().join("state");
+        Self::keeping(name, directory, &state_dir)
     }
 
-    fn keeping(name: &str, folder: tempfile::TempDir, state_dir: &Path) -> Self {
+    fn keeping(name: &str, directory: tempfile::TempDir, state_dir: &Path) -> Self {
         let mut registry = Registry::default();
         let metrics = AgentMetrics::register(&mut registry).of(name);
         let storage = Storage {
             node: name.to_owned(),
             state_dir: state_dir.to_owned(),
-            mark: folder.path().join("mark"),
+            mark: directory.path().join("mark"),
             boot: "this-boot".to_owned(),
             clock: Clock::Boot,
             rest: Duration::ZERO,
@@ -55,7 +55,7 @@ impl Node {
         Self {
             agent,
             registry,
-            folder,
+            directory,
             storage,
         }
     }
@@ -68,14 +68,14 @@ impl Node {
 
     /// As after a crash: nothing is said to the old one.
     pub fn restart(self) -> Self {
-        let Self { agent, folder, .. } = self;
+        let Self { agent, directory, .. } = self;
         let name = agent.node().to_owned();
         drop(agent);
-        Self::at(&name, folder)
+        Self::at(&name, directory)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub fn metrics(&self) -> String {
@@ -112,6 +112,6 @@ impl Node {
             "status": {"networkContainers": [container]},
         });
         let config: NodeNetworkConfig = serde_json::from_value(config).unwrap();
-        self.agent.see_config(&config);
+        self.agent.apply_nnc(&config);
     }
 }

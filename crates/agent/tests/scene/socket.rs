@@ -30,7 +30,7 @@ impl Served {
         Self::of(Node::new(), addresses).await
     }
 
-    /// With its journal in a folder of somebody's.
+    /// With its journal in a directory of somebody's.
     pub async fn with_state(addresses: &[&str], state_dir: &Path) -> Self {
         Self::of(Node::with_state(state_dir), addresses).await
     }

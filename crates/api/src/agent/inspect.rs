@@ -30,21 +30,21 @@ pub struct Status {
 pub struct PoolCounts {
     pub free: u64,
     /// Free, and not to be used again for a while unless nothing else is left.
-    pub resting: u64,
+    pub cooling_down: u64,
     pub assigned: u64,
     /// On their way back to the subnet.
-    pub leaving: u64,
+    pub releasing: u64,
     /// Not given out until it is known whether somebody has them.
-    pub uncertain: u64,
+    pub quarantined: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AddressState {
     Free,
-    Resting,
+    CoolingDown,
     Assigned,
-    Leaving,
-    Uncertain,
+    Releasing,
+    Quarantined,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

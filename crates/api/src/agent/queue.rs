@@ -1,9 +1,9 @@
-//! The names of entries in the release queue: a folder with one file for each attachment whose
+//! The names of entries in the release queue: a directory with one file for each attachment whose
 //! release nobody has acknowledged.
 //!
 //! `<container>:<interface>`. Neither part can have a colon in it, both are checked, and no name
-//! begins with a dot: so a name says which attachment it is of, can't leave the folder, and can't
-//! be taken for a file that is still being written.
+//! begins with a dot: so a name says which attachment it is of, can't leave the directory, and
+//! can't be taken for a file that is still being written.
 //!
 //! The queue has a limit. Past it, and on a disk without room for one more entry, a plugin leaves
 //! one mark for all releases that it can't leave: `overflow-<time>`, an empty file whose name says
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_one_attachment_and_stays_in_its_folder() {
+    fn a_name_stands_for_one_attachment_and_stays_in_its_directory() {
         let attachment = Attachment::new("8f0c.2-a_b", "eth0.1@x").unwrap();
         assert_eq!(entry_name(&attachment), "8f0c.2-a_b:eth0.1@x");
         assert_eq!(entry_of("8f0c.2-a_b:eth0.1@x"), Some(attachment));

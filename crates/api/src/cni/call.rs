@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Failure};
+use super::{CniError, Code};
 
 /// A container's interface: what is attached, and to be detached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ const INTERFACE_LENGTH: usize = 15;
 
 impl Call {
     /// `variable` looks one up in the environment.
-    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Failure> {
+    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
         let environment = Environment(variable);
         let command = environment.need("CNI_COMMAND")?;
         match command.as_str() {
@@ -142,19 +142,19 @@ struct Environment<F>(F);
 
 impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     /// An empty variable is one that is not set.
-    fn find(&self, name: &str) -> Result<Option<String>, Failure> {
+    fn find(&self, name: &str) -> Result<Option<String>, CniError> {
         let found = (self.0)(name).filter(|value| !value.is_empty());
         let text = found
             .map(|value| value.into_string().map_err(|_| invalid(format!("{name} is not UTF-8"))));
         text.transpose()
     }
 
-    fn need(&self, name: &str) -> Result<String, Failure> {
+    fn need(&self, name: &str) -> Result<String, CniError> {
         let found = self.find(name)?;
         found.ok_or_else(|| invalid(format!("{name} is not set: it is needed for this command")))
     }
 
-    fn attachment(&self) -> Result<Attachment, Failure> {
+    fn attachment(&self) -> Result<Attachment, CniError> {
         let (container, interface) = (self.need("CNI_CONTAINERID")?, self.need("CNI_IFNAME")?);
         Attachment::new(&container, &interface).map_err(|error| {
             let variable = match error {
@@ -166,7 +166,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     }
 
     /// Words of others are none of ours; one without a value is a mistake.
-    fn pod(&self) -> Result<PodRef, Failure> {
+    fn pod(&self) -> Result<PodRef, CniError> {
         let mut pod = PodRef::default();
         for pair in self.find("CNI_ARGS")?.unwrap_or_default().split(';') {
             if pair.is_empty() {
@@ -193,7 +193,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     }
 }
 
-/// Of containers and of networks. Such a name can't leave a folder.
+/// Of containers and of networks. Such a name can't leave a directory.
 pub fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
@@ -208,8 +208,8 @@ fn is_interface(text: &str) -> bool {
         && !text.contains(forbidden)
 }
 
-fn invalid(msg: String) -> Failure {
-    Failure::new(Code::InvalidEnvironment, msg)
+fn invalid(msg: String) -> CniError {
+    CniError::new(Code::InvalidEnvironment, msg)
 }
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Call, Failure> {
+    fn read(variables: &[(&str, &str)]) -> Result<Call, CniError> {
         Call::read(|name| {
             let found = variables.iter().rfind(|(other, _)| *other == name);
             found.map(|(_, value)| OsString::from(value))

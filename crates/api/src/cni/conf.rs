@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use super::call::is_name;
 use super::outcome::{Route, cidr};
-use super::{Attachment, Call, Code, Failure, Version};
+use super::{Attachment, Call, CniError, Code, Version};
 use crate::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 
 /// A conf of a megabyte is none.
-pub const MOST_CONF_BYTES: usize = 1 << 20;
+pub const MAX_CONF_BYTES: usize = 1 << 20;
 
 /// A conf that is JSON at least. What version it is in can be known even if nothing else of it is
 /// right.
@@ -20,9 +20,9 @@ pub const MOST_CONF_BYTES: usize = 1 << 20;
 pub struct Document(Map<String, Value>);
 
 impl Document {
-    pub fn read(stdin: &[u8]) -> Result<Self, Failure> {
-        if stdin.len() > MOST_CONF_BYTES {
-            return Err(undecodable(format!("the conf is longer than {MOST_CONF_BYTES} bytes")));
+    pub fn read(stdin: &[u8]) -> Result<Self, CniError> {
+        if stdin.len() > MAX_CONF_BYTES {
+            return Err(undecodable(format!("the conf is longer than {MAX_CONF_BYTES} bytes")));
         }
         let whole: Value = serde_json::from_slice(stdin)
             .map_err(|error| undecodable(format!("the conf is no JSON: {error}")))?;
@@ -32,14 +32,14 @@ impl Document {
         }
     }
 
-    pub fn version(&self) -> Result<Version, Failure> {
+    pub fn version(&self) -> Result<Version, CniError> {
         // Without one it is 0.2.0, whose answers had another shape.
         let asked =
             text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
         Version::parse(&asked).ok_or_else(|| {
             let known = Version::ALL.map(Version::as_str).join(", ");
             let msg = format!("cniVersion {asked} is not supported: use one of {known}");
-            Failure::new(Code::IncompatibleVersion, msg)
+            CniError::new(Code::IncompatibleVersion, msg)
         })
     }
 }
@@ -57,7 +57,7 @@ pub enum Place {
 /// to go although somebody broke the conf after it came, and a GC must still find what is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// All of it, and right: an ADD obeys it, a CHECK compares with it, a STATUS vouches for it.
+    /// All of it, and right: an ADD follows it, a CHECK compares with it, a STATUS vouches for it.
     All,
     /// For a DEL: how the agent is called, and where the release is left without it.
     Release,
@@ -117,7 +117,7 @@ impl Default for Settings {
 
 impl Conf {
     /// What is not needed has its default, whatever the document says of it.
-    pub fn read(document: &Document, place: Place, need: Need) -> Result<Self, Failure> {
+    pub fn read(document: &Document, place: Place, need: Need) -> Result<Self, CniError> {
         let whole = &document.0;
         let conf = Self {
             version: document.version()?,
@@ -144,20 +144,20 @@ impl Conf {
         }
     }
 
-    fn read_all(self, whole: &Map<String, Value>, place: Place) -> Result<Self, Failure> {
+    fn read_all(self, whole: &Map<String, Value>, place: Place) -> Result<Self, CniError> {
         let name = name(whole)?;
         let ipam = ipam(whole)?;
         let settings = settings(whole, place, Need::All)?;
         let (mtu, routes) = match place {
             Place::Ipam => (None, routes(ipam)?),
             Place::Top if ipam.is_empty() => (mtu(whole)?, Vec::new()),
-            // It would be believed to be obeyed.
+            // Nobody follows it, and its author would not know.
             Place::Top => {
                 let msg = format!(
                     "ipam is {}: this plugin gets its addresses from Berth's agent, leave it out",
                     Value::Object(ipam.clone())
                 );
-                return Err(Failure::new(Code::UnsupportedField, msg));
+                return Err(CniError::new(Code::UnsupportedField, msg));
             }
         };
         Ok(Self {
@@ -173,7 +173,7 @@ impl Conf {
     }
 }
 
-fn name(whole: &Map<String, Value>) -> Result<String, Failure> {
+fn name(whole: &Map<String, Value>) -> Result<String, CniError> {
     let name = text(whole, "name", "name")?.unwrap_or_default();
     if !is_name(&name) {
         return Err(invalid(format!(
@@ -184,7 +184,7 @@ fn name(whole: &Map<String, Value>) -> Result<String, Failure> {
     Ok(name)
 }
 
-fn ipam(whole: &Map<String, Value>) -> Result<&Map<String, Value>, Failure> {
+fn ipam(whole: &Map<String, Value>) -> Result<&Map<String, Value>, CniError> {
     static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     match whole.get("ipam") {
         None | Some(Value::Null) => Ok(&NONE),
@@ -193,7 +193,7 @@ fn ipam(whole: &Map<String, Value>) -> Result<&Map<String, Value>, Failure> {
     }
 }
 
-fn settings(whole: &Map<String, Value>, place: Place, need: Need) -> Result<Settings, Failure> {
+fn settings(whole: &Map<String, Value>, place: Place, need: Need) -> Result<Settings, CniError> {
     match place {
         Place::Ipam => Settings::read(ipam(whole)?, "ipam.", need),
         Place::Top => Settings::read(whole, "", need),
@@ -202,7 +202,7 @@ fn settings(whole: &Map<String, Value>, place: Place, need: Need) -> Result<Sett
 
 impl Settings {
     /// `at` is what comes before a field's name in a message.
-    fn read(map: &Map<String, Value>, at: &str, need: Need) -> Result<Self, Failure> {
+    fn read(map: &Map<String, Value>, at: &str, need: Need) -> Result<Self, CniError> {
         /// Where the kernel ends a socket's path.
         const SOCKET_LENGTH: usize = 107;
         let default = Self::default();
@@ -236,8 +236,8 @@ impl Settings {
     }
 }
 
-/// A plugin is started in any folder.
-fn path(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<String>, Failure> {
+/// A plugin is started in any directory.
+fn path(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<String>, CniError> {
     let found = text(map, field, &format!("{at}{field}"))?;
     match found {
         Some(path) if !path.starts_with('/') || path.contains('\0') => {
@@ -248,8 +248,8 @@ fn path(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<String
 }
 
 /// Seconds or milliseconds: `2s`, `500ms`.
-fn duration(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<Duration>, Failure> {
-    const MOST: Duration = Duration::from_secs(60);
+fn duration(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<Duration>, CniError> {
+    const MAX: Duration = Duration::from_secs(60);
     let Some(asked) = text(map, field, &format!("{at}{field}"))? else {
         return Ok(None);
     };
@@ -258,15 +258,15 @@ fn duration(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<Du
         (None, Some(number)) => number.parse().ok().map(Duration::from_secs),
         (None, None) => None,
     };
-    parsed.filter(|wait| *wait <= MOST).map(Some).ok_or_else(|| {
+    parsed.filter(|wait| *wait <= MAX).map(Some).ok_or_else(|| {
         invalid(format!(
             "{at}{field} is {asked:?}: write it like 2s or 500ms, at most {} s",
-            MOST.as_secs()
+            MAX.as_secs()
         ))
     })
 }
 
-fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, Failure> {
+fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, CniError> {
     match whole.get("mtu") {
         None | Some(Value::Null) => Ok(None),
         Some(mtu) => {
@@ -279,7 +279,7 @@ fn mtu(whole: &Map<String, Value>) -> Result<Option<u32>, Failure> {
     }
 }
 
-fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, Failure> {
+fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, CniError> {
     let wrong = |value: &Value| {
         invalid(format!(
             "ipam.routes has {value}: write each as {{\"dst\": \"10.0.0.0/8\", \"gw\": \
@@ -296,7 +296,7 @@ fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, Failure> {
 }
 
 /// With a prefix length or without: runtimes write both.
-fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, Failure> {
+fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, CniError> {
     let places = [
         (
             "runtimeConfig.ips",
@@ -324,7 +324,7 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, Failure> {
     Ok(desired)
 }
 
-fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, Failure> {
+fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, CniError> {
     // The first is the specification's, the second what libcni sent before it was settled, and
     // still sends.
     let fields = ["cni.dev/valid-attachments", "cni.dev/attachments"];
@@ -351,7 +351,7 @@ fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment
         .map(Some)
 }
 
-fn text(map: &Map<String, Value>, field: &str, path: &str) -> Result<Option<String>, Failure> {
+fn text(map: &Map<String, Value>, field: &str, path: &str) -> Result<Option<String>, CniError> {
     match map.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -359,12 +359,12 @@ fn text(map: &Map<String, Value>, field: &str, path: &str) -> Result<Option<Stri
     }
 }
 
-fn invalid(msg: String) -> Failure {
-    Failure::new(Code::InvalidConf, msg)
+fn invalid(msg: String) -> CniError {
+    CniError::new(Code::InvalidConf, msg)
 }
 
-fn undecodable(msg: String) -> Failure {
-    Failure::new(Code::Undecodable, msg)
+fn undecodable(msg: String) -> CniError {
+    CniError::new(Code::Undecodable, msg)
 }
 
 #[cfg(test)]

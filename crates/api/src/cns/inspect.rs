@@ -94,10 +94,10 @@ pub struct PodInfo {
 impl From<AddressLine> for AddressStatus {
     fn from(line: AddressLine) -> Self {
         let state = match line.state {
-            AddressState::Free | AddressState::Resting => "Available",
+            AddressState::Free | AddressState::CoolingDown => "Available",
             AddressState::Assigned => "Assigned",
-            AddressState::Leaving => "PendingRelease",
-            AddressState::Uncertain => "PendingProgramming",
+            AddressState::Releasing => "PendingRelease",
+            AddressState::Quarantined => "PendingProgramming",
         };
         // Where every address of a block is the node's, they have no names.
         let id = if line.name.is_empty() {

@@ -161,7 +161,7 @@ fn addresses_are_shown_by_state_and_by_interface() {
         line("10.0.0.1", AddressState::Assigned, Some("c1")),
         line("fd00::1", AddressState::Assigned, Some("c1")),
         line("10.0.0.2", AddressState::Free, None),
-        line("10.0.0.3", AddressState::Leaving, None),
+        line("10.0.0.3", AddressState::Releasing, None),
     ]
     .map(AddressStatus::from)
     .into();

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What the CRD accepts. Long enough for every sensible one and too short to overflow.
 pub const PATTERN: &str = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m|h))+$";
 pub const MAX_LENGTH: usize = 32;
-/// An address that rests for longer is better excluded.
+/// An address that cools down for longer is better excluded.
 pub const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `None` for what the CRD would refuse.

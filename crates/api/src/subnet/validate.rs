@@ -33,7 +33,7 @@ pub struct ValidSubnet {
 impl Subnet {
     /// All that is wrong with it, in the order of the fields; or what it says.
     pub fn validate(&self) -> Result<ValidSubnet, Vec<Invalid>> {
-        let mut refused = Refused::default();
+        let mut refused = Findings::default();
         if self.name_any().len() > MAX_NAME_LENGTH.into() {
             refused.add(
                 "metadata.name",
@@ -48,13 +48,13 @@ impl Subnet {
 impl SubnetSpec {
     /// Like [`Subnet::validate`], for a spec that has no name yet.
     pub fn validate(&self) -> Result<ValidSubnet, Vec<Invalid>> {
-        let mut refused = Refused::default();
+        let mut refused = Findings::default();
         let valid = self.read(&mut refused);
         refused.or(valid)
     }
 
     /// What could be read. It is whole only if nothing was refused.
-    fn read(&self, refused: &mut Refused) -> ValidSubnet {
+    fn read(&self, refused: &mut Findings) -> ValidSubnet {
         let cidrs: Vec<Prefix> = refused.list("spec.cidrs", &self.cidrs, rules::MAX_CIDRS, cidr);
         let ranges = refused.list("spec.ranges", &self.ranges, rules::MAX_RANGES, range);
         let excludes = refused.list("spec.excludes", &self.excludes, rules::MAX_EXCLUDES, range);
@@ -116,7 +116,7 @@ impl SubnetSpec {
     }
 
     /// The cidrs among themselves and against the units.
-    fn check_space(&self, cidrs: &[Prefix], refused: &mut Refused) {
+    fn check_space(&self, cidrs: &[Prefix], refused: &mut Findings) {
         let overlapping = cidrs
             .iter()
             .find(|cidr| cidrs.iter().filter(|other| other.overlaps(**cidr)).count() > 1);
@@ -131,7 +131,7 @@ impl SubnetSpec {
         }
     }
 
-    fn check_numbers(&self, refused: &mut Refused) {
+    fn check_numbers(&self, refused: &mut Findings) {
         let lengths = self.unit_lengths;
         refused.bounds("spec.unitLengths.ipv4", lengths.ipv4.unwrap_or(32), rules::IPV4_UNIT);
         refused.bounds("spec.unitLengths.ipv6", lengths.ipv6.unwrap_or(128), rules::IPV6_UNIT);
@@ -170,7 +170,7 @@ impl SubnetSpec {
         }
     }
 
-    fn check_selector(&self, refused: &mut Refused) {
+    fn check_selector(&self, refused: &mut Findings) {
         let expressions = self.node_selector.match_expressions.iter().flatten();
         for (i, expression) in
             expressions.enumerate().filter(|(_, expression)| !is_sound(expression))
@@ -182,9 +182,9 @@ impl SubnetSpec {
 }
 
 #[derive(Default)]
-struct Refused(Vec<Invalid>);
+struct Findings(Vec<Invalid>);
 
-impl Refused {
+impl Findings {
     fn add(&mut self, field: &str, message: impl Display) {
         self.0.push(Invalid {
             field: field.to_owned(),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Folders, Source};
-use berth_agent::{AgentMetrics, Clock, Machine, Options, Standing, Surroundings};
+use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Directories, Source};
+use berth_agent::{AgentContext, AgentMetrics, Clock, Machine, Options, Standing};
 use berth_api::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
@@ -60,7 +60,7 @@ pub struct Agent {
     /// [default: containerd's, if it is there]
     #[arg(long, env = "BERTH_CRI_SOCKET", value_name = "FILE", value_parser = path_or_nothing)]
     cri_socket: Option<PathBuf>,
-    /// How long an address rests before another pod gets it, while others are free
+    /// How long an address cools down before another pod gets it, while others are free
     #[arg(long, env = "BERTH_REUSE_DELAY", value_name = "DURATION", default_value = "30s", value_parser = duration)]
     reuse_delay: Duration,
     /// How long an owner must be gone before its address is taken back
@@ -92,24 +92,24 @@ enum Routes {
 
 impl Agent {
     pub fn run(self, common: &CommonArgs) -> Result<()> {
-        let folders = Folders::new(&self.cni_bin_dir, &self.cni_conf_dir);
+        let directories = Directories::new(&self.cni_bin_dir, &self.cni_conf_dir);
         if self.uninstall_cni {
-            return Ok(folders.uninstall()?);
+            return Ok(directories.uninstall()?);
         }
         // One thread: an ADD takes microseconds, and memory on a node is for its pods.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("starting")?;
-        let outcome = runtime.block_on(self.start_and_wait(common, folders));
+        let outcome = runtime.block_on(self.start_and_wait(common, directories));
         // All that is answered is in the journal: whatever still runs can end with the process.
         runtime.shutdown_background();
         outcome
     }
 
-    async fn start_and_wait(self, common: &CommonArgs, folders: Folders) -> Result<()> {
+    async fn start_and_wait(self, common: &CommonArgs, directories: Directories) -> Result<()> {
         let options = self.options()?;
         if self.install_cni {
             let program = std::env::current_exe().context("--install-cni: finding this program")?;
-            folders.install_plugins(&Source::beside(&program))?;
+            directories.install_plugins(&Source::beside(&program))?;
         }
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let tasks = shutdown.tasks();
@@ -144,7 +144,7 @@ impl Agent {
             let admin = Admin::bind(address, metrics.clone(), readiness).await?;
             tasks.spawn("metrics", admin.serve(tasks.stopping()));
         }
-        let around = Surroundings {
+        let context = AgentContext {
             client,
             metrics: metrics.register(AgentMetrics::register),
             events,
@@ -161,14 +161,15 @@ impl Agent {
                 Standing::Serves(_) => {
                     ready.ready();
                     if let Some(conf) = conf.take() {
-                        let folders = folders.clone();
+                        let directories = directories.clone();
                         // From now on the kubelet takes the node for ready. A conf that can't be
                         // placed ends the agent: somebody must see it.
-                        placing.spawn("conf", async move { folders.place_conf(&conf).map(drop) });
+                        placing
+                            .spawn("conf", async move { directories.place_conf(&conf).map(drop) });
                     }
                 }
             };
-            berth_agent::run(options, around, random, say, stopping).await
+            berth_agent::run(options, context, random, say, stopping).await
         });
         shutdown.finished(STOP).await?;
         Ok(())

@@ -27,7 +27,7 @@ const STOP: Duration = Duration::from_secs(8);
 /// Run the allocator as a service: addresses for the nodes of several clusters
 #[derive(Debug, clap::Args)]
 pub struct Allocator {
-    /// Where to listen, by TLS with client certificates (port 0 picks one)
+    /// Where to listen, over TLS with client certificates (port 0 picks one)
     #[arg(long, env = "BERTH_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:7445")]
     listen: SocketAddr,
     /// Where the ledger is kept: redb=PATH or etcd=URL[,URL]

@@ -54,7 +54,7 @@ impl fmt::Display for StoreChoice {
     }
 }
 
-/// For an etcd that is reached by TLS.
+/// For an etcd that is reached over TLS.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct EtcdArgs {
     /// CA that signed etcd's certificate, PEM

@@ -38,7 +38,7 @@ use crate::dashboard::{Dashboard, Facts};
 use directory::Directory;
 use limit::PodIps;
 use network::Space;
-use nodes::{Agents, Folders};
+use nodes::{Agents, NodeDirectories};
 use plugin::Plugin;
 
 /// What is under way when the signal to stop comes gets this long.
@@ -82,7 +82,7 @@ pub struct Up {
         default_value_t = 64
     )]
     node_cidr_mask_size_ipv6: u8,
-    /// Where the Kubernetes API listens, by TLS (port 0 picks one)
+    /// Where the Kubernetes API listens, over TLS (port 0 picks one)
     #[arg(
         long,
         env = "BERTH_API_LISTEN",
@@ -152,7 +152,7 @@ impl Up {
             }
         };
         let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
-        let folders = Folders::choose(&directory, fleet)?;
+        let directories = NodeDirectories::choose(&directory, fleet)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
         let (dashboard_listener, dashboard) =
             listen::bind("--dashboard-listen", self.dashboard_listen).await?;
@@ -188,13 +188,13 @@ impl Up {
         let controllers = tokio::spawn(running);
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.set_message(format!("starting {} nodes", fleet.size()));
-        let agents = Agents::start(&client, fleet, &folders, &metrics, &tasks)?;
+        let agents = Agents::start(&client, fleet, &directories, &metrics, &tasks)?;
         let options = Options {
             fleet,
             clock: Clock::System,
             metrics: metrics.clone(),
             seed: None,
-            network: Some(Arc::new(Plugin::new(folders, agents.ready()))),
+            network: Some(Arc::new(Plugin::new(directories, agents.ready()))),
             limit: Some(Arc::new(PodIps::new(books.clone()))),
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;

@@ -25,7 +25,7 @@ use crate::runtime::{Living, serve};
 pub const ADDRESSES: u64 = 64;
 
 pub struct Node {
-    folder: TempDir,
+    directory: TempDir,
     plugin: PathBuf,
     client: Client,
 }
@@ -50,11 +50,11 @@ impl Drop for Process {
 
 impl Node {
     pub async fn start(living: &Living) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let server = Server::open(Options::default()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = server.kubeconfig(listener.local_addr().unwrap());
-        std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        std::fs::write(directory.path().join("kubeconfig"), kubeconfig).unwrap();
         let client = server.client();
         tokio::spawn(server.serve(listener).unwrap());
         let crds = Api::<CustomResourceDefinition>::all(client.clone());
@@ -83,13 +83,13 @@ impl Node {
             .patch_status("n1", &PatchParams::default(), &Patch::Merge(status))
             .await
             .unwrap();
-        serve(&folder.path().join("cri.sock"), living.clone());
+        serve(&directory.path().join("cri.sock"), living.clone());
         let berth = Path::new(env!("CARGO_BIN_EXE_berth"));
         // Its own program where the whole workspace was built, for it is quicker to start.
         let own = berth.with_file_name("berth-ipam");
         let plugin = if own.is_file() { own } else { berth.to_owned() };
         Self {
-            folder,
+            directory,
             plugin,
             client,
         }
@@ -101,7 +101,7 @@ impl Node {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// It may take a moment until it serves.

@@ -15,7 +15,7 @@ use kube::api::ListParams;
 use crate::pods::deploy_on;
 use crate::{Running, berth, up};
 
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_node_is_ready_and_says_that_it_is_full() {
@@ -35,7 +35,7 @@ async fn a_full_node_is_ready_and_says_that_it_is_full() {
         }) {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let socket = directory.path().join("nodes/berth-node-1/agent.sock");
     let mut stream = UnixStream::connect(socket).unwrap();
@@ -50,7 +50,7 @@ async fn a_full_node_is_ready_and_says_that_it_is_full() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let status: Status = serde_json::from_str(body).unwrap();
     assert!(
-        status.ready && status.pool.free + status.pool.resting == 0,
+        status.ready && status.pool.free + status.pool.cooling_down == 0,
         "{status:?}"
     );
 }
@@ -96,7 +96,7 @@ async fn an_agent_of_this_machine_is_not_a_virtual_nodes() {
             "two agents serve one node"
         );
         assert!(second.try_wait().unwrap().is_none(), "it waits");
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     assert!(!directory.path().join("state/journal").exists());
     second.kill().unwrap();

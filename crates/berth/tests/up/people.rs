@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::pods::{addresses, all_run, deploy, pods_once};
 use crate::{Running, up};
 
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Two nodes on a /26, with so many pods.
 async fn small(directory: &std::path::Path, pods: usize) -> (Running, Client) {
@@ -50,7 +50,7 @@ async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
         if found.is_some_and(|found| found.uid() != before.uid() && found.status.is_some()) {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     deploy(&client, 40).await;
     check_nothing_is_shared(&pods_once(&client, all_run(40)).await);

@@ -15,7 +15,7 @@ use berth_api::agent::{
 };
 use berth_api::names::NAMESPACE;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -428,6 +428,28 @@ async fn nodes_with_pod_cidrs_take_as_many_pods_as_those_have_addresses() {
     // Two go, and two of those that wait take their place.
     deploy(&client, 28).await;
     pods_once(&client, |pods| pods.len() == 28 && running(pods) == 24).await;
+    routed_once(&client, 3).await;
+}
+
+/// Until so many nodes say that their routes are made.
+async fn routed_once(client: &Client, number: usize) {
+    let is_routed = |node: &Node| {
+        let status = node.status.iter();
+        let mut conditions = status.flat_map(|status| status.conditions.iter().flatten());
+        conditions.any(|condition| {
+            condition.type_ == "NetworkUnavailable"
+                && condition.status == "False"
+                && condition.reason.as_deref() == Some("RouteCreated")
+        })
+    };
+    let nodes = Api::<Node>::all(client.clone());
+    loop {
+        let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
+        if nodes.iter().filter(|node| is_routed(node)).count() == number {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::MOST_BYTES;
+use berth_api::agent::MAX_BYTES;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -30,7 +30,7 @@ pub enum NoAnswer {
     Cut,
     #[error("what comes is no HTTP")]
     NotHttp,
-    #[error("the answer is longer than {MOST_BYTES} bytes")]
+    #[error("the answer is longer than {MAX_BYTES} bytes")]
     TooLong,
     #[error("the answer can't be understood: {0}")]
     Unreadable(serde_json::Error),
@@ -153,8 +153,8 @@ fn parse(received: &[u8], ended: bool) -> Result<Option<Answer>, NoAnswer> {
         })
     };
     match length {
-        _ if body.len() > MOST_BYTES => Err(NoAnswer::TooLong),
-        Some(length) if length > MOST_BYTES => Err(NoAnswer::TooLong),
+        _ if body.len() > MAX_BYTES => Err(NoAnswer::TooLong),
+        Some(length) if length > MAX_BYTES => Err(NoAnswer::TooLong),
         Some(length) => match body.get(..length) {
             Some(body) => Ok(answer(body)),
             None if ended => Err(NoAnswer::Cut),
@@ -239,7 +239,7 @@ mod tests {
         }
         let endless = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(20_000));
         assert_eq!(of(&endless, false), Err(NoAnswer::NotHttp.to_string()));
-        let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MOST_BYTES + 1);
+        let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MAX_BYTES + 1);
         assert_eq!(of(&long, false), Err(NoAnswer::TooLong.to_string()));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use berth_addr::{Family, Prefix};
 use berth_api::agent::Granted;
 use berth_api::cni::{
-    Address, Alias, Attachment, Code, Conf, Failure, Interface, Outcome, PodRef, Route,
+    Address, Alias, Attachment, CniError, Code, Conf, Interface, Outcome, PodRef, Route,
 };
 use berth_netlink::{Batch, Link, NetlinkError, Route as KernelRoute, Socket, Veth, VethPeer};
 
@@ -22,7 +22,7 @@ pub fn add(
     netns: &str,
     pod: &PodRef,
     started: u64,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, CniError> {
     let namespace = Namespace::open(netns)?;
     let ends = Ends {
         conf,
@@ -43,7 +43,7 @@ pub fn add(
         Ok(Some(link)) => link,
         Ok(None) => {
             let msg = format!("{} was removed as soon as it was made", ends.host_name);
-            return Err(undo(Failure::new(Code::Kernel, msg)));
+            return Err(undo(CniError::new(Code::Kernel, msg)));
         }
         // Another call was quicker, and has the address.
         Err(error) if error.is_taken() && matches!(ends.is_in_pod(), Ok(true)) => {
@@ -69,7 +69,7 @@ pub fn add(
 }
 
 /// What went wrong, with what went wrong in undoing it.
-fn undone(failure: Failure, steps: Vec<Result<(), Failure>>) -> Failure {
+fn undone(failure: CniError, steps: Vec<Result<(), CniError>>) -> CniError {
     let failed: Vec<String> = steps
         .into_iter()
         .filter_map(Result::err)
@@ -81,12 +81,12 @@ fn undone(failure: Failure, steps: Vec<Result<(), Failure>>) -> Failure {
     failure.with_details(format!("not everything could be undone: {}", failed.join("; ")))
 }
 
-fn exists(attachment: &Attachment, netns: &str) -> Failure {
+fn exists(attachment: &Attachment, netns: &str) -> CniError {
     let msg = format!(
         "there is already an interface {} in {netns}: detach it first",
         attachment.interface
     );
-    Failure::new(Code::Kernel, msg)
+    CniError::new(Code::Kernel, msg)
 }
 
 /// Both ends of the pair, made or to be made.
@@ -100,7 +100,7 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    fn is_in_pod(&self) -> Result<bool, Failure> {
+    fn is_in_pod(&self) -> Result<bool, CniError> {
         let found = self.pod.link(&self.attachment.interface);
         let failed =
             |error| kernel(format!("looking for {} in the pod", self.attachment.interface), error);
@@ -152,7 +152,7 @@ impl Ends<'_> {
         found
     }
 
-    fn connect(&self, link: &Link, granted: &Granted, started: u64) -> Result<(), Failure> {
+    fn connect(&self, link: &Link, granted: &Granted, started: u64) -> Result<(), CniError> {
         let (host_mac, pod_mac) = macs(self.attachment);
         let addresses: Vec<IpAddr> =
             granted.addresses.iter().map(|granted| granted.address).collect();
@@ -237,13 +237,13 @@ fn run(socket: &Socket, batch: Batch) -> Result<(), NetlinkError> {
 }
 
 /// Writes only what is not so already: for the kernel it is a change of every interface.
-fn switch(path: &str, value: &str) -> Result<(), Failure> {
+fn switch(path: &str, value: &str) -> Result<(), CniError> {
     let path = Path::new(path);
     if std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value) {
         return Ok(());
     }
     std::fs::write(path, value).map_err(|error| {
         let msg = format!("{} can't be set to {value}: {error}", path.display());
-        Failure::new(Code::Kernel, msg)
+        CniError::new(Code::Kernel, msg)
     })
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use berth_addr::{Family, Prefix};
-use berth_api::cni::{Address, Attachment, Code, Conf, Failure, Interface, Outcome};
+use berth_api::cni::{Address, Attachment, CniError, Code, Conf, Interface, Outcome};
 use berth_netlink::{Link, NetlinkError, RouteFilter, Socket};
 
 use super::identity::{host_name, mac_text};
@@ -11,13 +11,13 @@ use super::namespace::Namespace;
 use super::{gateway, kernel, together};
 use crate::ipam;
 
-pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Failure> {
+pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), CniError> {
     let previous = ipam::previous(conf)?;
     let namespace = Namespace::open(netns)?;
     let addresses = addresses_of(&previous, attachment, netns);
     if addresses.is_empty() {
         let msg = format!("prevResult gives no address to {} in {netns}", attachment.interface);
-        return Err(Failure::new(Code::InvalidConf, msg));
+        return Err(CniError::new(Code::InvalidConf, msg));
     }
     let pod = namespace.socket()?;
     let host = Socket::open().map_err(|error| kernel("opening a socket", error))?;
@@ -44,7 +44,7 @@ fn addresses_of(previous: &Outcome, attachment: &Attachment, netns: &str) -> Vec
 
 struct Look<'a> {
     previous: &'a Outcome,
-    wrong: Vec<Failure>,
+    wrong: Vec<CniError>,
 }
 
 impl Look<'_> {
@@ -55,7 +55,7 @@ impl Look<'_> {
         attachment: &Attachment,
         netns: &str,
         addresses: &[Address],
-    ) -> Result<Vec<Failure>, NetlinkError> {
+    ) -> Result<Vec<CniError>, NetlinkError> {
         let host_end = self.end(host, &host_name(attachment), "")?;
         let pod_end = self.end(pod, &attachment.interface, netns)?;
         if let Some(link) = pod_end {
@@ -134,6 +134,6 @@ impl Look<'_> {
     }
 
     fn miss(&mut self, what: String) {
-        self.wrong.push(Failure::new(Code::Mismatch, what));
+        self.wrong.push(CniError::new(Code::Mismatch, what));
     }
 }

@@ -1,6 +1,6 @@
 //! DEL: all that can be removed is, and every error is reported.
 
-use berth_api::cni::{Attachment, Conf, Failure};
+use berth_api::cni::{Attachment, CniError, Conf};
 use berth_netlink::Socket;
 
 use super::identity::{host_name, is_of, macs};
@@ -13,7 +13,7 @@ pub fn del(
     attachment: &Attachment,
     netns: Option<&str>,
     started: u64,
-) -> Result<(), Failure> {
+) -> Result<(), CniError> {
     let mut failures = Vec::new();
     if let Err(failure) = remove(attachment, netns) {
         failures.push(failure);
@@ -27,7 +27,7 @@ pub fn del(
 
 /// By the host end's name; where there is none, by the pod's end, of which the host end may have
 /// been renamed.
-fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), Failure> {
+fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), CniError> {
     let name = host_name(attachment);
     let removing = format!("removing {name}");
     let failed = |error| kernel(&removing, error);
@@ -41,7 +41,7 @@ fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn remove_from_pod(attachment: &Attachment, netns: &str) -> Result<(), Failure> {
+fn remove_from_pod(attachment: &Attachment, netns: &str) -> Result<(), CniError> {
     // Gone, or never there, or the host's own: nothing of ours is in it.
     let Ok(namespace) = Namespace::open(netns) else {
         return Ok(());

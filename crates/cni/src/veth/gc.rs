@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::cni::{Alias, Conf, Failure};
+use berth_api::cni::{Alias, CniError, Conf};
 use berth_netlink::Socket;
 
 use super::{kernel, together};
 use crate::ipam;
 
-pub fn gc(conf: &Conf, started: u64) -> Result<(), Failure> {
+pub fn gc(conf: &Conf, started: u64) -> Result<(), CniError> {
     let valid = ipam::valid(conf)?;
     let mut failures = remove_interfaces(conf, &valid.iter().collect(), started);
     // An address whose interface could not be removed is still in use, as far as anybody knows.
@@ -23,7 +23,7 @@ fn remove_interfaces(
     conf: &Conf,
     valid: &BTreeSet<&berth_api::cni::Attachment>,
     started: u64,
-) -> Vec<Failure> {
+) -> Vec<CniError> {
     let found = Socket::open().and_then(|host| host.links().map(|links| (host, links)));
     let (host, links) = match found {
         Ok(found) => found,

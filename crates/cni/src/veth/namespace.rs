@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
-use berth_api::cni::{Code, Failure};
+use berth_api::cni::{CniError, Code};
 use berth_netlink::Socket;
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -20,7 +20,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    pub fn open(path: &str) -> Result<Self, Failure> {
+    pub fn open(path: &str) -> Result<Self, CniError> {
         const OWN: &str = "/proc/self/ns/net";
         let open = |path: &str| {
             File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)))
@@ -29,7 +29,7 @@ impl Namespace {
             |error| invalid(format!("CNI_NETNS is {path:?}, which can't be opened: {error}"));
         let (file, metadata) = open(path).map_err(failed)?;
         let failed =
-            |error| Failure::new(Code::InputOutput, format!("{OWN} can't be opened: {error}"));
+            |error| CniError::new(Code::InputOutput, format!("{OWN} can't be opened: {error}"));
         let (own, own_metadata) = open(OWN).map_err(failed)?;
         if (metadata.dev(), metadata.ino()) == (own_metadata.dev(), own_metadata.ino()) {
             return Err(invalid(format!(
@@ -41,13 +41,13 @@ impl Namespace {
     }
 
     /// A socket that stays in there.
-    pub fn socket(&self) -> Result<Socket, Failure> {
+    pub fn socket(&self) -> Result<Socket, CniError> {
         let opened = self.inside(Socket::open)?;
         opened.map_err(|error| kernel(format!("opening a socket in {}", self.path), error))
     }
 
     /// Goes in, does something, and comes back. This thread is the only one.
-    pub fn inside<T>(&self, act: impl FnOnce() -> T) -> Result<T, Failure> {
+    pub fn inside<T>(&self, act: impl FnOnce() -> T) -> Result<T, CniError> {
         let enter =
             |file: &File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
         enter(&self.file).map_err(|error| match error {
@@ -69,6 +69,6 @@ impl AsFd for Namespace {
     }
 }
 
-fn invalid(msg: String) -> Failure {
-    Failure::new(Code::InvalidEnvironment, msg)
+fn invalid(msg: String) -> CniError {
+    CniError::new(Code::InvalidEnvironment, msg)
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use berth_api::cni::{Code, Failure};
+use berth_api::cni::{CniError, Code};
 use berth_netlink::{Link, LinkEvents, NetlinkError, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -39,9 +39,9 @@ pub enum RemovalError {
 }
 
 impl RemovalError {
-    pub fn failure(self, doing: &str) -> Failure {
+    pub fn failure(self, doing: &str) -> CniError {
         match self {
-            Self::Timeout => Failure::new(Code::TryAgainLater, format!("{doing}: {self}")),
+            Self::Timeout => CniError::new(Code::TryAgainLater, format!("{doing}: {self}")),
             Self::Poll(_) | Self::Netlink(_) => kernel(doing, self),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use berth_agent::queue::{Drain, Flavour, Folder};
+use berth_agent::queue::{Directory, Drain, Flavour};
 use berth_agent::server::{Listener, router};
 use berth_agent::{Agent, AgentMetrics, Clock, Storage};
 use berth_api::agent::AddressState;
@@ -23,8 +23,8 @@ pub struct Serving {
 
 impl Serving {
     /// With so many addresses of each family, 10.64.0.10 and fd64::a the first. Socket, state and
-    /// queue are in the folder.
-    pub fn start(folder: &Path, count: u8) -> Self {
+    /// queue are in the directory.
+    pub fn start(directory: &Path, count: u8) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -32,20 +32,21 @@ impl Serving {
             .unwrap();
         let storage = Storage {
             node: "node-1".to_owned(),
-            state_dir: folder.join("state"),
-            mark: folder.join("mark"),
+            state_dir: directory.join("state"),
+            mark: directory.join("mark"),
             boot: "this-boot".to_owned(),
             clock: Clock::Boot,
             rest: Duration::ZERO,
         };
         let metrics = AgentMetrics::register(&mut Registry::default()).of("node-1");
         let (agent, _) = Agent::open(&storage, metrics).unwrap();
-        agent.see_config(&config(count));
-        let queue = folder.join("queue");
+        agent.apply_nnc(&config(count));
+        let queue = directory.join("queue");
         std::fs::create_dir_all(&queue).unwrap();
-        let drain = Drain::new(agent.clone(), vec![Folder::open(&queue, Flavour::Ours).unwrap()]);
+        let drain =
+            Drain::new(agent.clone(), vec![Directory::open(&queue, Flavour::Ours).unwrap()]);
         let stopping = CancellationToken::new();
-        let socket = folder.join("agent.sock");
+        let socket = directory.join("agent.sock");
         let listener = runtime.block_on(async move {
             drain.once().await.unwrap();
             Listener::bind(&socket).await.unwrap()
@@ -62,7 +63,7 @@ impl Serving {
         let lines = self.agent.addresses();
         lines
             .iter()
-            .filter(|line| matches!(line.state, AddressState::Free | AddressState::Resting))
+            .filter(|line| matches!(line.state, AddressState::Free | AddressState::CoolingDown))
             .count()
     }
 }

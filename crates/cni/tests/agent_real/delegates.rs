@@ -9,32 +9,32 @@ use crate::call::{Call, Done, IPAM, ipam_conf};
 use crate::namespace::Namespace;
 
 /// Where the package puts them.
-const FOLDER: &str = "/usr/lib/cni";
+const DIRECTORY: &str = "/usr/lib/cni";
 
 struct Stage {
     serving: Serving,
     host: Namespace,
     conf: Value,
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Stage {
     fn new(kind: &str, count: u8) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let serving = Serving::start(folder.path(), count);
-        let mut conf = ipam_conf(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let serving = Serving::start(directory.path(), count);
+        let mut conf = ipam_conf(directory.path());
         conf["type"] = json!(kind);
         conf["cniVersion"] = json!("1.0.0");
         Self {
             serving,
             host: Namespace::new(),
             conf,
-            _folder: folder,
+            _directory: directory,
         }
     }
 
     fn call(&self, command: &str, container: &str, pod: &Namespace, conf: &Value) -> Done {
-        let program = format!("{FOLDER}/{}", self.conf["type"].as_str().unwrap());
+        let program = format!("{DIRECTORY}/{}", self.conf["type"].as_str().unwrap());
         assert!(
             Path::new(&program).exists(),
             "{program} is missing: install containernetworking-plugins"

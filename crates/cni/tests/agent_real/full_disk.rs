@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use berth_agent::queue::{Flavour, Folder};
+use berth_agent::queue::{Directory, Flavour};
 use berth_api::agent::overflow_of;
 
 use crate::agent::Serving;
@@ -36,18 +36,18 @@ impl Drop for Small {
     }
 }
 
-fn call(command: &str, folder: &Path) -> crate::call::Done {
-    Call::new(IPAM, command).run(&ipam_conf(folder))
+fn call(command: &str, directory: &Path) -> crate::call::Done {
+    Call::new(IPAM, command).run(&ipam_conf(directory))
 }
 
 #[test]
 fn a_del_succeeds_on_a_full_disk_and_the_agent_knows_of_it() {
     // Without blocks, and without inodes.
     for options in ["size=16k", "size=1m,nr_inodes=6"] {
-        let folder = tempfile::tempdir().unwrap();
-        let small = Small::mount(&folder.path().join("queue"), options);
-        let serving = Serving::start(folder.path(), 2);
-        call("ADD", folder.path()).result();
+        let directory = tempfile::tempdir().unwrap();
+        let small = Small::mount(&directory.path().join("queue"), options);
+        let serving = Serving::start(directory.path(), 2);
+        call("ADD", directory.path()).result();
         drop(serving);
         for n in 0..100 {
             // As many files as go, each as long as it can be.
@@ -57,14 +57,14 @@ fn a_del_succeeds_on_a_full_disk_and_the_agent_knows_of_it() {
         assert!(probe.is_err(), "{options}: there is room");
         drop(std::fs::remove_file(small.0.join(".probe")));
         for _ in 0..2 {
-            call("DEL", folder.path()).silent();
+            call("DEL", directory.path()).silent();
             let names = small.names();
             let marks: Vec<_> = names.iter().filter_map(|name| overflow_of(name)).collect();
             assert_eq!(marks.len(), 1, "{options}: {names:?}");
             assert!(!names.contains(&"c1:eth0".to_owned()), "{options}: {names:?}");
         }
         // The next agent finds it, and with the disk still full it can take it away.
-        let queue = Folder::open(&small.0, Flavour::Ours).unwrap();
+        let queue = Directory::open(&small.0, Flavour::Ours).unwrap();
         let mark = queue.mark().unwrap().unwrap();
         assert!(queue.unmark(mark).unwrap());
         assert_eq!(queue.mark().unwrap(), None);

@@ -19,14 +19,14 @@ fn every_interface_of_a_pod_is_known_with_its_addresses() {
         }
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (host, pod) = (Namespace::new(), Namespace::new());
     host.set(&["link", "set", "lo", "up"]);
-    let serving = Serving::start(folder.path(), 3);
+    let serving = Serving::start(directory.path(), 3);
     for interface in ["eth0", "net1"] {
         let call = Call::new(CNI, "ADD").by(&["ip", "netns", "exec", &host.name]);
         let call = call.set("CNI_NETNS", &pod.path()).set("CNI_IFNAME", interface);
-        call.run(&cni_conf(folder.path())).result();
+        call.run(&cni_conf(directory.path())).result();
         // Its default route is in the way of a second one, as with any two networks of a pod.
         pod.set(&["route", "delete", "default"]);
         pod.set(&["-6", "route", "delete", "default"]);

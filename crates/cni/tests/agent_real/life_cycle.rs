@@ -33,20 +33,20 @@ impl Runtime<'_> {
     }
 }
 
-fn conf_of(program: &str, folder: &Path) -> Value {
+fn conf_of(program: &str, directory: &Path) -> Value {
     if program == IPAM {
-        ipam_conf(folder)
+        ipam_conf(directory)
     } else {
-        cni_conf(folder)
+        cni_conf(directory)
     }
 }
 
 #[test]
 fn from_the_first_status_to_the_last_del() {
     for program in [IPAM, CNI] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (host, one, two) = (Namespace::new(), Namespace::new(), Namespace::new());
-        let conf = conf_of(program, folder.path());
+        let conf = conf_of(program, directory.path());
         let runtime = Runtime {
             program,
             host: &host,
@@ -63,7 +63,7 @@ fn from_the_first_status_to_the_last_del() {
         );
         // Before there is an agent.
         assert_eq!(runtime.call("STATUS").run(conf).code(), 50);
-        let serving = Serving::start(folder.path(), 2);
+        let serving = Serving::start(directory.path(), 2);
         runtime.call("STATUS").run(conf).silent();
 
         let first = runtime.on("ADD", "c1", &one).run(conf).result();
@@ -123,21 +123,21 @@ fn from_the_first_status_to_the_last_del() {
 #[test]
 fn what_was_deleted_while_the_agent_was_away_is_free_when_it_is_back() {
     for program in [IPAM, CNI] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (host, pod) = (Namespace::new(), Namespace::new());
-        let conf = conf_of(program, folder.path());
+        let conf = conf_of(program, directory.path());
         let runtime = Runtime {
             program,
             host: &host,
             conf,
         };
-        let serving = Serving::start(folder.path(), 2);
+        let serving = Serving::start(directory.path(), 2);
         runtime.on("ADD", "c1", &pod).run(&runtime.conf).result();
         drop(serving);
         runtime.on("DEL", "c1", &pod).run(&runtime.conf).silent();
-        let serving = Serving::start(folder.path(), 2);
+        let serving = Serving::start(directory.path(), 2);
         assert_eq!((serving.agent.holdings().len(), serving.free()), (0, 4));
-        let queued = std::fs::read_dir(folder.path().join("queue")).unwrap();
+        let queued = std::fs::read_dir(directory.path().join("queue")).unwrap();
         let queued: Vec<_> = queued.map(|found| found.unwrap().file_name()).collect();
         assert_eq!(queued, [berth_api::agent::RESERVE]);
         // And a DEL that comes again does no harm.

@@ -1,7 +1,7 @@
 //! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a
 //! text.
 
-use berth_api::cni::{Conf, Document, Failure, Need, Outcome, Place, Version};
+use berth_api::cni::{CniError, Conf, Document, Need, Outcome, Place, Version};
 
 pub fn run(data: &[u8]) {
     let document = match Document::read(data) {
@@ -18,24 +18,24 @@ pub fn run(data: &[u8]) {
             // What is right as a whole is right in part.
             assert!(some.is_ok() || all.is_err(), "{need:?}: {some:?}");
             match some {
-                Ok(conf) => believe(&conf, need),
+                Ok(conf) => accept(&conf, need),
                 Err(failure) => understand(&failure),
             }
         }
         match all {
-            Ok(conf) => believe(&conf, Need::All),
+            Ok(conf) => accept(&conf, Need::All),
             Err(failure) => understand(&failure),
         }
     }
 }
 
-fn understand(failure: &Failure) {
+fn understand(failure: &CniError) {
     assert!(matches!(failure.code.number(), 1 | 2 | 7), "{failure:?}");
     assert!(!failure.msg.is_empty());
 }
 
 /// What is read has been checked: a plugin uses it as it is.
-fn believe(conf: &Conf, need: Need) {
+fn accept(conf: &Conf, need: Need) {
     let settings = &conf.settings;
     for path in [&settings.socket, &settings.queue_dir] {
         assert!(path.starts_with('/') && !path.contains('\0'), "{path:?}");

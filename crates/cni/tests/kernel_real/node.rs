@@ -14,20 +14,20 @@ pub struct Node {
     pub host: Namespace,
     pub server: Option<Server>,
     /// After the server, whose socket is in it.
-    pub folder: TempDir,
+    pub directory: TempDir,
     pub conf: Value,
 }
 
 impl Node {
     pub fn new(manners: &[Manner]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let server = Some(Server::start(folder.path(), manners));
+        let directory = tempfile::tempdir().unwrap();
+        let server = Some(Server::start(directory.path(), manners));
         let host = Namespace::new();
         host.set(&["link", "set", "lo", "up"]);
         Self {
-            conf: cni_conf(folder.path()),
+            conf: cni_conf(directory.path()),
             host,
-            folder,
+            directory,
             server,
         }
     }
@@ -66,7 +66,7 @@ impl Node {
     }
 
     pub fn queue(&self) -> Vec<String> {
-        names_in(&self.folder.path().join("queue"))
+        names_in(&self.directory.path().join("queue"))
     }
 
     /// Nothing of any pod.
@@ -78,8 +78,8 @@ impl Node {
     }
 }
 
-fn names_in(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
+fn names_in(directory: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
     entries

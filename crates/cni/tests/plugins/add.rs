@@ -16,10 +16,10 @@ fn granted() -> Value {
 
 #[test]
 fn the_result_has_the_shape_of_the_version_and_no_interfaces() {
-    let folder = tempfile::tempdir().unwrap();
-    let _server = Server::start(folder.path(), &[Manner::answers(200, &granted())]);
+    let directory = tempfile::tempdir().unwrap();
+    let _server = Server::start(directory.path(), &[Manner::answers(200, &granted())]);
     for version in ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
-        let mut conf = ipam_conf(folder.path());
+        let mut conf = ipam_conf(directory.path());
         conf["cniVersion"] = json!(version);
         conf["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}]);
         let mut expected = json!({
@@ -38,9 +38,9 @@ fn the_result_has_the_shape_of_the_version_and_no_interfaces() {
 
 #[test]
 fn one_question_on_one_connection_says_all_that_the_agent_needs() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), &[Manner::answers(200, &granted())]);
-    let mut conf = ipam_conf(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[Manner::answers(200, &granted())]);
+    let mut conf = ipam_conf(directory.path());
     conf["ipam"]["wait"] = json!("1500ms");
     conf["runtimeConfig"] = json!({"ips": ["10.64.0.5/16"]});
     let call = Call::new(IPAM, "ADD")
@@ -79,10 +79,10 @@ fn an_agent_that_refuses_is_quoted_with_the_code_that_fits() {
         (507, "Storage", 104),
     ];
     for (status, reason, expected) in cases {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let body = json!({"reason": reason, "message": "this is why"});
-        let _server = Server::start(folder.path(), &[Manner::answers(status, &body)]);
-        let (code, text) = Call::new(IPAM, "ADD").run(&ipam_conf(folder.path())).failure();
+        let _server = Server::start(directory.path(), &[Manner::answers(status, &body)]);
+        let (code, text) = Call::new(IPAM, "ADD").run(&ipam_conf(directory.path())).failure();
         assert_eq!(code, expected, "{reason}");
         assert!(text.contains("this is why"), "{text}");
     }
@@ -95,26 +95,27 @@ fn a_refusal_in_unknown_words_is_a_refusal() {
         (418, "{\"reason\": \"Teapot\", \"message\": \"x\"}"),
         (301, ""),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let _server = Server::start(folder.path(), &[Manner::Answers(status, body.to_owned())]);
-        let (code, text) = Call::new(IPAM, "ADD").run(&ipam_conf(folder.path())).failure();
+        let directory = tempfile::tempdir().unwrap();
+        let _server = Server::start(directory.path(), &[Manner::Answers(status, body.to_owned())]);
+        let (code, text) = Call::new(IPAM, "ADD").run(&ipam_conf(directory.path())).failure();
         assert!(code == 100 && text.contains(&status.to_string()), "{text}");
     }
 }
 
 #[test]
 fn success_without_an_address_is_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let _server = Server::start(folder.path(), &[Manner::answers(200, &json!({"addresses": []}))]);
-    assert_eq!(Call::new(IPAM, "ADD").run(&ipam_conf(folder.path())).code(), 11);
+    let directory = tempfile::tempdir().unwrap();
+    let _server =
+        Server::start(directory.path(), &[Manner::answers(200, &json!({"addresses": []}))]);
+    assert_eq!(Call::new(IPAM, "ADD").run(&ipam_conf(directory.path())).code(), 11);
 }
 
 #[test]
 fn waiting_for_an_address_is_not_taken_for_silence() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let later = Manner::AnswersLater(Duration::from_millis(600), 200, granted().to_string());
-    let _server = Server::start(folder.path(), &[later]);
-    let mut conf = ipam_conf(folder.path());
+    let _server = Server::start(directory.path(), &[later]);
+    let mut conf = ipam_conf(directory.path());
     conf["ipam"]["timeout"] = json!("200ms");
     assert_eq!(Call::new(IPAM, "ADD").run(&conf).code(), 11);
     conf["ipam"]["wait"] = json!("60s");
@@ -129,12 +130,12 @@ fn an_agent_that_does_not_answer_is_to_be_tried_later_and_nothing_is_queued() {
         Some(Manner::Closes),
         Some(Manner::Says(b"HTTP/1.1 200 OK\r\n".to_vec())),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let _server = manner.map(|manner| Server::start(folder.path(), &[manner]));
-        let mut conf = ipam_conf(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let _server = manner.map(|manner| Server::start(directory.path(), &[manner]));
+        let mut conf = ipam_conf(directory.path());
         conf["ipam"]["timeout"] = json!("300ms");
         let (code, text) = Call::new(IPAM, "ADD").run(&conf).failure();
         assert!(code == 11 && text.contains("agent.sock"), "{text}");
-        assert!(!folder.path().join("queue").exists());
+        assert!(!directory.path().join("queue").exists());
     }
 }

@@ -10,11 +10,11 @@ use crate::call::{CNI, Call, IPAM, cni_conf, ipam_conf};
 const BOTH: [&str; 2] = [IPAM, CNI];
 
 fn conf_of(program: &str) -> Value {
-    let folder = Path::new("/nonexistent");
+    let directory = Path::new("/nonexistent");
     if program == IPAM {
-        ipam_conf(folder)
+        ipam_conf(directory)
     } else {
-        cni_conf(folder)
+        cni_conf(directory)
     }
 }
 

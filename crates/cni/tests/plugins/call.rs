@@ -122,21 +122,21 @@ impl Done {
     }
 }
 
-/// For `berth-ipam`, with a socket and a queue in a folder of the test.
-pub fn ipam_conf(folder: &Path) -> Value {
+/// For `berth-ipam`, with a socket and a queue in a directory of the test.
+pub fn ipam_conf(directory: &Path) -> Value {
     json!({
         "cniVersion": "1.1.0", "name": "pods", "type": "ptp",
         "ipam": {
             "type": "berth-ipam", "timeout": "5s",
-            "socket": folder.join("agent.sock"), "queueDir": folder.join("queue"),
+            "socket": directory.join("agent.sock"), "queueDir": directory.join("queue"),
         },
     })
 }
 
 /// For `berth-cni`, with the same.
-pub fn cni_conf(folder: &Path) -> Value {
+pub fn cni_conf(directory: &Path) -> Value {
     json!({
         "cniVersion": "1.1.0", "name": "pods", "type": "berth-cni", "timeout": "5s",
-        "socket": folder.join("agent.sock"), "queueDir": folder.join("queue"),
+        "socket": directory.join("agent.sock"), "queueDir": directory.join("queue"),
     })
 }

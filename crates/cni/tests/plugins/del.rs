@@ -15,15 +15,15 @@ fn del() -> Call {
     Call::new(IPAM, "DEL").unset("CNI_NETNS")
 }
 
-fn impatient(folder: &Path) -> Value {
-    let mut conf = ipam_conf(folder);
+fn impatient(directory: &Path) -> Value {
+    let mut conf = ipam_conf(directory);
     conf["ipam"]["timeout"] = json!("300ms");
     conf
 }
 
 /// All names in the queue, hidden ones too, but for the file that is kept for a mark.
-fn queued(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder.join("queue")) else {
+fn queued(directory: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory.join("queue")) else {
         return Vec::new();
     };
     let mut names: Vec<String> = entries
@@ -40,9 +40,9 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn an_agent_that_acknowledges_is_all_there_is_to_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), &[Manner::answers(200, &json!({"released": 1}))]);
-    del().run(&ipam_conf(folder.path())).silent();
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[Manner::answers(200, &json!({"released": 1}))]);
+    del().run(&ipam_conf(directory.path())).silent();
     let asked = server.asked();
     assert_eq!((asked.len(), asked[0].line.as_str()), (1, "POST /v1/release HTTP/1.1"));
     assert_eq!(
@@ -50,7 +50,7 @@ fn an_agent_that_acknowledges_is_all_there_is_to_it() {
         json!({"container": "c1", "interface": "eth0"})
     );
     assert!(asked[0].body["started"].as_u64().unwrap() > 0);
-    assert!(!folder.path().join("queue").exists());
+    assert!(!directory.path().join("queue").exists());
 }
 
 #[test]
@@ -71,32 +71,32 @@ fn an_agent_that_does_not_answer_finds_it_in_the_queue() {
         Some(Manner::Babbles(b"HTTP/1.1 200 OK\r\n".to_vec())),
     ];
     for manner in manners {
-        let folder = tempfile::tempdir().unwrap();
-        let server = manner.clone().map(|manner| Server::start(folder.path(), &[manner]));
-        del().run(&impatient(folder.path())).silent();
+        let directory = tempfile::tempdir().unwrap();
+        let server = manner.clone().map(|manner| Server::start(directory.path(), &[manner]));
+        del().run(&impatient(directory.path())).silent();
         drop(server);
-        assert_eq!(queued(folder.path()), ["c1:eth0"], "{manner:?}");
-        let entry = folder.path().join("queue/c1:eth0");
+        assert_eq!(queued(directory.path()), ["c1:eth0"], "{manner:?}");
+        let entry = directory.path().join("queue/c1:eth0");
         let content: Value = serde_json::from_slice(&std::fs::read(&entry).unwrap()).unwrap();
         assert_eq!(content["attachment"], json!({"container": "c1", "interface": "eth0"}));
         assert!(content["started"].as_u64().unwrap() > 0);
-        assert_eq!((mode(&entry), mode(&folder.path().join("queue"))), (0o600, 0o700));
+        assert_eq!((mode(&entry), mode(&directory.path().join("queue"))), (0o600, 0o700));
     }
 }
 
 #[test]
 fn a_socket_that_nobody_listens_at_is_an_agent_that_is_away() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // Closed, its file stays.
-    drop(UnixListener::bind(folder.path().join("agent.sock")).unwrap());
-    del().run(&ipam_conf(folder.path())).silent();
-    assert_eq!(queued(folder.path()), ["c1:eth0"]);
+    drop(UnixListener::bind(directory.path().join("agent.sock")).unwrap());
+    del().run(&ipam_conf(directory.path())).silent();
+    assert_eq!(queued(directory.path()), ["c1:eth0"]);
 }
 
 #[test]
 fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_than_one_that_has() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.sock");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("agent.sock");
     let _listener = UnixListener::bind(&path).unwrap();
     // Nobody accepts: connections are made until no more fit, then connecting itself waits.
     let mut connections = Vec::new();
@@ -114,8 +114,8 @@ fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_tha
             Err(_) => break,
         }
     }
-    del().run(&impatient(folder.path())).silent();
-    assert_eq!(queued(folder.path()), ["c1:eth0"]);
+    del().run(&impatient(directory.path())).silent();
+    assert_eq!(queued(directory.path()), ["c1:eth0"]);
 }
 
 #[test]
@@ -123,25 +123,25 @@ fn an_answer_that_says_no_is_an_error_and_nothing_is_queued() {
     for (status, reason, expected) in
         [(507, "Storage", 104), (503, "PoolEmpty", 11), (403, "Forbidden", 100)]
     {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let body = json!({"reason": reason, "message": "this is why"});
-        let _server = Server::start(folder.path(), &[Manner::answers(status, &body)]);
-        let (code, text) = del().run(&ipam_conf(folder.path())).failure();
+        let _server = Server::start(directory.path(), &[Manner::answers(status, &body)]);
+        let (code, text) = del().run(&ipam_conf(directory.path())).failure();
         assert!(code == expected && text.contains("this is why"), "{text}");
-        assert!(queued(folder.path()).is_empty());
+        assert!(queued(directory.path()).is_empty());
     }
-    let folder = tempfile::tempdir().unwrap();
-    let _server = Server::start(folder.path(), &[Manner::Answers(500, "oops".to_owned())]);
-    assert_eq!(del().run(&ipam_conf(folder.path())).code(), 100);
-    assert!(queued(folder.path()).is_empty());
+    let directory = tempfile::tempdir().unwrap();
+    let _server = Server::start(directory.path(), &[Manner::Answers(500, "oops".to_owned())]);
+    assert_eq!(del().run(&ipam_conf(directory.path())).code(), 100);
+    assert!(queued(directory.path()).is_empty());
 }
 
 /// Confs that no ADD takes, in what a DEL does not need.
-fn broken_elsewhere(program: &str, folder: &Path) -> Vec<Value> {
+fn broken_elsewhere(program: &str, directory: &Path) -> Vec<Value> {
     let right = if program == IPAM {
-        ipam_conf(folder)
+        ipam_conf(directory)
     } else {
-        cni_conf(folder)
+        cni_conf(directory)
     };
     let own = if program == IPAM { "/ipam" } else { "" };
     let with = |place: &str, field: &str, value: Value| {
@@ -165,17 +165,17 @@ fn broken_elsewhere(program: &str, folder: &Path) -> Vec<Value> {
 #[test]
 fn a_conf_that_is_wrong_where_a_del_does_not_look_releases() {
     for program in [IPAM, CNI] {
-        let folder = tempfile::tempdir().unwrap();
-        for conf in broken_elsewhere(program, folder.path()) {
+        let directory = tempfile::tempdir().unwrap();
+        for conf in broken_elsewhere(program, directory.path()) {
             let add = Call::new(program, "ADD").run(&conf);
             assert_eq!(add.code(), 7, "{conf}");
             let del = Call::new(program, "DEL").unset("CNI_NETNS").set("CNI_ARGS", "nonsense");
             // With the agent away it is in the queue, and with the agent there it is told.
             del.run(&conf).silent();
-            assert_eq!(queued(folder.path()), ["c1:eth0"], "{conf}");
-            std::fs::remove_file(folder.path().join("queue/c1:eth0")).unwrap();
+            assert_eq!(queued(directory.path()), ["c1:eth0"], "{conf}");
+            std::fs::remove_file(directory.path().join("queue/c1:eth0")).unwrap();
             let done = Manner::answers(200, &json!({"released": 1}));
-            let server = Server::start(folder.path(), &[done]);
+            let server = Server::start(directory.path(), &[done]);
             del.run(&conf).silent();
             assert_eq!(server.asked()[0].line, "POST /v1/release HTTP/1.1", "{conf}");
         }
@@ -184,12 +184,12 @@ fn a_conf_that_is_wrong_where_a_del_does_not_look_releases() {
 
 #[test]
 fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut conf = ipam_conf(folder.path());
-    std::fs::write(folder.path().join("file"), "").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut conf = ipam_conf(directory.path());
+    std::fs::write(directory.path().join("file"), "").unwrap();
     let full = "/dev/full";
     for place in ["file", "file/queue", full] {
-        conf["ipam"]["queueDir"] = json!(folder.path().join(place));
+        conf["ipam"]["queueDir"] = json!(directory.path().join(place));
         let (code, text) = del().run(&conf).failure();
         assert_eq!(code, 11, "{text}");
         assert!(text.contains("agent.sock") && text.contains(place), "{text}");
@@ -199,10 +199,10 @@ fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
 #[test]
 fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_place_of_an_earlier_one()
  {
-    let folder = tempfile::tempdir().unwrap();
-    let conf = ipam_conf(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let conf = ipam_conf(directory.path());
     let started = |name: &str| {
-        let content = std::fs::read(folder.path().join("queue").join(name)).unwrap();
+        let content = std::fs::read(directory.path().join("queue").join(name)).unwrap();
         let content: Value = serde_json::from_slice(&content).unwrap();
         content["started"].as_u64().unwrap()
     };
@@ -212,20 +212,20 @@ fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_plac
     del().set("CNI_IFNAME", "net1").run(&conf).silent();
     del().set("CNI_CONTAINERID", "c2").run(&conf).silent();
     assert!(started("c1:eth0") > first);
-    assert_eq!(queued(folder.path()), ["c1:eth0", "c1:net1", "c2:eth0"]);
+    assert_eq!(queued(directory.path()), ["c1:eth0", "c1:net1", "c2:eth0"]);
 }
 
 /// The times of the marks that are there.
-fn marks(folder: &Path) -> Vec<u64> {
-    let queued = queued(folder);
+fn marks(directory: &Path) -> Vec<u64> {
+    let queued = queued(directory);
     queued.iter().filter_map(|name| overflow_of(name)).collect()
 }
 
 #[test]
 fn past_so_many_entries_one_mark_is_left_for_all_and_a_del_succeeds() {
-    let folder = tempfile::tempdir().unwrap();
-    let conf = ipam_conf(folder.path());
-    let queue = folder.path().join("queue");
+    let directory = tempfile::tempdir().unwrap();
+    let conf = ipam_conf(directory.path());
+    let queue = directory.path().join("queue");
     std::fs::create_dir(&queue).unwrap();
     for n in 1..MAX_QUEUE_ENTRIES {
         std::fs::write(queue.join(format!("x{n}:eth0")), "{}").unwrap();
@@ -233,30 +233,30 @@ fn past_so_many_entries_one_mark_is_left_for_all_and_a_del_succeeds() {
     let of = |container: &str| del().set("CNI_CONTAINERID", container).run(&conf);
     // There is room for one.
     of("c1").silent();
-    assert!(queue.join("c1:eth0").exists() && marks(folder.path()).is_empty());
+    assert!(queue.join("c1:eth0").exists() && marks(directory.path()).is_empty());
     let mut last = 0;
     for container in ["c2", "c3", "c4"] {
         of(container).silent();
-        let [mark] = marks(folder.path())[..] else {
-            panic!("{:?}", marks(folder.path()));
+        let [mark] = marks(directory.path())[..] else {
+            panic!("{:?}", marks(directory.path()));
         };
         assert!(
             mark > last,
             "a mark that an agent has seen must not stand for a later DEL"
         );
         last = mark;
-        assert_eq!(queued(folder.path()).len(), MAX_QUEUE_ENTRIES + 1);
+        assert_eq!(queued(directory.path()).len(), MAX_QUEUE_ENTRIES + 1);
     }
     // One that is there already is renewed: it needs no more room.
     of("x7").silent();
     assert_ne!(std::fs::read(queue.join("x7:eth0")).unwrap(), b"{}");
-    assert_eq!(marks(folder.path()), [last]);
+    assert_eq!(marks(directory.path()), [last]);
 }
 
 #[test]
 fn past_so_many_bytes_one_mark_is_left_instead() {
-    let folder = tempfile::tempdir().unwrap();
-    let queue = folder.path().join("queue");
+    let directory = tempfile::tempdir().unwrap();
+    let queue = directory.path().join("queue");
     std::fs::create_dir(&queue).unwrap();
     let bytes = usize::try_from(MAX_QUEUE_BYTES).unwrap();
     std::fs::write(queue.join(".unfinished"), vec![1; bytes]).unwrap();
@@ -265,40 +265,43 @@ fn past_so_many_bytes_one_mark_is_left_instead() {
         .unwrap()
         .sync_all()
         .unwrap();
-    del().run(&ipam_conf(folder.path())).silent();
-    assert_eq!((marks(folder.path()).len(), queue.join("c1:eth0").exists()), (1, false));
+    del().run(&ipam_conf(directory.path())).silent();
+    assert_eq!(
+        (marks(directory.path()).len(), queue.join("c1:eth0").exists()),
+        (1, false)
+    );
 }
 
 #[test]
 fn dels_at_once_leave_nothing_but_marks_and_the_next_one_makes_one_of_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let queue = folder.path().join("queue");
+    let directory = tempfile::tempdir().unwrap();
+    let queue = directory.path().join("queue");
     std::fs::create_dir(&queue).unwrap();
     for n in 0..MAX_QUEUE_ENTRIES {
         std::fs::write(queue.join(format!("x{n}:eth0")), "").unwrap();
     }
-    let conf = ipam_conf(folder.path());
+    let conf = ipam_conf(directory.path());
     std::thread::scope(|scope| {
         for n in 0..16 {
             let conf = &conf;
             scope.spawn(move || del().set("CNI_CONTAINERID", &format!("c{n}")).run(conf).silent());
         }
     });
-    let left = marks(folder.path());
+    let left = marks(directory.path());
     assert!((1..=16).contains(&left.len()), "{left:?}");
-    assert_eq!(queued(folder.path()).len(), MAX_QUEUE_ENTRIES + left.len());
+    assert_eq!(queued(directory.path()).len(), MAX_QUEUE_ENTRIES + left.len());
     del().run(&conf).silent();
-    let [mark] = marks(folder.path())[..] else {
-        panic!("{:?}", marks(folder.path()));
+    let [mark] = marks(directory.path())[..] else {
+        panic!("{:?}", marks(directory.path()));
     };
     assert!(left.iter().all(|older| *older < mark));
 }
 
 #[test]
 fn the_longest_names_fit_into_the_queue() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let (container, interface) = ("c".repeat(200), "i".repeat(15));
     let call = del().set("CNI_CONTAINERID", &container).set("CNI_IFNAME", &interface);
-    call.run(&ipam_conf(folder.path())).silent();
-    assert_eq!(queued(folder.path()), [format!("{container}:{interface}")]);
+    call.run(&ipam_conf(directory.path())).silent();
+    assert_eq!(queued(directory.path()), [format!("{container}:{interface}")]);
 }

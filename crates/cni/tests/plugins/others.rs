@@ -8,17 +8,17 @@ use crate::server::{Manner, Server};
 fn status(ready: bool, message: &str) -> Value {
     json!({
         "node": "n1", "ready": ready, "message": message, "demand": 3, "requested": 16, "exhausted": false,
-        "pool": {"free": 0, "resting": 0, "assigned": 16, "leaving": 0, "uncertain": 0},
+        "pool": {"free": 0, "coolingDown": 0, "assigned": 16, "releasing": 0, "quarantined": 0},
     })
 }
 
 #[test]
 fn a_check_asks_for_the_addresses_of_the_result() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let no = json!({"reason": "Mismatch", "message": "10.64.0.5 is another's"});
     let manners = [Manner::answers(200, &json!({"released": 0})), Manner::answers(409, &no)];
-    let server = Server::start(folder.path(), &manners);
-    let mut conf = ipam_conf(folder.path());
+    let server = Server::start(directory.path(), &manners);
+    let mut conf = ipam_conf(directory.path());
     conf["prevResult"] = json!({"cniVersion": "1.1.0", "ips": [{"address": "10.64.0.5/16"}, {"address": "fd64::5/64"}]});
     Call::new(IPAM, "CHECK").run(&conf).silent();
     let (code, text) = Call::new(IPAM, "CHECK").run(&conf).failure();
@@ -35,9 +35,9 @@ fn a_check_asks_for_the_addresses_of_the_result() {
 
 #[test]
 fn a_gc_says_what_is_valid_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), &[Manner::answers(200, &json!({"released": 2}))]);
-    let mut conf = ipam_conf(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[Manner::answers(200, &json!({"released": 2}))]);
+    let mut conf = ipam_conf(directory.path());
     conf["cni.dev/valid-attachments"] = json!([{"containerID": "c1", "ifname": "eth0"}]);
     let gc = || {
         Call::new(IPAM, "GC")
@@ -60,18 +60,18 @@ fn a_gc_says_what_is_valid_and_nothing_else() {
     drop(server);
     // To be called again: by then other attachments may be valid, so nothing is queued.
     assert_eq!(gc().run(&conf).code(), 11);
-    assert!(!folder.path().join("queue").exists());
+    assert!(!directory.path().join("queue").exists());
 }
 
 #[test]
 fn a_gc_does_without_what_only_others_need() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), &[Manner::answers(200, &json!({"released": 0}))]);
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[Manner::answers(200, &json!({"released": 0}))]);
     for program in [IPAM, CNI] {
         let mut conf = if program == IPAM {
-            ipam_conf(folder.path())
+            ipam_conf(directory.path())
         } else {
-            cni_conf(folder.path())
+            cni_conf(directory.path())
         };
         conf["cni.dev/valid-attachments"] = json!([]);
         conf["runtimeConfig"] = json!({"ips": 7});
@@ -110,12 +110,12 @@ fn a_status_tells_the_truth() {
     ];
     for program in [IPAM, CNI] {
         for (manner, expected) in cases.clone() {
-            let folder = tempfile::tempdir().unwrap();
-            let server = manner.map(|manner| Server::start(folder.path(), &[manner]));
+            let directory = tempfile::tempdir().unwrap();
+            let server = manner.map(|manner| Server::start(directory.path(), &[manner]));
             let conf = if program == IPAM {
-                ipam_conf(folder.path())
+                ipam_conf(directory.path())
             } else {
-                cni_conf(folder.path())
+                cni_conf(directory.path())
             };
             let done = Call::new(program, "STATUS").unset("CNI_CONTAINERID").run(&conf);
             match expected {

@@ -51,9 +51,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its socket is in this folder.
-    pub fn start(folder: &Path, manners: &[Manner]) -> Self {
-        let path = folder.join("agent.sock");
+    /// Its socket is in this directory.
+    pub fn start(directory: &Path, manners: &[Manner]) -> Self {
+        let path = directory.join("agent.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let stopping = Arc::new(Mutex::new(false));

@@ -5,19 +5,19 @@ use tempfile::TempDir;
 use super::*;
 
 struct Issued {
-    folder: TempDir,
+    directory: TempDir,
     files: ServerFiles,
 }
 
 impl Issued {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let files = ServerFiles {
-            certificate: folder.path().join("tls.crt"),
-            key: folder.path().join("tls.key"),
+            certificate: directory.path().join("tls.crt"),
+            key: directory.path().join("tls.key"),
             client_ca: None,
         };
-        let issued = Self { folder, files };
+        let issued = Self { directory, files };
         issued.renew();
         issued
     }
@@ -62,16 +62,16 @@ async fn a_renewed_certificate_is_shown_without_a_restart() {
 
     let renewed = issued.renew();
     assert!(!shown(tls.config(), &renewed).await);
-    tokio::time::sleep(LOOK_EVERY * 2).await;
+    tokio::time::sleep(RELOAD_INTERVAL * 2).await;
     assert!(shown(tls.config(), &renewed).await);
 
     // Half of a pair, as between two writes: the old one stays, and the whole one is taken.
     let half = rcgen::generate_simple_self_signed(["berth.test".to_owned()]).unwrap();
     fs::write(&issued.files.certificate, half.cert.pem()).unwrap();
-    tokio::time::sleep(LOOK_EVERY * 2).await;
+    tokio::time::sleep(RELOAD_INTERVAL * 2).await;
     assert!(shown(tls.config(), &renewed).await);
     fs::write(&issued.files.key, half.signing_key.serialize_pem()).unwrap();
-    tokio::time::sleep(LOOK_EVERY * 2).await;
+    tokio::time::sleep(RELOAD_INTERVAL * 2).await;
     assert!(shown(tls.config(), half.cert.der()).await);
     reloading.abort();
 }
@@ -79,7 +79,7 @@ async fn a_renewed_certificate_is_shown_without_a_restart() {
 #[test]
 fn what_can_t_be_used_is_named_with_its_file_and_the_fix() {
     let issued = Issued::new();
-    let path = issued.folder.path().join("other");
+    let path = issued.directory.path().join("other");
     let load = |files: ServerFiles| ServerTls::load(files).unwrap_err().to_string();
     let missing = ServerFiles {
         certificate: path.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use super::writing::Writing;
-use super::{Committer, PAUSE};
+use super::{Committer, RETRY_INTERVAL};
 use crate::error::LedgerError;
 use crate::record::BlockKey;
 use crate::store::{StoreError, Write, Written};
@@ -54,9 +54,9 @@ impl Committer {
                 }
                 Ok(Outcome::Unsure) if unsure < UNSURE_ATTEMPTS => {
                     unsure += 1;
-                    self.wait_for(tokio::time::sleep(PAUSE)).await;
+                    self.wait_for(tokio::time::sleep(RETRY_INTERVAL)).await;
                 }
-                ended => break self.suffer(ended),
+                ended => break self.fail(ended),
             }
         };
         writing.into_iter().for_each(|request| request.fail(&error));
@@ -76,7 +76,7 @@ impl Committer {
     }
 
     /// Why it is not tried again.
-    pub(super) fn suffer(&mut self, ended: Result<Outcome, StoreError>) -> LedgerError {
+    pub(super) fn fail(&mut self, ended: Result<Outcome, StoreError>) -> LedgerError {
         let subnet = self.subnet.clone();
         match ended {
             Ok(Outcome::Durable | Outcome::Conflict) => LedgerError::Contended { subnet },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Committer, PAUSE};
+use super::{Committer, RETRY_INTERVAL};
 use crate::book::Misfit;
 use crate::store::{Change, StoreError, Stored};
 
@@ -82,7 +82,7 @@ impl Committer {
         if self.reload().await.is_ok() {
             return true;
         }
-        let pause = PAUSE.saturating_mul(1 << self.failures.min(7));
+        let pause = RETRY_INTERVAL.saturating_mul(1 << self.failures.min(7));
         self.failures = self.failures.saturating_add(1);
         self.again = Instant::now().checked_add(pause);
         false
@@ -94,7 +94,7 @@ impl Committer {
             if last.is_ok() {
                 return last;
             }
-            self.wait_for(tokio::time::sleep(PAUSE)).await;
+            self.wait_for(tokio::time::sleep(RETRY_INTERVAL)).await;
             last = self.reload().await;
         }
         last

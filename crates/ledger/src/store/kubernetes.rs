@@ -35,7 +35,7 @@ const CONCURRENT_WRITES: usize = 16;
 /// Blocks of one answer.
 const PAGE: u32 = 256;
 /// An answer that takes longer is not waited for: what it would have said is not known.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 pub struct KubernetesStore {
@@ -76,7 +76,9 @@ impl KubernetesStore {
     async fn read_one(&self, key: &BlockKey) -> Result<Option<Stored>, StoreError> {
         let object = match within(self.blocks.get(&object::object_name(key))).await {
             Ok(object) => object,
-            Err(Failure::Api(Error::Api(status))) if is_missing(&status) => return Ok(None),
+            Err(KubernetesError::Api(Error::Api(status))) if is_missing(&status) => {
+                return Ok(None);
+            }
             Err(failure) => return Err(unreachable(failure)),
         };
         name::confirm(STORE, key, decode(&object)?).map(Some)
@@ -122,13 +124,13 @@ impl KubernetesStore {
         };
         // The server looks at the resourceVersion before it writes: when it says that, nothing is
         // written.
-        if let Failure::Api(Error::Api(status)) = &failure
+        if let KubernetesError::Api(Error::Api(status)) = &failure
             && (status.code == 409 || write.expected.is_some() && is_missing(status))
         {
             return Written::Conflict;
         }
         // Nobody is to write it, or not so: the answer came before anything was written.
-        if let Failure::Api(Error::Api(status)) = &failure
+        if let KubernetesError::Api(Error::Api(status)) = &failure
             && matches!(status.code, 400..=403 | 404 | 413 | 422)
         {
             return Written::Refused(format!(
@@ -209,7 +211,9 @@ impl KubernetesStore {
         };
         match written {
             Ok(_) => Ok(true),
-            Err(Failure::Api(Error::Api(status))) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(KubernetesError::Api(Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                Ok(false)
+            }
             Err(failure) => Err(StoreError::new(STORE, failure)),
         }
     }
@@ -271,7 +275,7 @@ impl Store for KubernetesStore {
 
 /// No answer, or a bad one.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum KubernetesError {
     #[error("the API server does not answer")]
     Late,
     #[error("the API server's store is older than what was seen of it")]
@@ -280,9 +284,11 @@ enum Failure {
     Api(#[from] Error),
 }
 
-async fn within<T>(asking: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-    let answer = tokio::time::timeout(PATIENCE, asking).await;
-    answer.map_or(Err(Failure::Late), |answer| answer.map_err(Failure::from))
+async fn within<T>(asking: impl Future<Output = kube::Result<T>>) -> Result<T, KubernetesError> {
+    let answer = tokio::time::timeout(TIMEOUT, asking).await;
+    answer.map_or(Err(KubernetesError::Late), |answer| {
+        answer.map_err(KubernetesError::from)
+    })
 }
 
 fn selector(subnet: &str) -> String {
@@ -296,9 +302,9 @@ fn is_missing(status: &Status) -> bool {
     status.code == 404 && details.is_some_and(|details| !details.name.is_empty())
 }
 
-fn unreachable(failure: Failure) -> StoreError {
+fn unreachable(failure: KubernetesError) -> StoreError {
     match failure {
-        Failure::Api(Error::Api(status)) if status.code == 404 => StoreError::new(
+        KubernetesError::Api(Error::Api(status)) if status.code == 404 => StoreError::new(
             STORE,
             "the API server does not know AddressBlocks: apply the CRDs with `berth \
              crds | kubectl apply -f -`",

@@ -17,7 +17,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use uuid::Uuid;
 
-use crate::{REST, ids, lease, over, owner, plan, reserved, units};
+use crate::{REUSE_DELAY, ids, lease, over, owner, plan, reserved, units};
 
 /// Counts writes, and can answer as if it did not know.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,10 @@ impl Store for Strange {
 async fn requests_that_wait_together_share_a_write() {
     let store = Strange::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/16"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/16"]), REUSE_DELAY)
+        .await
+        .unwrap();
     let asking = (0..64).map(|n| {
         let ledger = ledger.clone();
         async move { lease(&ledger, &format!("node-{n}"), n * 100..n * 100 + 16).await }
@@ -112,7 +115,10 @@ async fn requests_that_wait_together_share_a_write() {
 async fn a_write_without_an_answer_is_looked_up_and_not_made_again() {
     let store = Strange::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     store.unsure.store(true, Ordering::SeqCst);
     let grant = lease(&ledger, "a", 0..5).await;
     assert_eq!(grant.leases.len(), 5);
@@ -123,7 +129,10 @@ async fn a_write_without_an_answer_is_looked_up_and_not_made_again() {
 async fn while_the_store_does_not_say_what_it_has_nothing_is_given() {
     let store = Strange::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     store.unsure.store(true, Ordering::SeqCst);
     store.broken.store(true, Ordering::SeqCst);
     for _ in 0..2 {
@@ -177,7 +186,10 @@ fn misplaced(first: &str, offset: u8) -> Write {
 async fn while_a_block_lies_across_ours_nothing_is_given() {
     let store = MemoryStore::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     // Another process is ahead with a CIDR that is not known here yet.
     store.write(vec![misplaced("10.7.0.0/32", 3)]).await;
     assert_eq!(lease(&ledger, "a", 0..1).await.leases.len(), 1);
@@ -192,7 +204,10 @@ async fn a_store_that_never_says_whether_it_wrote_is_not_asked_for_ever() {
     let mut registry = Registry::default();
     let metrics = LedgerMetrics::register(&mut registry);
     let ledger = Ledger::new(Arc::new(store.clone()), Clock::system(), metrics);
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     store.mute.store(true, Ordering::SeqCst);
     let refused = ledger.lease("pods", &owner("a"), ids(0..5), None).await;
     let subnet = "pods".to_owned();
@@ -209,9 +224,12 @@ async fn a_store_that_never_says_whether_it_wrote_is_not_asked_for_ever() {
 async fn a_subnet_that_can_not_be_loaded_holds_up_no_other() {
     let store = Strange::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     let slow = plan(&["10.1.0.0/24"]);
-    let mut loading = pin!(ledger.set_subnet("slow", &slow, REST));
+    let mut loading = pin!(ledger.set_subnet("slow", &slow, REUSE_DELAY));
     assert!(futures::poll!(loading.as_mut()).is_pending());
     assert_eq!(lease(&ledger, "a", 0..5).await.leases.len(), 5);
     assert!(ledger.outlook("pods").await.is_some());
@@ -222,7 +240,10 @@ async fn a_subnet_that_can_not_be_loaded_holds_up_no_other() {
 async fn a_store_that_is_away_is_asked_less_and_less_often_until_it_is_back() {
     let store = Strange::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
     lease(&ledger, "a", 0..5).await;
     store.unsure.store(true, Ordering::SeqCst);
     store.broken.store(true, Ordering::SeqCst);
@@ -241,20 +262,23 @@ async fn a_store_that_is_away_is_asked_less_and_less_often_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_was_ahead_keeps_nothing_resting_until_then() {
+async fn a_clock_that_was_ahead_keeps_nothing_cooling_down_until_then() {
     let store = MemoryStore::default();
     let far = Clock::system().now() + 1_000_000_000;
     let mut write = misplaced("10.0.0.0/32", 9);
     write.record = Some(Arc::new(Record::new([], [(1, far), (2, far)]).unwrap()));
     store.write(vec![write]).await;
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["10.0.0.0/24"]), REST).await.unwrap();
-    let resting = async || {
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), REUSE_DELAY)
+        .await
+        .unwrap();
+    let cooling_down = async || {
         let outlook = ledger.outlook("pods").await.unwrap();
-        outlook.borrow().counts[&Family::V4].resting
+        outlook.borrow().counts[&Family::V4].cooling_down
     };
-    assert_eq!(resting().await, 2);
+    assert_eq!(cooling_down().await, 2);
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(resting().await, 0);
+    assert_eq!(cooling_down().await, 0);
     assert!(store.load("pods").await.unwrap().is_empty());
 }

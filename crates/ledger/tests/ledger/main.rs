@@ -17,7 +17,7 @@ use berth_ledger::store::{MemoryStore, Store};
 use berth_ledger::{Clock, Grant, Kind, LeaseId, Ledger, LedgerMetrics, Owner};
 use uuid::Uuid;
 
-const REST: Duration = Duration::from_secs(30);
+const REUSE_DELAY: Duration = Duration::from_secs(30);
 
 fn plan(cidrs: &[&str]) -> Plan {
     Plan {
@@ -33,7 +33,7 @@ fn over(store: impl Store) -> Ledger {
 
 async fn with(cidrs: &[&str]) -> Ledger {
     let ledger = over(MemoryStore::default());
-    ledger.set_subnet("pods", &plan(cidrs), REST).await.unwrap();
+    ledger.set_subnet("pods", &plan(cidrs), REUSE_DELAY).await.unwrap();
     ledger
 }
 
@@ -143,7 +143,10 @@ async fn who_waits_hears_of_what_another_ledger_has_freed() {
     let store = MemoryStore::default();
     let (one, other) = (over(store.clone()), over(store));
     for ledger in [&one, &other] {
-        ledger.set_subnet("pods", &plan(&["10.0.0.0/30"]), REST).await.unwrap();
+        ledger
+            .set_subnet("pods", &plan(&["10.0.0.0/30"]), REUSE_DELAY)
+            .await
+            .unwrap();
     }
     lease(&one, "a", 0..2).await;
     assert_eq!(lease(&other, "b", 5..6).await.short, 1);
@@ -159,14 +162,14 @@ async fn a_ledger_that_starts_again_knows_all_of_it() {
     let store = MemoryStore::default();
     let first = over(store.clone());
     first
-        .set_subnet("pods", &plan(&["10.0.0.0/24", "fd00::/64"]), REST)
+        .set_subnet("pods", &plan(&["10.0.0.0/24", "fd00::/64"]), REUSE_DELAY)
         .await
         .unwrap();
     let given = lease(&first, "a", 0..5).await;
     drop(first);
     let second = over(store);
     second
-        .set_subnet("pods", &plan(&["10.0.0.0/24", "fd00::/64"]), REST)
+        .set_subnet("pods", &plan(&["10.0.0.0/24", "fd00::/64"]), REUSE_DELAY)
         .await
         .unwrap();
     assert_eq!(second.held("pods", &owner("a")).await.unwrap(), given.leases);
@@ -177,14 +180,17 @@ async fn a_ledger_that_starts_again_knows_all_of_it() {
 async fn blocks_that_nobody_needs_any_more_leave_the_store() {
     let store = MemoryStore::default();
     let ledger = over(store.clone());
-    ledger.set_subnet("pods", &plan(&["fd00::/64"]), REST).await.unwrap();
+    ledger
+        .set_subnet("pods", &plan(&["fd00::/64"]), REUSE_DELAY)
+        .await
+        .unwrap();
     // Three blocks, and in the second one unit that stays.
     lease(&ledger, "a", 0..300).await;
     let kept = lease(&ledger, "b", 1000..1001).await;
     lease(&ledger, "a", 300..700).await;
     ledger.release("pods", &owner("a"), None).await.unwrap();
-    tokio::time::sleep(REST / 2).await;
-    assert_eq!(store.load("pods").await.unwrap().len(), 3, "they rest");
+    tokio::time::sleep(REUSE_DELAY / 2).await;
+    assert_eq!(store.load("pods").await.unwrap().len(), 3, "they cool down");
     tokio::time::sleep(Duration::from_secs(600)).await;
     let left = store.load("pods").await.unwrap();
     let owned: Vec<usize> = left.iter().map(|block| block.record.owned().count()).collect();

@@ -21,7 +21,7 @@ const WRITERS: usize = 4;
 /// Of each writer, besides the one that all share.
 const OWNERS: usize = 6;
 const OPERATIONS: usize = 300;
-const REST: Duration = Duration::from_secs(3);
+const REUSE_DELAY: Duration = Duration::from_secs(3);
 
 /// Two families. Small, so that writers meet, and a little more than one block, so that a request
 /// can need several.
@@ -162,11 +162,11 @@ impl Life {
     }
 
     async fn begin(&mut self, ledger: &Ledger) {
-        match ledger.set_subnet(SUBNET, &plan(), REST).await {
+        match ledger.set_subnet(SUBNET, &plan(), REUSE_DELAY).await {
             Ok(()) => {}
             // Somebody has extended it, and units there have owners.
             Err(LedgerError::Plan(_)) => {
-                ledger.set_subnet(SUBNET, &extended(), REST).await.unwrap()
+                ledger.set_subnet(SUBNET, &extended(), REUSE_DELAY).await.unwrap()
             }
             Err(error) => panic!("{error}"),
         }
@@ -182,7 +182,7 @@ impl Life {
             45..50 => self.claim(ledger, n).await,
             50..85 => self.release(ledger, n).await,
             85..95 => self.share(ledger).await,
-            95..97 => drop(ledger.set_subnet(SUBNET, &extended(), REST).await),
+            95..97 => drop(ledger.set_subnet(SUBNET, &extended(), REUSE_DELAY).await),
             97..99 if self.waits => {
                 tokio::time::sleep(Duration::from_secs(self.rng.random_range(1..90))).await
             }
@@ -294,7 +294,7 @@ async fn before<T>(death: &watch::Receiver<bool>, answer: impl Future<Output = T
 /// and no unit twice.
 async fn check(store: &Arc<dyn Store>, told: &[Vec<Told>], seed: u64) {
     let ledger = ledger(Arc::clone(store));
-    ledger.set_subnet(SUBNET, &extended(), REST).await.unwrap();
+    ledger.set_subnet(SUBNET, &extended(), REUSE_DELAY).await.unwrap();
     let nothing = Told::default();
     let mut owners = vec![(shared_owner(), &nothing)];
     for (writer, told) in told.iter().enumerate() {

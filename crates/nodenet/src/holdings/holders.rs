@@ -28,7 +28,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// By address. What several witnesses say of one node is one holding; a name that the node knows
+/// By address. What several observers say of one node is one holding; a name that the node knows
 /// goes before one that we made up.
 pub fn by_unit(holdings: impl IntoIterator<Item = Holding>) -> BTreeMap<Prefix, Holders> {
     let mut units: BTreeMap<Prefix, Holders> = BTreeMap::new();

@@ -49,7 +49,7 @@ pub fn is_of_node(owner: &Owner, cluster: &str) -> bool {
     owner.cluster() == cluster && kinds.contains(&owner.kind())
 }
 
-/// Whether the two witnesses agree that the owner is gone: no Node of its UID, and no nnc that is
+/// Whether the two observers agree that the owner is gone: no Node of its UID, and no nnc that is
 /// that Node's or has its container.
 pub fn has_left(
     owner: &Owner,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn two_witnesses_must_agree() {
+    fn two_observers_must_agree() {
         let owner = owner("prod", Kind::Primary);
         assert!(has_left(&owner, "c", None, None));
         assert!(has_left(&owner, "c", Some("uid-2"), Some(&nnc(Some("uid-2"), None))));

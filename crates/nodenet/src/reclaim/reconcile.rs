@@ -1,4 +1,4 @@
-//! Looks when something may have gone, asks both witnesses afresh, and gives back.
+//! Looks when something may have gone, asks both observers afresh, and gives back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -131,7 +131,7 @@ fn lease_due_at(
 }
 
 /// By what the API server says at this moment. A Node with this UID can't come back after that, and
-/// without a Node no nnc gets its container. Whether both witnesses agree.
+/// without a Node no nnc gets its container. Whether both observers agree.
 async fn take_back(
     context: &Context,
     subnet: &str,

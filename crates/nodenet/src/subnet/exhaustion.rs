@@ -117,7 +117,7 @@ mod tests {
         Counts {
             capacity,
             reserved,
-            resting: 0,
+            cooling_down: 0,
             free: capacity - reserved,
         }
     }

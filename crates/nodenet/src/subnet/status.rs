@@ -79,7 +79,7 @@ pub fn status(subnet: &Subnet, report: Report<'_>, now: Timestamp) -> SubnetStat
         cidrs,
         capacity: count(|counts| counts.capacity),
         reserved: count(|counts| counts.reserved),
-        resting: count(|counts| counts.resting),
+        cooling_down: count(|counts| counts.cooling_down),
         free: count(|counts| counts.free),
         // The scheduler's: left out, it stays as it is.
         pods_that_fit: None,

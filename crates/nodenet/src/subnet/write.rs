@@ -72,7 +72,7 @@ pub async fn write_status(
     let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
     next.epoch = Some(epoch).filter(|epoch| *epoch > 0);
     if let Some(counts) = counts
-        && counts.resting > 0
+        && counts.cooling_down > 0
     {
         // Then some of it has cooled down.
         let delay = registered.map(|registered| registered.reuse_delay);

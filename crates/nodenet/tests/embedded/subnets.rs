@@ -15,7 +15,7 @@ use crate::scene::{Scene, condition, containers, names_of, settle, until};
 
 fn counts(subnet: &Subnet) -> [u128; 4] {
     let status = subnet.status.clone().unwrap_or_default();
-    [status.capacity, status.reserved, status.resting, status.free]
+    [status.capacity, status.reserved, status.cooling_down, status.free]
         .map(|count| count.unwrap_or_default().0)
 }
 
@@ -40,10 +40,14 @@ fn a_subnet_says_how_full_it_is_also_when_rests_end() {
             .await;
         scene.ask("n1", 1, &names_of(&held)[..3]).await;
         scene
-            .subnet_once("pods", "has three at rest", |subnet| counts(subnet) == [12, 2, 3, 7])
+            .subnet_once("pods", "has three cooling down", |subnet| {
+                counts(subnet) == [12, 2, 3, 7]
+            })
             .await;
         scene
-            .subnet_once("pods", "has none at rest", |subnet| counts(subnet) == [12, 2, 0, 10])
+            .subnet_once("pods", "has none cooling down", |subnet| {
+                counts(subnet) == [12, 2, 0, 10]
+            })
             .await;
     });
 }
@@ -188,8 +192,8 @@ fn one_that_is_deleted_stays_until_nobody_owns_anything_in_it() {
         scene.node("n1").await;
         scene.container("n1").await;
         scene.delete(&scene.subnets(), "pods").await;
-        let leaving = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
-        let subnet = scene.subnet_once("pods", "says why it stays", leaving).await;
+        let releasing = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
+        let subnet = scene.subnet_once("pods", "says why it stays", releasing).await;
         assert!(condition(&subnet, "Ready").2.contains("own addresses in it"));
         scene.event("Subnet", "pods", "SubnetInUse").await;
         // Who has a container keeps it and is served; a new node gets none.
@@ -243,8 +247,8 @@ fn one_that_is_being_deleted_does_not_lose_its_addresses_to_one_that_was_refused
         scene.node("n1").await;
         scene.container("n1").await;
         scene.delete(&scene.subnets(), "pods").await;
-        let leaving = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
-        scene.subnet_once("pods", "says why it stays", leaving).await;
+        let releasing = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
+        scene.subnet_once("pods", "says why it stays", releasing).await;
         let refused = append(&scene, "older", ["10.5.0.0/16", "10.64.0.0/24"]).await;
         assert_eq!(refused.status.unwrap().cidrs, ["10.5.0.0/16"]);
 
@@ -252,7 +256,7 @@ fn one_that_is_being_deleted_does_not_lose_its_addresses_to_one_that_was_refused
         let second = scene.start();
         settle().await;
         assert_eq!(second.allocator.subnets().await.unwrap(), ["older", "pods"]);
-        assert!(leaving(&scene.subnets().get("pods").await.unwrap()));
+        assert!(releasing(&scene.subnets().get("pods").await.unwrap()));
         let older = scene.subnets().get("older").await.unwrap();
         assert_eq!(condition(&older, "Overlapping").0, "True");
         // When nobody has anything in it any more, the other may have it.

@@ -151,9 +151,9 @@ fn a_node_without_a_container_does_not_wait_for_those_that_only_want_more() {
         // Each time one address comes free, and 40 are asked for by those who have waited for
         // longer.
         tokio::time::sleep(scene.node_grace()).await;
-        for (leaving, joined) in ["n3", "n2"].into_iter().zip(joined) {
+        for (releasing, joined) in ["n3", "n2"].into_iter().zip(joined) {
             let left = Instant::now();
-            scene.delete(&scene.nodes(), leaving).await;
+            scene.delete(&scene.nodes(), releasing).await;
             scene.container(joined).await;
             scene.check_at_once(left);
         }

@@ -217,7 +217,7 @@ async fn counts_are_the_sum_of_what_the_containers_have(side: Side) {
         let counts = counted.families[&family];
         assert_eq!(counts.capacity, capacity);
         assert_eq!(counts.reserved, u128::try_from(sum).unwrap());
-        assert_eq!(counts.reserved + counts.resting + counts.free, counts.capacity);
+        assert_eq!(counts.reserved + counts.cooling_down + counts.free, counts.capacity);
     }
 }
 

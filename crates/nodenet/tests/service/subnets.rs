@@ -62,8 +62,8 @@ async fn counts_have_a_request_of_their_own_and_are_those_of_this_moment() {
     let freed = client.counts("pods").await.unwrap().freed;
     let expected = json!({
         "families": {
-            "IPv4": {"capacity": 254, "reserved": 6, "resting": 1, "free": 247},
-            "IPv6": {"capacity": 255, "reserved": 6, "resting": 1, "free": 248},
+            "IPv4": {"capacity": 254, "reserved": 6, "coolingDown": 1, "free": 247},
+            "IPv6": {"capacity": 255, "reserved": 6, "coolingDown": 1, "free": 248},
         },
         "freed": freed,
     });

@@ -146,8 +146,8 @@ fn a_subnet_that_goes_is_forgotten_by_the_service_once_nobody_has_anything_in_it
         scene.container("n1").await;
         assert_eq!(client.subnets().await.unwrap(), ["pods"]);
         scene.delete(&scene.subnets(), "pods").await;
-        let leaving = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
-        let subnet = scene.subnet_once("pods", "says why it stays", leaving).await;
+        let releasing = |subnet: &Subnet| condition(subnet, "Ready").1 == "Deleting";
+        let subnet = scene.subnet_once("pods", "says why it stays", releasing).await;
         assert!(subnet.finalizers().contains(&"berth.dev/subnet".to_owned()));
         assert_eq!(client.subnets().await.unwrap(), ["pods"]);
 

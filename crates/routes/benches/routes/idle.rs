@@ -7,8 +7,8 @@ use std::time::Instant;
 use berth_routes::backend::Backend;
 use berth_routes::backend::memory::Memory;
 use berth_routes::core::{
-    Address, Cidr, Decision, Hop, Index, Mark, Node, Route, Scope, Standing, Table, View, decide,
-    standing,
+    Address, Cidr, Comparison, Condition, Hop, Index, Mark, Node, Route, Scope, Table, View,
+    compare,
 };
 use berth_testbed::Figures;
 
@@ -25,6 +25,7 @@ fn node(number: u32) -> Node {
             kind: "InternalIP".to_owned(),
             address: format!("172.16.{}.{}", number / 256, number % 256),
         }],
+        condition: Some(Condition::routed()),
         ..Node::default()
     }
 }
@@ -40,18 +41,25 @@ fn route(node: &Node) -> Route {
 
 pub fn measure(figures: &mut Figures) {
     let nodes: Vec<Node> = (0..NODES).map(node).collect();
-    let listed: Vec<Route> = nodes.iter().map(route).collect();
+    let mut listed: Vec<Route> = nodes.iter().map(route).collect();
     let mut index = Index::default();
     index.reset(nodes);
     let backend = Memory::default();
     let scope = Scope::new(["10.0.0.0/8".parse().unwrap()]);
     let nothing = (BTreeSet::new(), BTreeSet::new());
+    // As clouds do: in no order.
+    listed.sort_by_key(|route| route.hop.to_string());
+    let mut table = Table::new(listed.clone());
+    let unchanged = Comparison {
+        ours: listed.len(),
+        ..Comparison::default()
+    };
     let mut best = f64::MAX;
     for _ in 0..20 {
         let listed = listed.clone();
         let start = Instant::now();
-        // From the answer to the list on.
-        let table = Table::new(listed);
+        // All that the worker does, from the answer to the list on.
+        table.replace(listed, &nothing.1);
         let view = View {
             index: &index,
             table: &table,
@@ -60,14 +68,8 @@ pub fn measure(figures: &mut Figures) {
             confirmed: &nothing.1,
             hop: &|node, destination| backend.hop(node, destination),
         };
-        let all: BTreeSet<_> = index.destinations().chain(table.destinations()).collect();
-        assert!(all.iter().all(|one| decide(&view, *one) == Decision::Keep));
-        let routed = index
-            .nodes()
-            .filter(|node| standing(&view, node) == Standing::Routed)
-            .count();
-        assert_eq!(black_box(routed), 5000);
+        assert_eq!(black_box(compare(&view)), unchanged);
         best = best.min(start.elapsed().as_secs_f64());
     }
-    figures.millis("berth: compare 5,000 nodes, nothing to do", best * 1e3);
+    figures.millis("berth: reconcile of 5,000 nodes, nothing to do", best * 1e3);
 }

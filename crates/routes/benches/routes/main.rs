@@ -11,9 +11,9 @@
     reason = "a benchmark that can't measure ends with the reason"
 )]
 
+mod agent;
 mod idle;
 mod kernel;
-#[allow(dead_code, reason = "some of its words are for tests")]
 #[path = "../../tests/linux/namespace.rs"]
 mod namespace;
 mod nodes;
@@ -62,6 +62,8 @@ async fn on_server(figures: &mut Figures) {
         nodes.clear().await;
     }
     process::measure(&cluster.kubeconfig(), &nodes, figures).await;
+    nodes.clear().await;
+    agent::measure(&cluster.kubeconfig(), &nodes, figures).await;
     cluster.down().unwrap();
 }
 

@@ -38,14 +38,82 @@ fn node(number: usize, cidr: Option<&str>) -> Node {
     serde_json::from_value(node).unwrap()
 }
 
+/// As kubelets write them: with conditions, and the images that it has pulled.
+fn large_node(number: usize) -> Node {
+    let image = |number: usize| {
+        let image = format!("registry.example.com/team-{}/service-{number}", number % 7);
+        let names = [
+            format!("{image}@sha256:{number:064x}"),
+            format!("{image}:v1.{number}.0"),
+        ];
+        json!({"names": names, "sizeBytes": 100_000_000 + number})
+    };
+    let images: Vec<Value> = (0..50).map(image).collect();
+    let amounts = json!({
+        "cpu": "16", "memory": "65536000Ki", "pods": "110", "ephemeral-storage": "101430960Ki",
+        "hugepages-1Gi": "0", "hugepages-2Mi": "0",
+    });
+    let mut large = json!(node(number, Some(&cidr(number))));
+    large["metadata"]["labels"] = json!({
+        "kubernetes.io/hostname": name(number), "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.4xlarge",
+        "topology.kubernetes.io/region": "eu-central-1", "topology.kubernetes.io/zone": "a",
+    });
+    large["status"]["images"] = json!(images);
+    large["status"]["capacity"] = amounts.clone();
+    large["status"]["allocatable"] = amounts;
+    large["status"]["conditions"] = heartbeat("2026-01-01T00:00:00Z");
+    serde_json::from_value(large).unwrap()
+}
+
+fn heartbeat(time: &str) -> Value {
+    let condition = |(kind, status, reason, message): (&str, &str, &str, &str)| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": time, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let enough = "kubelet has sufficient memory available";
+    let conditions = [
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            enough,
+        ),
+        (
+            "DiskPressure",
+            "False",
+            "KubeletHasNoDiskPressure",
+            "kubelet has no disk pressure",
+        ),
+        (
+            "PIDPressure",
+            "False",
+            "KubeletHasSufficientPID",
+            "kubelet has sufficient PID available",
+        ),
+        (
+            "Ready",
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status",
+        ),
+    ];
+    json!(conditions.map(condition))
+}
+
+pub async fn config(kubeconfig: &Path) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap()
+}
+
 impl Nodes {
     pub async fn connect(kubeconfig: &Path) -> Self {
-        let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .unwrap();
-        let client = Client::try_from(config).unwrap();
+        let client = Client::try_from(config(kubeconfig).await).unwrap();
         Self {
             api: Api::all(client.clone()),
             client,
@@ -91,8 +159,28 @@ impl Nodes {
     }
 
     pub async fn create_all(&self, count: usize) {
+        self.create_each(count, |number| node(number, Some(&cidr(number))))
+            .await;
+    }
+
+    pub async fn create_large(&self, count: usize) {
+        self.create_each(count, large_node).await;
+    }
+
+    /// A kubelet's, when nothing has changed.
+    pub async fn beat(&self, number: usize) {
+        let conditions = heartbeat("2026-01-01T00:05:00Z");
+        let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+        let params = PatchParams::default();
+        self.api
+            .patch_status(&name(number), &params, &patch)
+            .await
+            .unwrap();
+    }
+
+    async fn create_each(&self, count: usize, node: impl Fn(usize) -> Node) {
         let create = async |number: usize| {
-            let node = node(number, Some(&cidr(number)));
+            let node = node(number);
             self.api
                 .create(&PostParams::default(), &node)
                 .await

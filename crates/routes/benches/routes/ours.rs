@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::LATENCY;
 
-const PAUSE: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug)]
 struct Timed {
@@ -112,7 +112,7 @@ impl Ours {
             if let Some((_, made, _)) = self.backend.made.lock().get(&prefix) {
                 return Moment(*made);
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -126,14 +126,14 @@ impl Ours {
                 Some((_, made, found)) if *found == hop => return Moment(*made),
                 _ => {}
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// From the first change that was asked for to the last one made.
     pub async fn burst(&self, count: usize) -> Duration {
         while self.backend.made.lock().len() < count {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let made = self.backend.made.lock();
         let first = made.values().map(|(asked, _, _)| *asked).min().unwrap();

@@ -3,6 +3,7 @@
 
 mod client;
 mod credentials;
+mod query;
 mod settings;
 mod sign;
 mod xml;
@@ -176,7 +177,7 @@ impl Aws {
             .call("DeleteRoute", &place(table, destination))
             .await
         {
-            Err(error) if client::is_not_there(&error) => {}
+            Err(error) if query::is_not_there(&error) => {}
             deleted => drop(deleted?),
         }
         self.set(table, destination, false);

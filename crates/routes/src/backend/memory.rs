@@ -1,5 +1,6 @@
 //! Routes in memory: for `berth up`, where nothing is to be routed, and for tests and benchmarks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::core::{Change, Hop, HopError, Mark, Node, Route};
 /// routes.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    routes: Arc<Mutex<Vec<Route>>>,
+    routes: Arc<Mutex<BTreeMap<Prefix, Vec<Route>>>>,
     /// How long each call takes.
     latency: Duration,
 }
@@ -29,24 +30,30 @@ impl Memory {
     }
 
     pub fn routes(&self) -> Vec<Route> {
-        self.routes.lock().clone()
+        self.routes.lock().values().flatten().cloned().collect()
     }
 
     /// By another hand.
     pub fn set(&self, routes: Vec<Route>) {
-        *self.routes.lock() = routes;
+        let mut there = self.routes.lock();
+        there.clear();
+        for route in routes {
+            there.entry(route.destination).or_default().push(route);
+        }
     }
 
     fn change(&self, change: &Change) -> Result<(), BackendError> {
-        let mut routes = self.routes.lock();
+        let mut all = self.routes.lock();
+        let routes = all.entry(change.destination).or_default();
         routes.retain(|route| !change.delete.contains(route));
+        let is_free = routes.is_empty();
         let Some(creation) = &change.create else {
+            if is_free {
+                all.remove(&change.destination);
+            }
             return Ok(());
         };
-        if routes
-            .iter()
-            .any(|route| route.destination == change.destination)
-        {
+        if !is_free {
             let message = format!("there is a route to {} already", change.destination);
             return Err(BackendError::new(ErrorKind::Conflict, message));
         }

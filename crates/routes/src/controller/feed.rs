@@ -173,11 +173,11 @@ impl Feed {
 
     fn set_scope(&self, scope: Scope) {
         let mut known = self.shared.scope.lock();
-        if known.as_ref() == Some(&scope) {
+        if known.as_deref() == Some(&scope) {
             return;
         }
         info!(cidrs = ?scope.cidrs(), "cluster CIDRs, from Subnets with use: node-cidrs");
-        *known = Some(scope);
+        *known = Some(Arc::new(scope));
         drop(known);
         if self.shared.is_synced() {
             self.queue.add(Key::All);

@@ -23,8 +23,9 @@ pub enum Publish {
     Own(String),
 }
 
-/// Writes under way at a time.
-pub const MAX_WRITES: usize = 100;
+/// Writes under way at a time. More of them would not be done sooner: they would wait in the API
+/// server, and what others ask of it, and tell us by it, would wait behind them.
+pub const MAX_WRITES: usize = 16;
 /// A condition that could not be written is tried again after so long.
 pub const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -45,6 +46,11 @@ impl Publishing {
         }
     }
 
+    /// Nodes that something was said about.
+    pub fn warned(&self) -> impl Iterator<Item = &String> {
+        self.warned.keys()
+    }
+
     /// One that nothing is written about now.
     pub fn pop(&mut self) -> Option<String> {
         if self.under_way.len() >= MAX_WRITES {
@@ -53,6 +59,12 @@ impl Publishing {
         let node = self.waiting.pop_front()?;
         self.queued.remove(&node);
         Some(node)
+    }
+
+    /// Nothing is to be written about anybody.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.queued.clear();
     }
 
     /// Whether these are not what was said last.

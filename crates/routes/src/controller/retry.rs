@@ -85,6 +85,11 @@ impl Retries {
         (retry.change == *change && retry.due > now).then(|| retry.due - now)
     }
 
+    /// All that has failed and was not done since.
+    pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
+        self.retries.keys().copied()
+    }
+
     pub fn has_failed(&self, destination: Prefix) -> bool {
         self.retries.contains_key(&destination)
     }

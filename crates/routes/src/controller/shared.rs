@@ -1,5 +1,7 @@
 //! What the watches have told, for the worker.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 
 use crate::core::{Index, Scope};
@@ -9,7 +11,7 @@ use crate::core::{Index, Scope};
 pub struct Shared {
     pub index: Mutex<Index>,
     /// `None` until it is known.
-    pub scope: Mutex<Option<Scope>>,
+    pub scope: Mutex<Option<Arc<Scope>>>,
     /// All nodes have been told once.
     synced: Mutex<bool>,
 }
@@ -18,7 +20,7 @@ impl Shared {
     pub fn new(scope: Option<Scope>) -> Self {
         Self {
             index: Mutex::default(),
-            scope: Mutex::new(scope),
+            scope: Mutex::new(scope.map(Arc::new)),
             synced: Mutex::new(false),
         }
     }

@@ -1,19 +1,42 @@
-//! A Node, read no further than routes need: with 5,000 nodes, most of a Node is images.
+//! A Node, read no further than routes need: most of a Node is images, and most of its metadata is
+//! who wrote which field.
 
 use k8s_openapi::api::core::v1::Node as KubernetesNode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::core::{Address, Cidr, Condition, Node};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct WatchedNode {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "trimmed")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
     status: Status,
+}
+
+/// What of it is read: labels, annotations and managed fields are not.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+}
+
+fn trimmed<'de, D: Deserializer<'de>>(input: D) -> Result<ObjectMeta, D::Error> {
+    let read = Metadata::deserialize(input)?;
+    Ok(ObjectMeta {
+        name: read.name,
+        uid: read.uid,
+        resource_version: read.resource_version,
+        creation_timestamp: read.creation_timestamp,
+        ..ObjectMeta::default()
+    })
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

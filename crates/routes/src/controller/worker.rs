@@ -5,6 +5,7 @@
 mod conditions;
 mod dispatch;
 mod full;
+mod problems;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use super::Options;
 use super::damping::Damping;
 use super::feed::Key;
 use super::pace::Pace;
-use super::publish::{self, Publishing};
+use super::publish::Publishing;
 use super::record::Record;
 use super::retry::Retries;
 use super::shared::Shared;
@@ -93,7 +94,7 @@ pub struct Worker {
     /// Since when a wanted route has been missing.
     missing_since: BTreeMap<Prefix, Instant>,
     /// What a node wanted when it was last looked at.
-    of_node: BTreeMap<String, BTreeSet<Prefix>>,
+    of_node: BTreeMap<String, Vec<Prefix>>,
     /// Work that is done once so many destinations are.
     held: BTreeMap<u64, (Work<Key>, usize)>,
     waiting: BTreeMap<Prefix, Vec<u64>>,
@@ -213,14 +214,14 @@ impl Worker {
     fn destinations_of(&mut self, name: &str) -> BTreeSet<Prefix> {
         let index = self.shared.index.lock();
         let node = index.get(name);
-        let wanted: BTreeSet<Prefix> = node
+        let wanted: Vec<Prefix> = node
             .map(|node| node.prefixes().collect())
             .unwrap_or_default();
         let before = match wanted.is_empty() {
             true => self.of_node.remove(name),
             false => self.of_node.insert(name.to_owned(), wanted.clone()),
         };
-        let mut all = before.unwrap_or_default();
+        let mut all: BTreeSet<Prefix> = before.unwrap_or_default().into_iter().collect();
         all.extend(wanted);
         let neighbours: Vec<Prefix> = all
             .iter()
@@ -243,11 +244,22 @@ impl Worker {
         let Some(decision) = self.with_view(|view| decide(view, destination)) else {
             return false;
         };
+        self.follow(destination, decision, urgent)
+    }
+
+    /// It is as it should be.
+    fn keep(&mut self, destination: Prefix) {
+        self.retries.succeed(destination);
+        self.missing_since.remove(&destination);
+    }
+
+    /// Does what was decided, or has it done. Whether a change was asked for that is not through
+    /// yet.
+    fn follow(&mut self, destination: Prefix, decision: Decision, urgent: bool) -> bool {
         let now = Instant::now();
         match decision {
             Decision::Keep => {
-                self.retries.succeed(destination);
-                self.missing_since.remove(&destination);
+                self.keep(destination);
                 false
             }
             Decision::Change(change) => {
@@ -351,51 +363,5 @@ impl Worker {
                 }
             }
         }
-    }
-
-    /// Podcidrs that get no route, hops that can't be, routes in the way: each is told when it is
-    /// new.
-    fn warn_of_problems(&mut self, name: &str) {
-        // Before routes were listed nothing is known of cluster CIDRs and routes in the way.
-        let scope = self.shared.scope.lock().clone();
-        let Some(scope) = scope.filter(|_| self.table.is_some()) else {
-            return;
-        };
-        let (node, problems) = {
-            let index = self.shared.index.lock();
-            let Some(node) = index.get(name).cloned() else {
-                drop(index);
-                self.publishing.are_news(name, BTreeSet::new());
-                return;
-            };
-            let problems = index.problems(&node, &scope);
-            (node, problems)
-        };
-        let mut warnings: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
-        warnings.extend(
-            node.prefixes()
-                .filter_map(|destination| self.obstacle(&node, destination)),
-        );
-        for note in self.publishing.are_news(name, warnings) {
-            tracing::warn!(node = name, note, "no route is made");
-            publish::warn(&self.events, &node, "FailedToCreateRoute", note);
-        }
-    }
-
-    /// Why a route that the node should have can't even be tried.
-    fn obstacle(&self, node: &Node, destination: Prefix) -> Option<String> {
-        let owns = |view: &View<'_>| {
-            let owner = view.index.owner(destination);
-            owner.is_some_and(|owner| owner.name == node.name)
-        };
-        self.with_view(|view| match decide(view, destination) {
-            Decision::Taken(route) if owns(view) => Some(format!(
-                "Could not create route {} {destination} for node {}: there is a route to it by {} \
-                 that is not ours: remove it, or give the node another podCIDR",
-                node.uid, node.name, route.hop
-            )),
-            Decision::NoHop(error) if owns(view) => Some(error.to_string()),
-            _ => None,
-        })?
     }
 }

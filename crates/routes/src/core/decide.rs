@@ -45,11 +45,21 @@ pub enum Decision {
 }
 
 pub fn decide(view: &View<'_>, destination: Prefix) -> Decision {
+    let owner = view.index.owner(destination);
+    decide_for(view, destination, owner, view.table.get(destination))
+}
+
+/// The same, where it is known already who has the destination and which routes there are.
+pub(super) fn decide_for(
+    view: &View<'_>,
+    destination: Prefix,
+    owner: Option<&Node>,
+    there: &[Route],
+) -> Decision {
     if !view.scope.covers(destination) {
         return Decision::Keep;
     }
-    let there = view.table.get(destination);
-    match view.index.owner(destination) {
+    match owner {
         Some(node) => match (view.hop)(node, destination) {
             Ok(hop) => wanted(view, destination, there, node, hop),
             Err(error) => Decision::NoHop(error),
@@ -65,6 +75,10 @@ fn wanted(
     node: &Node,
     hop: Hop,
 ) -> Decision {
+    // As it nearly always is.
+    if matches!(there, [only] if only.usable && only.hop == hop) {
+        return Decision::Keep;
+    }
     let right = there
         .iter()
         .position(|route| route.usable && route.hop == hop);

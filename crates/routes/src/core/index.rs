@@ -15,7 +15,8 @@ use super::scope::Scope;
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     nodes: BTreeMap<String, Node>,
-    claims: BTreeMap<Prefix, BTreeSet<Claim>>,
+    /// In the order of their age: the first one has it.
+    claims: BTreeMap<Prefix, Vec<Claim>>,
     /// How many claims have a prefix of this length: few lengths are in use, so the prefixes around
     /// a destination are found by trying each.
     lengths: BTreeMap<(Family, u8), usize>,
@@ -26,11 +27,26 @@ pub struct Index {
     departed: BTreeSet<Hop>,
 }
 
-/// Ordered by age: the first of a destination has it.
+/// Ordered by age, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     created: i64,
     node: String,
+}
+
+/// A destination that nodes claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed<'a> {
+    pub destination: Prefix,
+    pub owner: Option<&'a Node>,
+    claimants: &'a [Claim],
+}
+
+impl<'a> Claimed<'a> {
+    /// The names of all nodes that claim it.
+    pub fn claimants(&self) -> impl Iterator<Item = &'a str> {
+        self.claimants.iter().map(|claim| claim.node.as_str())
+    }
 }
 
 /// What an event means for routes.
@@ -119,7 +135,8 @@ impl Index {
                 created: node.created,
                 node: node.name.clone(),
             };
-            self.claims.entry(prefix).or_default().insert(claim);
+            let claims = self.claims.entry(prefix).or_default();
+            claims.insert(claims.partition_point(|other| *other < claim), claim);
             *self
                 .lengths
                 .entry((prefix.family(), prefix.length()))
@@ -199,6 +216,32 @@ impl Index {
             .overlapping(destination)
             .any(|(_, other)| other < first);
         self.nodes.get(&first.node).filter(|_| !beaten)
+    }
+
+    /// All destinations that are claimed, in their order. What lies next to each other in that
+    /// order is all that can overlap, so nothing is searched for where nothing does.
+    pub fn claimed(&self) -> impl Iterator<Item = Claimed<'_>> {
+        let mut claims = self.claims.iter().peekable();
+        let mut around: Vec<Prefix> = Vec::new();
+        std::iter::from_fn(move || {
+            let (&destination, claimants) = claims.next()?;
+            while around.pop_if(|outer| !outer.covers(destination)).is_some() {}
+            let next = claims.peek().map(|(next, _)| **next);
+            let holds_another = next.is_some_and(|next| destination.covers(next));
+            let is_alone = around.is_empty() && !holds_another;
+            let owner = match (is_alone, claimants.first()) {
+                (true, Some(first)) => self.nodes.get(&first.node),
+                _ => self.owner(destination),
+            };
+            if holds_another {
+                around.push(destination);
+            }
+            Some(Claimed {
+                destination,
+                owner,
+                claimants,
+            })
+        })
     }
 
     /// The first claims on all other prefixes that share an address with this one, and are another

@@ -19,16 +19,18 @@ impl Table {
     /// A backend that names one route twice has it once.
     pub fn new(listed: Vec<Route>) -> Self {
         let mut table = Self::default();
-        for route in listed {
-            if !table.get(route.destination).contains(&route) {
-                table.insert(route);
-            }
-        }
+        table.replace(listed, &BTreeSet::new());
         table
     }
 
     pub fn get(&self, destination: Prefix) -> &[Route] {
         self.routes.get(&destination).map_or(&[], Vec::as_slice)
+    }
+
+    /// In the order of destinations.
+    pub fn iter(&self) -> impl Iterator<Item = (Prefix, &[Route])> {
+        let routes = self.routes.iter();
+        routes.map(|(destination, routes)| (*destination, routes.as_slice()))
     }
 
     pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
@@ -41,15 +43,40 @@ impl Table {
 
     /// Takes over a new list. Of destinations that were changed while the list was read, it may
     /// tell what was before or after: for those, what we know stays.
-    pub fn replace(&mut self, listed: Vec<Route>, changed_meanwhile: &BTreeSet<Prefix>) {
-        let mut fresh = Self::new(listed);
-        for destination in changed_meanwhile {
-            fresh.remove(*destination);
-            for known in self.get(*destination) {
-                fresh.insert(known.clone());
+    ///
+    /// Both are walked in the order of destinations, and only what differs is touched.
+    pub fn replace(&mut self, mut listed: Vec<Route>, changed_meanwhile: &BTreeSet<Prefix>) {
+        listed.retain(|route| !changed_meanwhile.contains(&route.destination));
+        listed.sort_by_key(|route| route.destination);
+        let mut gone = Vec::new();
+        let mut differ = Vec::new();
+        let mut known = self.routes.iter().peekable();
+        for group in listed.chunk_by(|one, next| one.destination == next.destination) {
+            let Some(destination) = group.first().map(|route| route.destination) else {
+                continue;
+            };
+            while let Some((before, _)) = known.next_if(|(known, _)| **known < destination) {
+                gone.push(*before);
+            }
+            let there = known.next_if(|(known, _)| **known == destination);
+            if !there.is_some_and(|(_, there)| are_the_same(there, group)) {
+                differ.push((destination, group));
             }
         }
-        *self = fresh;
+        gone.extend(known.map(|(known, _)| *known));
+        for destination in gone {
+            if !changed_meanwhile.contains(&destination) {
+                self.remove(destination);
+            }
+        }
+        for (destination, group) in differ {
+            self.remove(destination);
+            for route in group {
+                if !self.get(destination).contains(route) {
+                    self.insert(route.clone());
+                }
+            }
+        }
     }
 
     /// A change that the backend has carried out.
@@ -92,5 +119,67 @@ impl Table {
             }
         }
         routes
+    }
+}
+
+/// In any order, and however often one is named.
+fn are_the_same(one: &[Route], other: &[Route]) -> bool {
+    one.iter().all(|route| other.contains(route)) && other.iter().all(|route| one.contains(route))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(third: u8, hop: u8) -> Route {
+        Route {
+            destination: format!("10.0.{third}.0/24").parse().unwrap(),
+            hop: Hop::Address([192, 0, 2, hop].into()),
+            mark: Mark::Ours,
+            usable: true,
+        }
+    }
+
+    /// The table itself, and how many routes lead to each hop.
+    fn is(table: &Table, wanted: &[Route]) {
+        let found: Vec<&Route> = table.routes().collect();
+        assert_eq!(found, wanted.iter().collect::<Vec<_>>());
+        for hop in 0..9 {
+            let hop = Hop::Address([192, 0, 2, hop].into());
+            let count = wanted.iter().filter(|route| route.hop == hop).count();
+            assert_eq!(table.hops.get(&hop).copied().unwrap_or(0), count);
+        }
+    }
+
+    #[test]
+    fn a_new_list_is_taken_over_in_any_order() {
+        let mut table = Table::new(vec![route(3, 1), route(1, 1), route(2, 1), route(2, 2)]);
+        table.replace(
+            vec![route(4, 3), route(2, 2), route(2, 1), route(1, 2)],
+            &BTreeSet::new(),
+        );
+        is(
+            &table,
+            &[route(1, 2), route(2, 1), route(2, 2), route(4, 3)],
+        );
+    }
+
+    #[test]
+    fn a_route_that_is_named_twice_is_there_once() {
+        let mut table = Table::new(vec![route(1, 1), route(2, 1), route(1, 1)]);
+        is(&table, &[route(1, 1), route(2, 1)]);
+        table.replace(
+            vec![route(2, 1), route(2, 1), route(1, 1)],
+            &BTreeSet::new(),
+        );
+        is(&table, &[route(1, 1), route(2, 1)]);
+    }
+
+    #[test]
+    fn what_was_changed_meanwhile_stays_as_it_is_known() {
+        let mut table = Table::new(vec![route(1, 1), route(2, 1)]);
+        let meanwhile = BTreeSet::from([1, 2, 3].map(|third| route(third, 1).destination));
+        table.replace(vec![route(1, 5), route(3, 1), route(4, 1)], &meanwhile);
+        is(&table, &[route(1, 1), route(2, 1), route(4, 1)]);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use berth_routes::backend::openstack::{OpenStack, OpenStackSettings};
@@ -70,13 +71,17 @@ fn command(directory: &Path, port: u16) -> Command {
 pub struct Router {
     server: Arc<Server>,
     id: String,
+    tenant: String,
     network: String,
     subnet: String,
 }
 
 impl Router {
     pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = shared();
+        // Of its own: quotas are a tenant's, and so are default security groups.
+        let tenant = format!("tenant-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let ask = |kind: &str, body: Value| {
             let path = format!("/v2.0/{kind}s");
             let body = json!({kind: body}).to_string();
@@ -85,13 +90,13 @@ impl Router {
             let answer: Value = serde_json::from_str(&answer).unwrap();
             answer[kind]["id"].as_str().unwrap().to_owned()
         };
-        let network = ask("network", json!({"name": "nodes", "tenant_id": "t"}));
+        let network = ask("network", json!({"name": "nodes", "tenant_id": tenant}));
         let subnet = ask(
             "subnet",
-            json!({"network_id": network, "cidr": "10.0.0.0/16", "ip_version": 4, "tenant_id": "t",
-                   "enable_dhcp": false}),
+            json!({"network_id": network, "cidr": "10.0.0.0/16", "ip_version": 4,
+                   "tenant_id": tenant, "enable_dhcp": false}),
         );
-        let id = ask("router", json!({"name": "router", "tenant_id": "t"}));
+        let id = ask("router", json!({"name": "router", "tenant_id": tenant}));
         let path = format!("/v2.0/routers/{id}/add_router_interface");
         let (status, answer) = server.ask(
             "PUT",
@@ -103,6 +108,7 @@ impl Router {
         Self {
             server,
             id,
+            tenant,
             network,
             subnet,
         }
@@ -162,7 +168,7 @@ impl Router {
     pub fn port_with(&self, address: &str, security: bool) -> String {
         let fixed = json!([{"subnet_id": self.subnet, "ip_address": address}]);
         let body = json!({"port": {
-            "network_id": self.network, "tenant_id": "t", "fixed_ips": fixed,
+            "network_id": self.network, "tenant_id": self.tenant, "fixed_ips": fixed,
             "port_security_enabled": security,
         }});
         let (status, answer) = self

@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 pub struct Server {
     child: Child,
     pub port: u16,
@@ -14,6 +16,9 @@ pub struct Server {
 impl Server {
     /// `command` is told its directory and its port.
     pub fn start(command: impl FnOnce(&std::path::Path, u16) -> Command) -> Self {
+        // Nobody else of this program looks for a port until it is taken.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock();
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
@@ -26,8 +31,9 @@ impl Server {
             port,
             _directory: directory,
         };
-        // As long as it lives it may become ready.
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // As long as it lives it may become ready. A server of another program that was given the
+        // same port is not the one that is waited for.
+        while !is_listening(server.child.id(), port) {
             if let Some(status) = server.child.try_wait().unwrap() {
                 let log = std::fs::read_to_string(server._directory.path().join("log"));
                 panic!("the server ended with {status}: {}", log.unwrap());
@@ -83,4 +89,30 @@ fn free_port() -> u16 {
         .local_addr()
         .unwrap()
         .port()
+}
+
+/// Whether this process, or a child of it, listens there.
+fn is_listening(process: u32, port: u16) -> bool {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let at = format!(":{port:04X}");
+    let listens = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let found = words.get(1)?.ends_with(&at) && words.get(3) == Some(&"0A");
+        found.then(|| format!("socket:[{}]", words.get(9).unwrap_or(&"")))
+    };
+    let Some(socket) = sockets.lines().skip(1).find_map(listens) else {
+        return false;
+    };
+    let task = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(task).unwrap_or_default();
+    let children = children.split_whitespace().map(String::from);
+    let mut processes = children.chain([process.to_string()]);
+    processes.any(|process| {
+        let files = std::fs::read_dir(format!("/proc/{process}/fd"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| {
+            let target = std::fs::read_link(file.path());
+            target.is_ok_and(|target| target.as_os_str() == socket.as_str())
+        })
+    })
 }

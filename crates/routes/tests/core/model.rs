@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use berth_addr::Prefix;
-use berth_routes::core::{Decision, Hop, Mark, Route, decide};
+use berth_routes::core::{
+    Condition, Decision, Hop, Mark, Route, Standing, compare, decide, standing,
+};
 use proptest::prelude::*;
 
 use crate::scene::{Scene, node, prefix, route};
@@ -135,6 +137,71 @@ proptest! {
         for destination in scene.destinations() {
             let decision = scene.with(|view| decide(view, destination));
             prop_assert_eq!(decision, Decision::Keep);
+        }
+    }
+
+    #[test]
+    fn a_comparison_of_everything_says_what_each_decision_says(
+        steps in prop::collection::vec(step(), 1..40),
+        left in prop::collection::vec((0..8_u8, 1..9_u8), 0..12),
+        reconciled in any::<bool>(),
+    ) {
+        let routes = left.iter().map(|(third, hop)| route(&cidr(*third), &format!("10.0.0.{hop}")));
+        let mut scene = Scene::new(vec![], routes.collect(), CLUSTER);
+        let mut foreign = Vec::new();
+        for step in &steps {
+            take(&mut scene, &mut foreign, step);
+        }
+        // Around, inside of and beside those of others.
+        let wide = ["10.120.2.0/23", "10.120.6.0/25", "10.121.0.0/24"];
+        scene.index.apply(node("wide", 50, &wide, "10.0.0.9"));
+        let unparsable = node("unparsable", 0, &["10.120.9.0/24", "10.120.9.0"], "10.0.0.10");
+        scene.index.apply(unparsable);
+        if reconciled {
+            scene.reconcile();
+        }
+        let found = scene.with(compare);
+        let decided = |destination| scene.with(|view| decide(view, destination));
+        let one_by_one: Vec<(Prefix, Decision)> = scene
+            .destinations()
+            .into_iter()
+            .map(|destination| (destination, decided(destination)))
+            .filter(|(_, decision)| *decision != Decision::Keep)
+            .collect();
+        prop_assert_eq!(&found.decisions, &one_by_one);
+        for node in scene.index.nodes() {
+            // None has a condition yet.
+            let silent = scene.with(|view| standing(view, node)) == Standing::NoCidr;
+            prop_assert_eq!(found.nodes.contains(&node.name), !silent, "{}", &node.name);
+        }
+        let inside = |route: &&Route| scene.scope.covers(route.destination);
+        let ours = scene.table.routes().filter(inside).filter(|one| one.mark == Mark::Ours);
+        prop_assert_eq!(found.ours, ours.count());
+        prop_assert_eq!(found.ours + found.foreign, scene.table.routes().filter(inside).count());
+    }
+
+    #[test]
+    fn a_node_that_is_routed_and_says_so_needs_nothing(
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut scene = Scene::new(vec![], vec![], CLUSTER);
+        for step in &steps {
+            take(&mut scene, &mut Vec::new(), step);
+        }
+        scene.reconcile();
+        let names: Vec<String> = scene.index.nodes().map(|node| node.name.clone()).collect();
+        for name in names {
+            scene.index.get_mut(&name).unwrap().condition = Some(Condition::routed());
+        }
+        let found = scene.with(compare);
+        for node in scene.index.nodes() {
+            let routed = scene.with(|view| standing(view, node)) == Standing::Routed;
+            let twice = node.prefixes().count() < node.cidrs.len();
+            let needs = match node.cidrs.is_empty() {
+                true => routed,
+                false => !routed || twice,
+            };
+            prop_assert_eq!(found.nodes.contains(&node.name), needs, "{}", &node.name);
         }
     }
 

@@ -53,12 +53,13 @@ impl Running {
         self.task.abort();
     }
 
-    pub fn metric(&self, name: &str) -> f64 {
+    /// One that counts.
+    pub fn metric(&self, name: &str) -> u64 {
         let mut text = String::new();
         encode(&mut text, &self.metrics).unwrap();
         let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
         let found = lines.find(|(found, _)| *found == name);
-        found.map_or(0.0, |(_, value)| value.parse().unwrap())
+        found.map_or(0, |(_, value)| value.parse().unwrap())
     }
 }
 
@@ -200,6 +201,12 @@ impl Scene {
         .await;
     }
 
+    /// A node, once it is routed.
+    pub async fn routed_node(&self, name: &str, cidr: &str, address: &str) {
+        self.node(name, &[cidr], address).await;
+        self.routed(cidr, address).await;
+    }
+
     pub async fn unrouted(&self, destination: &str) {
         until(&format!("no route to {destination}"), async || {
             (!self.routes().contains_key(destination)).then_some(())
@@ -263,6 +270,10 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
         assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+pub fn took_less_than(bound: Duration, start: Instant) {
+    assert!(start.elapsed() < bound, "{:?}", start.elapsed());
 }
 
 /// Long enough for everything that is under way to be done, full reconciles included.

@@ -1,9 +1,8 @@
 //! Network namespaces.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use berth_netlink::Socket;
@@ -11,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A network namespace, for as long as this lives.
 pub struct Namespace {
-    name: String,
+    pub name: String,
 }
 
 impl Namespace {
@@ -49,67 +48,6 @@ impl Namespace {
             });
             thread.join().unwrap()
         })
-    }
-
-    /// Hears of every route that comes or goes from now on.
-    pub fn monitor(&self) -> Monitor {
-        let mut command = Command::new("ip");
-        command.args(["-netns", &self.name, "monitor", "route", "link"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut monitor = Monitor { child, lines };
-        // It listens once it tells of a change that is made for that.
-        let mut round = 0;
-        loop {
-            round += 1;
-            self.ip(&format!(
-                "route replace 198.51.100.{}/32 dev near",
-                round % 250
-            ));
-            if monitor.is_ready() {
-                return monitor;
-            }
-        }
-    }
-}
-
-pub struct Monitor {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Monitor {
-    fn is_ready(&mut self) -> bool {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        let mut ready = [rustix::event::PollFd::new(
-            self.lines.get_ref(),
-            rustix::event::PollFlags::IN,
-        )];
-        let now = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        rustix::event::poll(&mut ready, Some(&now)).unwrap() > 0
-    }
-
-    /// All that it told until a line has this word.
-    pub fn until(mut self, word: &str) -> String {
-        let mut told = String::new();
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "{told}");
-            told.push_str(&line);
-            if line.contains(word) {
-                return told;
-            }
-        }
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

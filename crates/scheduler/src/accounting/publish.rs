@@ -27,7 +27,7 @@ const DEFAULT_MAX_PODS: u64 = 110;
 const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a node has published, and what it is to publish. `None`: the resource is not there. A node
-/// in doubt has none rather than 0: then its kubelet does not look at it.
+/// in quarantine has none rather than 0: then its kubelet does not look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Publication {
     pub capacity: Option<u64>,

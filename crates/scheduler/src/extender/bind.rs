@@ -60,7 +60,7 @@ impl BindError {
             Self::NoSuchPod { .. } => "no_such_pod",
             Self::NotLeading => "not_leading",
             Self::Api(_) => "api",
-            Self::InDoubt(_) => "in_doubt",
+            Self::InDoubt(_) => "quarantined",
         }
     }
 }

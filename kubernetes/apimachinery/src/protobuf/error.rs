@@ -10,11 +10,11 @@ use super::wire::WireError;
 pub struct DecodeError {
     /// Field names from the innermost outwards.
     path: Vec<String>,
-    pub(super) problem: Problem,
+    pub(super) problem: ProtobufErrorKind,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum ProtobufErrorKind {
     #[error("the body does not begin with \"k8s\\0\"")]
     Prefix,
     #[error("the body is encoded as {0:?}, which is not supported")]
@@ -46,8 +46,8 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-impl From<Problem> for DecodeError {
-    fn from(problem: Problem) -> Self {
+impl From<ProtobufErrorKind> for DecodeError {
+    fn from(problem: ProtobufErrorKind) -> Self {
         Self {
             path: Vec::new(),
             problem,
@@ -57,7 +57,7 @@ impl From<Problem> for DecodeError {
 
 impl From<WireError> for DecodeError {
     fn from(error: WireError) -> Self {
-        Problem::Wire(error).into()
+        ProtobufErrorKind::Wire(error).into()
     }
 }
 

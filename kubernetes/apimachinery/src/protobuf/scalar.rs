@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::error::{DecodeError, Problem};
+use super::error::{DecodeError, ProtobufErrorKind};
 use super::wire::{Reader, Wire};
 use crate::shape::Scalar;
 
@@ -44,34 +44,34 @@ pub fn is_packable(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Bool | Scalar::Int32 | Scalar::Int64)
 }
 
-pub fn bytes(wire: Wire<'_>) -> Result<&[u8], Problem> {
+pub fn bytes(wire: Wire<'_>) -> Result<&[u8], ProtobufErrorKind> {
     match wire {
         Wire::Bytes(bytes) => Ok(bytes),
-        _ => Err(Problem::Unexpected),
+        _ => Err(ProtobufErrorKind::Unexpected),
     }
 }
 
-pub fn text(wire: Wire<'_>) -> Result<&str, Problem> {
-    str::from_utf8(bytes(wire)?).map_err(|_| Problem::Utf8)
+pub fn text(wire: Wire<'_>) -> Result<&str, ProtobufErrorKind> {
+    str::from_utf8(bytes(wire)?).map_err(|_| ProtobufErrorKind::Utf8)
 }
 
-fn varint(wire: Wire<'_>) -> Result<u64, Problem> {
+fn varint(wire: Wire<'_>) -> Result<u64, ProtobufErrorKind> {
     match wire {
         Wire::Varint(value) => Ok(value),
-        _ => Err(Problem::Unexpected),
+        _ => Err(ProtobufErrorKind::Unexpected),
     }
 }
 
-fn int32(wire: Wire<'_>) -> Result<i32, Problem> {
-    i32::try_from(varint(wire)?.cast_signed()).map_err(|_| Problem::Range)
+fn int32(wire: Wire<'_>) -> Result<i32, ProtobufErrorKind> {
+    i32::try_from(varint(wire)?.cast_signed()).map_err(|_| ProtobufErrorKind::Range)
 }
 
 fn float(wire: Wire<'_>) -> Result<Value, DecodeError> {
     let Wire::Fixed64(bits) = wire else {
-        return Err(Problem::Unexpected.into());
+        return Err(ProtobufErrorKind::Unexpected.into());
     };
     let number = serde_json::Number::from_f64(f64::from_bits(bits));
-    Ok(Value::Number(number.ok_or(Problem::Range)?))
+    Ok(Value::Number(number.ok_or(ProtobufErrorKind::Range)?))
 }
 
 fn time(message: &[u8], format: &str) -> Result<Value, DecodeError> {
@@ -87,7 +87,7 @@ fn time(message: &[u8], format: &str) -> Result<Value, DecodeError> {
             _ => {}
         }
     }
-    let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| Problem::Range)?;
+    let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufErrorKind::Range)?;
     Ok(time.strftime(format).to_string().into())
 }
 
@@ -163,7 +163,7 @@ fn raw(message: &[u8]) -> Result<Value, DecodeError> {
             json = bytes(wire)?;
         }
     }
-    Ok(serde_json::from_slice(json).map_err(Problem::Json)?)
+    Ok(serde_json::from_slice(json).map_err(ProtobufErrorKind::Json)?)
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
         message.extend([0xff; 8]);
         message.push(0x7f);
         let error = decode(Scalar::Time, Wire::Bytes(&message)).unwrap_err();
-        assert!(matches!(error.problem, Problem::Range));
+        assert!(matches!(error.problem, ProtobufErrorKind::Range));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(decode(Scalar::Int32, Wire::Varint(u64::MAX)).unwrap(), json!(-1));
         assert_eq!(decode(Scalar::Int64, Wire::Varint(1 << 63)).unwrap(), json!(i64::MIN));
         let error = decode(Scalar::Int32, Wire::Varint(1 << 31)).unwrap_err();
-        assert!(matches!(error.problem, Problem::Range));
+        assert!(matches!(error.problem, ProtobufErrorKind::Range));
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn check_branches(
     errors: &mut Vec<FieldError>,
 ) -> Progress {
     let name = || at.to_string();
-    let complain = |errors: &mut Vec<FieldError>, detail: String| {
+    let report = |errors: &mut Vec<FieldError>, detail: String| {
         errors.push(FieldError::invalid(Path::root(), "".into(), detail));
     };
     let mut progress = 0;
@@ -120,7 +120,7 @@ fn check_branches(
         let found = alternatives(&limits.any_of, value, old, at);
         progress += found.progress;
         if found.valid == 0 {
-            complain(
+            report(
                 errors,
                 format!("{:?} must validate at least one schema (anyOf)", name()),
             );
@@ -135,7 +135,7 @@ fn check_branches(
                 0 => "Found none valid".to_owned(),
                 several => format!("Found {several} valid alternatives"),
             };
-            complain(
+            report(
                 errors,
                 format!("{:?} must validate one and only one schema (oneOf). {count}", name()),
             );
@@ -150,7 +150,7 @@ fn check_branches(
     }
     if valid < limits.all_of.len() {
         let none = if valid == 0 { ". None validated" } else { "" };
-        complain(
+        report(
             errors,
             format!("{:?} must validate all the schemas (allOf){none}", name()),
         );
@@ -159,7 +159,7 @@ fn check_branches(
         let mut refused = Vec::new();
         check_value(not, value, old, at, &mut refused);
         if refused.is_empty() {
-            complain(errors, format!("{:?} must not validate the schema (not)", name()));
+            report(errors, format!("{:?} must not validate the schema (not)", name()));
         }
     }
     progress

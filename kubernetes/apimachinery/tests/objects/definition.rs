@@ -256,9 +256,9 @@ fn establishing_again_keeps_the_times() {
 /// The definitions that we ship are ones that we accept.
 #[test]
 fn our_own_definitions_are_sound() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder).expect(folder) {
+    for entry in std::fs::read_dir(directory).expect(directory) {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let mut definition: Value = serde_saphyr::from_str(&text).unwrap();

@@ -1,6 +1,6 @@
-//! Servers in processes of their own, reached by TLS: the embedded one on redb, and kube-apiserver
-//! with etcd. Both write to disk before they answer, and both do the same work for the same
-//! clients.
+//! Servers in processes of their own, reached over TLS: the embedded one on redb, and
+//! kube-apiserver with etcd. Both write to disk before they answer, and both do the same work for
+//! the same clients.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -75,7 +75,7 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
         changed,
         ready,
         ended: false,
-        rested: None,
+        waits_until: None,
         end,
         bookmark_at: next_bookmark(end),
         stop: front.stop.clone(),
@@ -106,7 +106,7 @@ struct Stream {
     changed: tokio::sync::watch::Receiver<u64>,
     ready: VecDeque<Bytes>,
     ended: bool,
-    rested: Option<Instant>,
+    waits_until: Option<Instant>,
     end: Instant,
     bookmark_at: Instant,
     stop: tokio_util::sync::CancellationToken,
@@ -120,7 +120,7 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
         if stream.ended {
             return None;
         }
-        if let Some(until) = stream.rested.take() {
+        if let Some(until) = stream.waits_until.take() {
             tokio::select! {
                 () = stream.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(until) => {}
@@ -130,7 +130,7 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
         stream.changed.borrow_and_update();
         match stream.watcher.advance() {
             Ok(piece) if !piece.is_empty() => {
-                stream.rested = Some(stream.watcher.step.next());
+                stream.waits_until = Some(stream.watcher.step.next());
                 return Some((Ok(piece), stream));
             }
             Ok(_) => {}

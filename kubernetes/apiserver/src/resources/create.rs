@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Resources, Writer, imagined, metadata, no_namespace};
 use crate::decode::name_of;
 use crate::kinds::{self, Kind};
-use crate::store::{Change, Guard, Key, Record, Refused, Store, Write};
+use crate::store::{Change, Guard, Key, Record, Store, Write, WriteError};
 
 /// A generated name that is taken is drawn again this often.
 const NAME_DRAWS: usize = 8;
@@ -129,7 +129,7 @@ impl Resources {
         let draft = self.draft(kind, object)?;
         if writer.dry_run {
             return if self.store.get(&key).is_some() {
-                Err(self.refused(kind, &key, Refused::Exists))
+                Err(self.refused(kind, &key, WriteError::Exists))
             } else {
                 Ok(imagined(&draft, None))
             };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Resources, Writer, imagined, metadata, under};
 use crate::kinds::{Answer, Kind};
-use crate::store::{Change, Record, Refused, Write};
+use crate::store::{Change, Record, Write, WriteError};
 
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
@@ -152,7 +152,7 @@ impl Resources {
                 Ok(record) if gone => return Ok(Deleted::Gone(under(record, shown))),
                 Ok(record) => return Ok(Deleted::Marked(record)),
                 // A delete that named no version means whatever is there.
-                Err(Refused::Stale) => {}
+                Err(WriteError::Stale) => {}
                 Err(refused) => return Err(self.refused(kind, &key, refused)),
             }
         }

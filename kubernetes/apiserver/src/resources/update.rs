@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Resources, Writer, imagined, metadata, under};
 use crate::decode::{Decoded, name_of};
 use crate::kinds::{self, Kind};
-use crate::store::{Change, Guard, Record, Refused, Write};
+use crate::store::{Change, Guard, Record, Write, WriteError};
 
 /// The object after the write. `created`: an apply or an update that found nothing.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl Resources {
         };
         match self.store.commit(write).await {
             Ok(record) => Ok(under(record, shown)),
-            Err(Refused::Stale) => Err(Lost::Race),
+            Err(WriteError::Stale) => Err(Lost::Race),
             Err(refused) => Err(self.refused(kind, &key, refused).into()),
         }
     }

@@ -18,9 +18,9 @@ use super::disk::Disk;
 use super::history::{Event, EventKind, body_of};
 use super::record::{Key, NAMESPACES, Place, Record};
 use super::state::{State, table_of};
-use super::write::{Change, Guard, Refused, Write};
+use super::write::{Change, Guard, Write, WriteError};
 
-type Answer = oneshot::Sender<Result<Record, Refused>>;
+type Answer = oneshot::Sender<Result<Record, WriteError>>;
 
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    pub(super) async fn commit(self: &Arc<Self>, write: Write) -> Result<Record, Refused> {
+    pub(super) async fn commit(self: &Arc<Self>, write: Write) -> Result<Record, WriteError> {
         if self.disk.is_none() {
             let mut state = self.state.write();
             let accepted = check(&state, &HashMap::new(), state.version + 1, &write)?;
@@ -85,7 +85,7 @@ impl Shared {
         }
         answered
             .await
-            .unwrap_or_else(|_| Err(Refused::Failed("the committer ended".to_owned())))
+            .unwrap_or_else(|_| Err(WriteError::Failed("the committer ended".to_owned())))
     }
 
     pub(super) async fn settle(&self) {
@@ -138,7 +138,7 @@ impl Shared {
         if let Some(Err(error)) = self.disk.as_ref().map(|disk| persist(disk, &accepted)) {
             tracing::error!(%error, "the store could not be written");
             for (answer, _) in answers {
-                drop(answer.send(Err(Refused::Failed(error.to_string()))));
+                drop(answer.send(Err(WriteError::Failed(error.to_string()))));
             }
             return;
         }
@@ -184,7 +184,7 @@ fn check(
     overlay: &HashMap<Key, Option<u64>>,
     version: u64,
     write: &Write,
-) -> Result<Accepted, Refused> {
+) -> Result<Accepted, WriteError> {
     let there = |key: &Key| match overlay.get(key) {
         Some(version) => *version,
         None => state
@@ -195,24 +195,24 @@ fn check(
     };
     match &write.guard {
         Some(Guard::NamespaceExists(namespace)) => {
-            there(&Key::new(NAMESPACES, "", namespace)).ok_or(Refused::NoNamespace)?;
+            there(&Key::new(NAMESPACES, "", namespace)).ok_or(WriteError::NoNamespace)?;
         }
         Some(Guard::NamespaceEmpty(namespace)) if !is_empty(state, overlay, namespace) => {
-            return Err(Refused::NotEmpty);
+            return Err(WriteError::NotEmpty);
         }
         Some(Guard::NamespaceEmpty(_)) | None => {}
     }
     let (draft, kind) = match (&write.change, there(&write.key)) {
-        (Change::Create(_), Some(_)) => return Err(Refused::Exists),
+        (Change::Create(_), Some(_)) => return Err(WriteError::Exists),
         (Change::Create(draft), None) => (draft, EventKind::Added),
-        (Change::Update(..) | Change::Delete(..), None) => return Err(Refused::Missing),
+        (Change::Update(..) | Change::Delete(..), None) => return Err(WriteError::Missing),
         (Change::Update(given, draft), Some(found)) if *given == found => {
             (draft, EventKind::Modified)
         }
         (Change::Delete(given, draft), Some(found)) if *given == found => {
             (draft, EventKind::Deleted)
         }
-        (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(Refused::Stale),
+        (Change::Update(..) | Change::Delete(..), Some(_)) => return Err(WriteError::Stale),
     };
     let line = draft.line(kind, version);
     let body = body_of(kind, &line);

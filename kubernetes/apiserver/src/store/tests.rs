@@ -10,7 +10,7 @@ fn draft(name: &str, mark: u64) -> Draft {
     Draft::new(&mut json!({"metadata": {"name": name}, "mark": mark}))
 }
 
-async fn put(store: &Store, name: &str, change: Change) -> Result<Record, Refused> {
+async fn put(store: &Store, name: &str, change: Change) -> Result<Record, WriteError> {
     let write = Write {
         key: Key::new(TABLE, "ns", name),
         change,
@@ -35,7 +35,7 @@ async fn of_two_writers_with_the_same_version_one_loses() {
     for store in [Store::in_memory(100), Store::open(directory.path(), 100).unwrap()] {
         let made = put(&store, "a", Change::Create(draft("a", 1))).await.unwrap();
         let again = put(&store, "a", Change::Create(draft("a", 2))).await;
-        assert_eq!(again.unwrap_err(), Refused::Exists);
+        assert_eq!(again.unwrap_err(), WriteError::Exists);
         let both = tokio::join!(
             put(&store, "a", Change::Update(made.version, draft("a", 3))),
             put(&store, "a", Change::Update(made.version, draft("a", 4))),
@@ -199,7 +199,7 @@ async fn a_namespace_goes_only_when_empty_and_nothing_is_made_in_one_that_is_gon
     let pod = Key::new(TABLE, "ns", "a");
     let exists = Some(Guard::NamespaceExists("ns".into()));
     let refused = store.commit(create(&pod, exists.clone())).await;
-    assert_eq!(refused.unwrap_err(), Refused::NoNamespace);
+    assert_eq!(refused.unwrap_err(), WriteError::NoNamespace);
     let made = store.commit(create(&namespace, None)).await.unwrap();
     store.commit(create(&pod, exists)).await.unwrap();
     let gone = Write {
@@ -207,5 +207,5 @@ async fn a_namespace_goes_only_when_empty_and_nothing_is_made_in_one_that_is_gon
         change: Change::Delete(made.version, draft("ns", 1)),
         guard: Some(Guard::NamespaceEmpty("ns".into())),
     };
-    assert_eq!(store.commit(gone).await.unwrap_err(), Refused::NotEmpty);
+    assert_eq!(store.commit(gone).await.unwrap_err(), WriteError::NotEmpty);
 }

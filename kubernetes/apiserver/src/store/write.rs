@@ -78,7 +78,7 @@ pub struct Write {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum WriteError {
     #[error("already there")]
     Exists,
     #[error("not there")]

@@ -30,10 +30,10 @@ pub trait PodNetwork: Debug + Send + Sync {
         &'a self,
         sandbox: &'a Sandbox,
         wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>>;
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, PodNetworkError>>;
 
     /// Gives back what the sandbox has. One that has nothing is detached.
-    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>>;
+    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), PodNetworkError>>;
 
     /// Detaches every sandbox of the node but these. Nothing is attached on the node meanwhile that
     /// was not before.
@@ -41,13 +41,13 @@ pub trait PodNetwork: Debug + Send + Sync {
         &'a self,
         node: &'a str,
         sandboxes: &'a [String],
-    ) -> BoxFuture<'a, Result<(), Refused>>;
+    ) -> BoxFuture<'a, Result<(), PodNetworkError>>;
 }
 
 /// Why the network did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct PodNetworkError(pub String);
 
 /// Where a pod lives on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]

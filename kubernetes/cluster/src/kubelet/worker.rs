@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::attachment::bound_to;
 use super::decide::{Action, decide};
 use super::index::{Index, Turn};
-use super::network::{PodNetwork, Refused, Sandbox};
+use super::network::{PodNetwork, PodNetworkError, Sandbox};
 use crate::nodes::Fleet;
 use crate::writes::is_gone;
 use berth_kit::watch::Key;
@@ -38,12 +38,12 @@ pub struct Worker<'a> {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum SyncError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     /// Its events say so.
     #[error(transparent)]
-    Network(#[from] Refused),
+    Network(#[from] PodNetworkError),
 }
 
 impl Worker<'_> {
@@ -52,12 +52,12 @@ impl Worker<'_> {
             match self.settle(&pod).await {
                 Ok(()) => pod.succeeded(),
                 // The watch brings, or has brought, what became of it.
-                Err(Failure::Api(error)) if is_gone(&error) => pod.succeeded(),
-                Err(Failure::Api(error)) => {
+                Err(SyncError::Api(error)) if is_gone(&error) => pod.succeeded(),
+                Err(SyncError::Api(error)) => {
                     warn!(%error, pod = %*pod, "cannot report on a pod, it is tried again");
                     pod.failed();
                 }
-                Err(Failure::Network(error)) => {
+                Err(SyncError::Network(error)) => {
                     debug!(%error, pod = %*pod, "refused by the network, it is tried again");
                     pod.failed();
                 }
@@ -67,14 +67,14 @@ impl Worker<'_> {
         }
     }
 
-    async fn settle(self, key: &Key) -> Result<(), Failure> {
+    async fn settle(self, key: &Key) -> Result<(), SyncError> {
         let left = self.detach_left(key).await;
         let settled = self.settle_pod(key).await;
         settled.and(left)
     }
 
     /// What pods of this name have left behind. They do not hold up the one that is there.
-    async fn detach_left(self, key: &Key) -> Result<(), Failure> {
+    async fn detach_left(self, key: &Key) -> Result<(), SyncError> {
         let left = self.index.lock().left(key);
         let mut outcome = Ok(());
         for sandbox in left {
@@ -84,7 +84,7 @@ impl Worker<'_> {
         outcome
     }
 
-    async fn settle_pod(self, key: &Key) -> Result<(), Failure> {
+    async fn settle_pod(self, key: &Key) -> Result<(), SyncError> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
         let changed = self.index.lock().take_changed(key);
         let mut pod = match changed {
@@ -136,7 +136,7 @@ impl Worker<'_> {
         }
     }
 
-    async fn finish(self, api: &Api<Pod>, pod: &Pod) -> Result<(), Failure> {
+    async fn finish(self, api: &Api<Pod>, pod: &Pod) -> Result<(), SyncError> {
         let params = DeleteParams::default().grace_period(0).preconditions(Preconditions {
             uid: pod.uid(),
             resource_version: None,
@@ -146,7 +146,7 @@ impl Worker<'_> {
     }
 
     /// Whether it is done; if not, the pod is called again.
-    async fn attach(self, key: &Key, uid: &str) -> Result<bool, Failure> {
+    async fn attach(self, key: &Key, uid: &str) -> Result<bool, SyncError> {
         let Some(network) = self.network else {
             return Ok(false);
         };
@@ -158,7 +158,7 @@ impl Worker<'_> {
         let wait = if tried { Duration::ZERO } else { FIRST_WAIT };
         let outcome = match network.attach(&sandbox, wait).await {
             Ok(addresses) if addresses.is_empty() => {
-                Err(Refused("the network gave it no address".to_owned()))
+                Err(PodNetworkError("the network gave it no address".to_owned()))
             }
             outcome => outcome,
         };
@@ -174,7 +174,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    async fn detach(self, key: &Key, sandbox: &Sandbox) -> Result<(), Failure> {
+    async fn detach(self, key: &Key, sandbox: &Sandbox) -> Result<(), SyncError> {
         let Some(network) = self.network else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use berth_cluster::{PodNetwork, Refused, Sandbox};
+use berth_cluster::{PodNetwork, PodNetworkError, Sandbox};
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
 
@@ -92,7 +92,7 @@ impl Switch {
         }
     }
 
-    fn begin(&self, call: &'static str, sandbox: &str) -> Result<(), Refused> {
+    fn begin(&self, call: &'static str, sandbox: &str) -> Result<(), PodNetworkError> {
         let mut state = self.state();
         state.calls.push((call, sandbox.to_owned()));
         if !state.under_way.insert(sandbox.to_owned()) {
@@ -103,7 +103,7 @@ impl Switch {
         match state.refused.get(call).copied() {
             Some(why) => {
                 state.under_way.remove(sandbox);
-                Err(Refused(why.to_owned()))
+                Err(PodNetworkError(why.to_owned()))
             }
             None => Ok(()),
         }
@@ -123,7 +123,7 @@ impl PodNetwork for Switch {
         &'a self,
         sandbox: &'a Sandbox,
         _wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, PodNetworkError>> {
         async move {
             self.begin("attach", &sandbox.id)?;
             let mut held = self.held.subscribe();
@@ -139,7 +139,7 @@ impl PodNetwork for Switch {
         .boxed()
     }
 
-    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>> {
+    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), PodNetworkError>> {
         async move {
             self.begin("detach", &sandbox.id)?;
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -155,7 +155,7 @@ impl PodNetwork for Switch {
         &'a self,
         node: &'a str,
         sandboxes: &'a [String],
-    ) -> BoxFuture<'a, Result<(), Refused>> {
+    ) -> BoxFuture<'a, Result<(), PodNetworkError>> {
         async move {
             self.begin("keep_only", node)?;
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Control groups: a folder for the cluster in each hierarchy of this machine, and in it one for
+//! Control groups: a directory for the cluster in each hierarchy of this machine, and in it one for
 //! each node, which is the root of what the node sees. Both generations, and the two together.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::component::PAUSE;
+use crate::component::POLL_INTERVAL;
 use crate::shell;
 
 /// A hierarchy as it is mounted here.
@@ -17,38 +17,39 @@ struct Hierarchy {
     kind: String,
     /// What to mount it with, such as `cpu` or `none,name=systemd`.
     options: String,
-    /// Under which a new folder is made.
+    /// Under which a new directory is made.
     parent: PathBuf,
 }
 
-/// One folder in each hierarchy, by the name of the cluster's own folder. Nothing is made yet.
+/// One directory in each hierarchy, by the name of the cluster's own directory. Nothing is made
+/// yet.
 pub fn of_cluster(name: &str) -> Result<Vec<PathBuf>> {
-    let folders = hierarchies()?;
-    let folders = folders
+    let directories = hierarchies()?;
+    let directories = directories
         .iter()
         .map(|hierarchy| hierarchy.parent.join(format!("berth-{name}")));
-    Ok(folders.collect())
+    Ok(directories.collect())
 }
 
 /// The groups of one node, made in those of its cluster.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    folders: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
 }
 
 impl Groups {
     pub fn make(cluster: &[PathBuf], node: &str) -> Result<Self> {
-        let mut folders = Vec::new();
+        let mut directories = Vec::new();
         for cluster in cluster {
-            let folder = cluster.join(node);
-            for made in [cluster, &folder] {
+            let directory = cluster.join(node);
+            for made in [cluster, &directory] {
                 std::fs::create_dir_all(made)
                     .with_context(|| format!("making {}", made.display()))?;
                 inherit_cpuset(made)?;
             }
-            folders.push(folder);
+            directories.push(directory);
         }
-        Ok(Self { folders })
+        Ok(Self { directories })
     }
 
     /// A command that joins the groups, and then becomes what is appended to it.
@@ -57,9 +58,9 @@ impl Groups {
             r#"while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
         let mut command = Command::new("sh");
         command.args(["-ec", JOIN, "join"]);
-        for folder in &self.folders {
-            let leaf = folder.join("init");
-            command.arg(if leaf.is_dir() { &leaf } else { folder });
+        for directory in &self.directories {
+            let leaf = directory.join("init");
+            command.arg(if leaf.is_dir() { &leaf } else { directory });
         }
         command.arg("--");
         command
@@ -69,19 +70,19 @@ impl Groups {
     /// node's own processes move to a leaf. Called when the node's namespace is there, whose root
     /// stays where it is.
     pub fn settle(&self) -> Result<()> {
-        for folder in &self.folders {
+        for directory in &self.directories {
             let controllers =
-                std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+                std::fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
             if controllers.trim().is_empty() {
                 continue;
             }
-            let leaf = folder.join("init");
+            let leaf = directory.join("init");
             std::fs::create_dir_all(&leaf).with_context(|| format!("making {}", leaf.display()))?;
-            for pid in std::fs::read_to_string(folder.join("cgroup.procs"))?.lines() {
+            for pid in std::fs::read_to_string(directory.join("cgroup.procs"))?.lines() {
                 // One that has just ended can't be moved, and need not be.
                 drop(std::fs::write(leaf.join("cgroup.procs"), pid));
             }
-            enable(folder, &controllers)?;
+            enable(directory, &controllers)?;
         }
         Ok(())
     }
@@ -107,45 +108,45 @@ pub fn remounts() -> Result<String> {
 }
 
 /// Removes a group and all in it. It is busy for as long as the last of its processes takes to go.
-pub fn remove(folder: &Path) -> Result<()> {
+pub fn remove(directory: &Path) -> Result<()> {
     for _ in 0..100 {
-        if !folder.exists() || remove_tree(folder).is_ok() {
+        if !directory.exists() || remove_tree(directory).is_ok() {
             return Ok(());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
-    bail!("{} is still in use", folder.display())
+    bail!("{} is still in use", directory.display())
 }
 
-fn remove_tree(folder: &Path) -> std::io::Result<()> {
-    for item in std::fs::read_dir(folder)? {
+fn remove_tree(directory: &Path) -> std::io::Result<()> {
+    for item in std::fs::read_dir(directory)? {
         let item = item?;
         if item.file_type()?.is_dir() {
             remove_tree(&item.path())?;
         }
     }
-    std::fs::remove_dir(folder)
+    std::fs::remove_dir(directory)
 }
 
 /// In the first generation a new group may use no processor and no memory node until it is told
 /// which.
-fn inherit_cpuset(folder: &Path) -> Result<()> {
+fn inherit_cpuset(directory: &Path) -> Result<()> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
-        let own = folder.join(name);
-        if folder.join("cgroup.controllers").exists() || !own.exists() {
+        let own = directory.join(name);
+        if directory.join("cgroup.controllers").exists() || !own.exists() {
             continue;
         }
-        let parent = folder.parent().context("a group without a parent")?;
+        let parent = directory.parent().context("a group without a parent")?;
         let value = std::fs::read(parent.join(name))?;
         std::fs::write(&own, value).with_context(|| format!("writing {}", own.display()))?;
     }
     Ok(())
 }
 
-fn enable(folder: &Path, controllers: &str) -> Result<()> {
+fn enable(directory: &Path, controllers: &str) -> Result<()> {
     let words: Vec<String> =
         controllers.split_whitespace().map(|name| format!("+{name}")).collect();
-    let file = folder.join("cgroup.subtree_control");
+    let file = directory.join("cgroup.subtree_control");
     std::fs::write(&file, words.join(" ")).with_context(|| format!("writing {}", file.display()))
 }
 

@@ -20,20 +20,20 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// `PATH=...` with the folder of its programs in front: containerd finds its shim there.
+    /// `PATH=...` with the directory of its programs in front: containerd finds its shim there.
     pub fn path_variable(self) -> Result<OsString> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut folders: Vec<_> = std::env::split_paths(&path).collect();
+        let mut directories: Vec<_> = std::env::split_paths(&path).collect();
         if self == Self::Containerd2 {
-            let folder = peers::containerd()?;
+            let directory = peers::containerd()?;
             ensure!(
-                folder.join("containerd").exists(),
+                directory.join("containerd").exists(),
                 "containerd 2 is not built yet: `cargo xtask test e2e` builds it"
             );
-            folders.insert(0, folder);
+            directories.insert(0, directory);
         }
         let mut variable = OsString::from("PATH=");
-        variable.push(std::env::join_paths(folders).context("PATH")?);
+        variable.push(std::env::join_paths(directories).context("PATH")?);
         Ok(variable)
     }
 

@@ -1,6 +1,6 @@
 # Process 1 of a node, in namespaces of its own. In $1 is what the node has for itself, $2 is its
-# name, $3 the folder of the programs; after that come lines to mount the control groups again. What
-# is mounted here ends with this namespace.
+# name, $3 the directory of the programs; after that come lines to mount the control groups again.
+# What is mounted here ends with this namespace.
 set -eu
 cd "$1"
 hostname "$2"
@@ -12,7 +12,7 @@ rm -rf etc/cni
 
 mount --bind "$3" opt/kubernetes
 for place in /etc /opt /run /var/lib /var/log; do
-    # Relative: the folder itself may be under one of these places.
+    # Relative: the directory itself may be under one of these places.
     mount --rbind "./$place" "$place"
 done
 

@@ -18,7 +18,7 @@ pub struct Seat {
     pub pods: String,
 }
 
-/// A CNI configuration, and the folder of the plugins that it names.
+/// A CNI configuration, and the directory of the plugins that it names.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// The content of a `.conflist`; without one the node stays NotReady until somebody puts one in

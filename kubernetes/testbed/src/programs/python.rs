@@ -17,7 +17,7 @@ pub struct Environment {
     /// What people call it.
     pub title: &'static str,
     /// Its directory under `xtask/`, with `requirements.txt`, and under the cache.
-    pub folder: &'static str,
+    pub directory: &'static str,
     /// How long it takes, in words.
     pub takes: &'static str,
 }
@@ -37,21 +37,21 @@ impl Environment {
     /// Does nothing when it is there already. Only one process installs at a time; the others wait
     /// and find it.
     pub fn make(&self, say: &dyn Fn(&str)) -> Result<()> {
-        let folder = self.made()?;
-        if folder.exists() {
+        let directory = self.made()?;
+        if directory.exists() {
             return Ok(());
         }
-        let parent = folder.parent().context("the cache has no parent")?;
+        let parent = directory.parent().context("the cache has no parent")?;
         std::fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
         let lock = File::create(parent.join("lock")).context("opening the lock of the cache")?;
         lock.lock().context("locking the cache")?;
-        if folder.exists() {
+        if directory.exists() {
             return Ok(());
         }
         let start = Instant::now();
         say(&format!("installing {} from PyPI: {}, once", self.title, self.takes));
         // In place only when it is whole. What a killed run left is made anew.
-        let unfinished = folder.with_extension("unfinished");
+        let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;
         }
@@ -61,20 +61,20 @@ impl Environment {
         pip.args("-m pip install --quiet --disable-pip-version-check --no-deps -r".split(' '));
         shell::run(pip.arg(self.requirements()))
             .with_context(|| format!("installing {}", self.title))?;
-        std::fs::rename(&unfinished, &folder).context("putting the environment in place")?;
+        std::fs::rename(&unfinished, &directory).context("putting the environment in place")?;
         say(&format!("installed in {} s", start.elapsed().as_secs()));
         Ok(())
     }
 
     fn requirements(&self) -> PathBuf {
         let xtask = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask");
-        xtask.join(self.folder).join("requirements.txt")
+        xtask.join(self.directory).join("requirements.txt")
     }
 
     fn made(&self) -> Result<PathBuf> {
         let path = self.requirements();
         let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let hash = sha256([text.as_slice()]);
-        Ok(cache::folder()?.join(self.folder).join(&hash[..16]))
+        Ok(cache::directory()?.join(self.directory).join(&hash[..16]))
     }
 }

@@ -65,10 +65,10 @@ fn what_was_free_for_longest_is_given_first_and_what_rests_only_when_nothing_els
     pool.del(1, 3, 3 * SECOND);
     let never_had = pool.add(&request(3, 4), 4 * SECOND).unwrap();
     assert!(never_had != first && never_had != second);
-    assert_eq!(pool.counts(5 * SECOND, REST).resting, 2);
+    assert_eq!(pool.counts(5 * SECOND, REUSE_DELAY).cooling_down, 2);
     assert_eq!(pool.add(&request(4, 4), 4 * SECOND).unwrap(), second);
     assert_eq!(pool.add(&request(5, 4), 4 * SECOND).unwrap(), first);
-    assert_eq!(pool.counts(40 * SECOND, REST).free, 0);
+    assert_eq!(pool.counts(40 * SECOND, REUSE_DELAY).free, 0);
 }
 
 #[test]

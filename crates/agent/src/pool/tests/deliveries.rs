@@ -78,7 +78,7 @@ fn what_the_spec_gives_back_is_not_given_out_unless_a_pod_has_it() {
     let delivered = Delivered::read(&both);
     pool.deliver(&delivered);
     assert_eq!(pool.add(&request(2, 1), 2), Err(Reason::PoolEmpty));
-    assert_eq!(pool.leaving(), BTreeSet::from([name(11)]));
+    assert_eq!(pool.releasing(), BTreeSet::from([name(11)]));
     let misnamed: Vec<&str> = pool.misnamed(&delivered.not_in_use).collect();
     assert_eq!(misnamed, [name(10)]);
     assert_eq!(pool.add(&request(1, 1), 3).unwrap(), ["10.64.0.10"]);
@@ -89,20 +89,20 @@ fn what_is_marked_to_leave_stays_marked_until_it_is_gone() {
     let mut pool = pool(4);
     pool.add(&request(1, 1), 2).unwrap();
     pool.leave(2, 3);
-    let marked = pool.leaving();
+    let marked = pool.releasing();
     assert_eq!(marked.len(), 2);
     // The write failed, and the next pass wants as many to be left: the same ones are, and no
     // others.
     assert_eq!(pool.holding(1, 0).pending_release, 2);
     pool.deliver(&delivered(json!([vnet("c1", 10..14)])));
-    assert_eq!(pool.leaving(), marked);
-    let more = pool.plan_leaving(9, 4);
+    assert_eq!(pool.releasing(), marked);
+    let more = pool.plan_releasing(9, 4);
     assert!(
-        matches!(&more[..], [Entry::Leaving { names, .. }] if names.len() == 1),
+        matches!(&more[..], [Entry::Releasing { names, .. }] if names.len() == 1),
         "{more:?}"
     );
     pool.deliver(&delivered(json!([vnet("c1", 10..12)])));
-    assert!(pool.leaving().is_empty());
+    assert!(pool.releasing().is_empty());
     // A name is never used again: an address that comes back has another, and is free.
     assert_eq!(pool.counts(9, 0).free, 1);
 }
@@ -113,7 +113,7 @@ fn those_that_came_free_last_go_back_first() {
     let had = pool.add(&request(1, 1), 2).unwrap();
     pool.del(1, 3, 4);
     pool.leave(1, 5);
-    assert_eq!(pool.state(&had[0]), Some(AddressState::Leaving));
+    assert_eq!(pool.state(&had[0]), Some(AddressState::Releasing));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_pod_gets_one_of_each_family_and_both_of_one_lease() {
     assert_eq!(pool.holding(0, 0).assigned, 2);
     assert_eq!(pool.del(1, 3, 4), 2);
     pool.leave(5, 6);
-    assert_eq!(pool.leaving(), BTreeSet::from([name(10)]));
+    assert_eq!(pool.releasing(), BTreeSet::from([name(10)]));
     assert_eq!(pool.add(&request(3, 7), 8), Err(Reason::PoolEmpty));
 }
 
@@ -53,7 +53,7 @@ fn two_containers_of_one_family_each_give_one_of_each_and_not_two_of_one() {
     pool.deliver(&delivered(json!([vnet("c1", 10..13), sixes])));
     assert_eq!(pool.add(&request(1, 1), 2).unwrap(), ["10.64.0.10", "fd64::5a"]);
     // Given back are only leases of both: else one family could be left without any.
-    assert_eq!(pool.plan_leaving(3, 2), []);
+    assert_eq!(pool.plan_releasing(3, 2), []);
     // All or nothing: there is an IPv4 address left, and no IPv6 one.
     assert_eq!(pool.add(&request(2, 1), 2), Err(Reason::PoolEmpty));
     assert_eq!(pool.holdings().len(), 1);

@@ -38,7 +38,7 @@ struct World {
 impl World {
     fn write(&mut self, entry: Entry) {
         self.pool.apply(&entry);
-        if let Entry::Leaving { names, .. } = &entry {
+        if let Entry::Releasing { names, .. } = &entry {
             self.left.extend(names.iter().cloned());
         }
         self.journal.push(entry);
@@ -93,7 +93,7 @@ impl World {
                 assert!(self.pool.holdings().keys().all(|one| gc.valid.contains(one)));
             }
             Action::Leave { count } => {
-                for entry in self.pool.plan_leaving(*count, now) {
+                for entry in self.pool.plan_releasing(*count, now) {
                     self.write(entry);
                 }
             }
@@ -134,8 +134,11 @@ impl World {
                 Content::Leases(leases) => leases.len(),
                 Content::Blocks(_) => 0,
             });
-        let all =
-            counts.free + counts.resting + counts.assigned + counts.leaving + counts.uncertain;
+        let all = counts.free
+            + counts.cooling_down
+            + counts.assigned
+            + counts.releasing
+            + counts.quarantined;
         assert_eq!(usize::try_from(all).unwrap(), listed.sum::<usize>(), "nothing is lost");
     }
 }

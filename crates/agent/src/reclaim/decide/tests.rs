@@ -6,7 +6,7 @@ use crate::journal::Held;
 
 const GRACE: u64 = 300;
 
-/// What the witnesses see.
+/// What the observers see.
 #[derive(Default)]
 struct Node {
     holdings: BTreeMap<Attachment, Holding>,
@@ -93,7 +93,7 @@ impl Node {
 }
 
 #[test]
-fn one_witness_alone_takes_nothing_back() {
+fn one_observer_alone_takes_nothing_back() {
     let mut node = Node::living("c1", "web");
     assert_eq!(node.after_all(), []);
     let mut node = Node::living("c1", "web");
@@ -105,7 +105,7 @@ fn one_witness_alone_takes_nothing_back() {
 }
 
 #[test]
-fn both_witnesses_for_the_grace_period_take_it_back() {
+fn both_observers_for_the_grace_period_take_it_back() {
     let mut node = Node::living("c1", "web");
     node.sandboxes.clear();
     node.pods.clear();
@@ -182,7 +182,7 @@ fn a_later_add_of_the_same_attachment_begins_it_anew() {
 }
 
 #[test]
-fn witnesses_that_were_rarely_asked_have_not_said_it_often_enough() {
+fn observers_that_were_rarely_asked_are_not_enough() {
     let mut node = Node::default();
     node.attach("c1", &pod("web", "u1"), 10);
     assert_eq!(node.at(1000), []);

@@ -2,11 +2,11 @@ use serde_json::json;
 
 use super::*;
 
-fn read(conf: &Value, place: Place) -> Result<Conf, Failure> {
+fn read(conf: &Value, place: Place) -> Result<Conf, CniError> {
     read_for(conf, place, Need::All)
 }
 
-fn read_for(conf: &Value, place: Place, need: Need) -> Result<Conf, Failure> {
+fn read_for(conf: &Value, place: Place, need: Need) -> Result<Conf, CniError> {
     Conf::read(&Document::read(conf.to_string().as_bytes())?, place, need)
 }
 
@@ -228,7 +228,7 @@ fn what_is_no_json_object_can_not_be_decoded() {
         b"",
         b"\xff\xfe",
         b"{} {}",
-        &vec![b' '; MOST_CONF_BYTES + 1],
+        &vec![b' '; MAX_CONF_BYTES + 1],
     ] {
         assert_eq!(Document::read(text).unwrap_err().code, Code::Undecodable);
     }

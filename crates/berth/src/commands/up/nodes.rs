@@ -1,10 +1,10 @@
-//! The virtual nodes' own side: a folder and an agent for each.
+//! The virtual nodes' own side: a directory and an agent for each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use berth_agent::{AgentMetrics, Machine, Options, Standing, Surroundings};
+use berth_agent::{AgentContext, AgentMetrics, Machine, Options, Standing};
 use berth_cluster::Fleet;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
@@ -21,20 +21,20 @@ use super::directory::Directory;
 /// The longest path that a Unix socket can have, in bytes: the kernel's 108 without its end.
 const SOCKET_PATH: usize = 107;
 
-/// Where the nodes have their folders.
+/// Where the nodes have their directories.
 #[derive(Clone, Debug)]
-pub struct Folders {
+pub struct NodeDirectories {
     home: PathBuf,
 }
 
-impl Folders {
+impl NodeDirectories {
     /// Refused when the socket of a node would not fit. Nothing is made yet.
     pub fn choose(directory: &Directory, fleet: Fleet) -> Result<Self> {
         let (home, chosen_by) = directory.nodes();
-        let folders = Self { home };
+        let node_directories = Self { home };
         // The last has the longest name.
         if let Some(node) = fleet.names().last() {
-            let socket = folders.of(&node).socket();
+            let socket = node_directories.of(&node).socket();
             let length = socket.as_os_str().len();
             ensure!(
                 length <= SOCKET_PATH,
@@ -44,11 +44,11 @@ impl Folders {
                 length.saturating_sub(SOCKET_PATH)
             );
         }
-        Ok(folders)
+        Ok(node_directories)
     }
 
-    pub fn of(&self, node: &str) -> Folder {
-        Folder {
+    pub fn of(&self, node: &str) -> NodeDirectory {
+        NodeDirectory {
             path: self.home.join(node),
         }
     }
@@ -56,11 +56,11 @@ impl Folders {
 
 /// A node's: where its agent listens, keeps its state, and finds what plugins leave.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct NodeDirectory {
     path: PathBuf,
 }
 
-impl Folder {
+impl NodeDirectory {
     pub fn socket(&self) -> PathBuf {
         self.path.join("agent.sock")
     }
@@ -82,7 +82,7 @@ impl Agents {
     pub fn start(
         client: &Client,
         fleet: Fleet,
-        folders: &Folders,
+        node_directories: &NodeDirectories,
         metrics: &Metrics,
         tasks: &Tasks,
     ) -> Result<Self> {
@@ -95,7 +95,7 @@ impl Agents {
         let mut random = StdRng::from_rng(&mut rand::rng());
         let names = StdRng::from_rng(&mut random);
         let (events, writer) = Recorder::new(client.clone(), reporter, &event_metrics, names);
-        let around = Surroundings {
+        let context = AgentContext {
             client: client.clone(),
             metrics: metrics.register(AgentMetrics::register),
             events,
@@ -107,17 +107,17 @@ impl Agents {
             let options = Options {
                 boot: boot.clone(),
                 machine: machine(&node),
-                ..Options::new(&node, &folders.of(&node).path)
+                ..Options::new(&node, &node_directories.of(&node).path)
             };
             let (serves, when_ready) = watch::channel(false);
             ready.insert(node.clone(), when_ready);
             let random = StdRng::from_rng(&mut random);
-            let (around, stopping) = (around.clone(), tasks.stopping());
+            let (context, stopping) = (context.clone(), tasks.stopping());
             let agent = running.track_future(async move {
                 let say = move |standing: Standing<'_>| {
                     serves.send_replace(matches!(standing, Standing::Serves(_)));
                 };
-                berth_agent::run(options, around, random, say, stopping).await
+                berth_agent::run(options, context, random, say, stopping).await
             });
             tasks.spawn(format!("agent of {node}"), agent);
         }
@@ -149,10 +149,10 @@ fn machine(node: &str) -> Machine {
 mod tests {
     use super::*;
 
-    fn in_directory(length: usize) -> Result<Folders> {
+    fn in_directory(length: usize) -> Result<NodeDirectories> {
         let path = format!("/{}", "d".repeat(length - 1));
         let directory = Directory::choose(Some(path.into()), false).unwrap();
-        Folders::choose(&directory, Fleet::new(10).unwrap())
+        NodeDirectories::choose(&directory, Fleet::new(10).unwrap())
     }
 
     #[test]

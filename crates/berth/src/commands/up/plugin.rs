@@ -12,14 +12,14 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use berth_api::cni::{Outcome, Version};
-use berth_cluster::{PodNetwork, Refused, Sandbox};
+use berth_cluster::{PodNetwork, PodNetworkError, Sandbox};
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::{Semaphore, watch};
 
-use super::nodes::Folders;
+use super::nodes::NodeDirectories;
 
 pub const IPAM: &str = "berth-ipam";
 
@@ -29,30 +29,33 @@ const INTERFACE: &str = "eth0";
 
 /// How many calls that end by themselves run at a time. ADDs are counted by the kubelets: they may
 /// wait for an address.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 /// A plugin that has not ended by then is ended: its own limits are shorter.
 const LONGEST: Duration = Duration::from_secs(30);
 /// More than any answer has.
-const MOST_BYTES: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
 pub struct Plugin {
     program: PathBuf,
-    folders: Folders,
+    directories: NodeDirectories,
     /// For each node, whether its agent serves.
     ready: BTreeMap<String, watch::Receiver<bool>>,
     at_once: Semaphore,
 }
 
 impl Plugin {
-    pub fn new(folders: Folders, ready: BTreeMap<String, watch::Receiver<bool>>) -> Self {
+    pub fn new(
+        directories: NodeDirectories,
+        ready: BTreeMap<String, watch::Receiver<bool>>,
+    ) -> Self {
         Self {
             // Not by its path, under which there may be another build by now: what answers is what
             // runs.
             program: "/proc/self/exe".into(),
-            folders,
+            directories,
             ready,
-            at_once: Semaphore::new(AT_ONCE),
+            at_once: Semaphore::new(CONCURRENCY),
         }
     }
 
@@ -67,21 +70,22 @@ impl Plugin {
     }
 
     fn conf(&self, node: &str) -> Value {
-        let folder = self.folders.of(node);
+        let directory = self.directories.of(node);
         json!({
             "cniVersion": Version::LATEST.as_str(),
             "name": NETWORK,
             "type": IPAM,
-            "ipam": {"type": IPAM, "socket": folder.socket(), "queueDir": folder.queue()},
+            "ipam": {"type": IPAM, "socket": directory.socket(), "queueDir": directory.queue()},
         })
     }
 
-    async fn add(&self, sandbox: &Sandbox, wait: Duration) -> Result<Vec<IpAddr>, Refused> {
+    async fn add(&self, sandbox: &Sandbox, wait: Duration) -> Result<Vec<IpAddr>, PodNetworkError> {
         let mut conf = self.conf(&sandbox.node);
         conf["ipam"]["wait"] = format!("{}ms", wait.as_millis()).into();
         let answer = self.call("ADD", Some(sandbox), &conf).await?;
-        let document = serde_json::from_slice(&answer)
-            .map_err(|error| Refused(format!("{IPAM} answered what is no JSON: {error}")))?;
+        let document = serde_json::from_slice(&answer).map_err(|error| {
+            PodNetworkError(format!("{IPAM} answered what is no JSON: {error}"))
+        })?;
         Ok(Outcome::read(&document)
             .addresses
             .into_iter()
@@ -89,13 +93,13 @@ impl Plugin {
             .collect())
     }
 
-    async fn del(&self, sandbox: &Sandbox) -> Result<(), Refused> {
+    async fn del(&self, sandbox: &Sandbox) -> Result<(), PodNetworkError> {
         let _one = self.at_once.acquire().await;
         let conf = self.conf(&sandbox.node);
         self.call("DEL", Some(sandbox), &conf).await.map(drop)
     }
 
-    async fn gc(&self, node: &str, sandboxes: &[String]) -> Result<(), Refused> {
+    async fn gc(&self, node: &str, sandboxes: &[String]) -> Result<(), PodNetworkError> {
         let _one = self.at_once.acquire().await;
         let valid = sandboxes
             .iter()
@@ -111,7 +115,7 @@ impl Plugin {
         what: &'static str,
         sandbox: Option<&Sandbox>,
         conf: &Value,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, PodNetworkError> {
         let mut command = Command::new(&self.program);
         command
             .arg0(IPAM)
@@ -123,14 +127,16 @@ impl Plugin {
             .kill_on_drop(true);
         let ended = tokio::time::timeout(LONGEST, run(command, conf.to_string().into_bytes()));
         let Ok(ended) = ended.await else {
-            return Err(Refused(format!("{IPAM} {what} has not ended after {LONGEST:?}")));
+            return Err(PodNetworkError(format!(
+                "{IPAM} {what} has not ended after {LONGEST:?}"
+            )));
         };
-        let ended =
-            ended.map_err(|error| Refused(format!("{IPAM} {what} cannot be run: {error}")))?;
+        let ended = ended
+            .map_err(|error| PodNetworkError(format!("{IPAM} {what} cannot be run: {error}")))?;
         if ended.status.success() {
             Ok(ended.stdout)
         } else {
-            Err(Refused(format!("{IPAM} {what}: {ended}")))
+            Err(PodNetworkError(format!("{IPAM} {what}: {ended}")))
         }
     }
 }
@@ -190,11 +196,11 @@ async fn run(mut command: Command, stdin: Vec<u8>) -> std::io::Result<Ended> {
     })
 }
 
-/// No more than [`MOST_BYTES`]; closed after that, so one that goes on writing ends.
+/// No more than [`MAX_BYTES`]; closed after that, so one that goes on writing ends.
 async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        from.take(MOST_BYTES).read_to_end(&mut bytes).await?;
+        from.take(MAX_BYTES).read_to_end(&mut bytes).await?;
     }
     Ok(bytes)
 }
@@ -225,11 +231,11 @@ impl PodNetwork for Plugin {
         &'a self,
         sandbox: &'a Sandbox,
         wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<IpAddr>, Refused>> {
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, PodNetworkError>> {
         self.add(sandbox, wait).boxed()
     }
 
-    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), Refused>> {
+    fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), PodNetworkError>> {
         self.del(sandbox).boxed()
     }
 
@@ -237,7 +243,7 @@ impl PodNetwork for Plugin {
         &'a self,
         node: &'a str,
         sandboxes: &'a [String],
-    ) -> BoxFuture<'a, Result<(), Refused>> {
+    ) -> BoxFuture<'a, Result<(), PodNetworkError>> {
         self.gc(node, sandboxes).boxed()
     }
 }

@@ -33,8 +33,8 @@ impl std::fmt::Debug for EtcdTls {
 }
 
 /// An answer that takes longer is not waited for: what it would have said is not known.
-const PATIENCE: Duration = Duration::from_secs(10);
-const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A connection that died without a word is noticed after both, so that no watch listens to it for
 /// ever.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -146,7 +146,7 @@ fn prepare(url: &str, tls: Option<&EtcdTls>) -> Result<Endpoint, EndpointError> 
         why,
     })?;
     let prepared = prepared
-        .connect_timeout(CONNECT_PATIENCE)
+        .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PONG_WITHIN)
         .keep_alive_while_idle(true);
@@ -172,5 +172,5 @@ async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
 
 async fn within<T>(asking: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded("etcd does not answer");
-    tokio::time::timeout(PATIENCE, asking).await.map_err(late)?
+    tokio::time::timeout(TIMEOUT, asking).await.map_err(late)?
 }

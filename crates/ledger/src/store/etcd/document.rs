@@ -14,7 +14,7 @@ use super::{STORE, unreachable};
 use crate::store::{Document, StoreError, Version};
 
 /// Before an etcd that is away is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
 pub struct EtcdDocument {
@@ -104,7 +104,7 @@ impl EtcdDocument {
             Ok::<_, Status>(())
         };
         if waiting.await.is_err() {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }

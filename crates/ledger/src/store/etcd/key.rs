@@ -17,8 +17,8 @@ pub struct Span {
 
 impl Span {
     /// All keys that begin with it. It ends with a slash, so that there is a next character.
-    fn below(folder: &str) -> Self {
-        let start = folder.as_bytes().to_vec();
+    fn below(directory: &str) -> Self {
+        let start = directory.as_bytes().to_vec();
         let mut end = start.clone();
         if let Some(last) = end.last_mut() {
             *last += 1;

@@ -12,7 +12,7 @@ use super::wire::{Event, EventType, WatchCreateRequest, WatchResponse};
 use crate::store::Change;
 
 /// Between attempts to reach an etcd that is away.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A watch that mends itself.
 pub struct Watch {
@@ -68,7 +68,7 @@ impl Watch {
                 }
                 Err(error) => warn!(%error, "a watch is broken, and etcd can't be reached"),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }

@@ -99,8 +99,8 @@ fn record(object: &AddressBlock) -> Result<Record, Unreadable> {
     Ok(Record::new(owned, released)?)
 }
 
-/// Beyond the year 9999 there is no way to write a time: a clock that says so rests a unit until it
-/// is set right.
+/// Beyond the year 9999 there is no way to write a time: a clock that says so cools down a unit
+/// until it is set right.
 fn time(millis: u64) -> Timestamp {
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)

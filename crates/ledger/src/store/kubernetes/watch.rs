@@ -9,7 +9,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{Failure, object, within};
+use super::{KubernetesError, object, within};
 use crate::store::Change;
 
 /// The API server ends a watch after so long.
@@ -18,7 +18,7 @@ const LENGTH_SECONDS: u32 = 120;
 const SLACK: Duration = Duration::from_secs(10);
 
 /// Between attempts to reach an API server that is away.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 type Events = BoxStream<'static, kube::Result<WatchEvent<AddressBlock>>>;
 
@@ -43,7 +43,7 @@ enum Meaning {
 
 impl Watch {
     /// Sees all that happens after it is there.
-    pub async fn open(api: &Api<AddressBlock>, selector: String) -> Result<Self, Failure> {
+    pub async fn open(api: &Api<AddressBlock>, selector: String) -> Result<Self, KubernetesError> {
         let seen = now(api, &selector).await?;
         Ok(Self {
             events: begin(api, &selector, &seen).await?,
@@ -92,12 +92,12 @@ impl Watch {
 
     /// A server that was put back from a backup would take a watch from a version that it has not
     /// reached, and stay silent: `Err` then, too.
-    async fn go_on(&mut self) -> Result<(), Failure> {
+    async fn go_on(&mut self) -> Result<(), KubernetesError> {
         let now = now(&self.api, &self.selector).await?;
         if let (Ok(now), Ok(seen)) = (now.parse::<u128>(), self.seen.parse::<u128>())
             && now < seen
         {
-            return Err(Failure::Behind);
+            return Err(KubernetesError::Behind);
         }
         self.events = begin(&self.api, &self.selector, &self.seen).await?;
         self.deadline = deadline();
@@ -116,7 +116,7 @@ impl Watch {
                                    reached")
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }
@@ -126,13 +126,17 @@ fn deadline() -> Instant {
 }
 
 /// The resourceVersion of this moment.
-async fn now(api: &Api<AddressBlock>, selector: &str) -> Result<String, Failure> {
+async fn now(api: &Api<AddressBlock>, selector: &str) -> Result<String, KubernetesError> {
     let first = ListParams::default().labels(selector).limit(1);
     let list = within(api.list_metadata(&first)).await?;
     Ok(list.metadata.resource_version.unwrap_or_default())
 }
 
-async fn begin(api: &Api<AddressBlock>, selector: &str, seen: &str) -> Result<Events, Failure> {
+async fn begin(
+    api: &Api<AddressBlock>,
+    selector: &str,
+    seen: &str,
+) -> Result<Events, KubernetesError> {
     let params = WatchParams::default().labels(selector).timeout(LENGTH_SECONDS);
     Ok(within(api.watch(&params, seen)).await?.boxed())
 }

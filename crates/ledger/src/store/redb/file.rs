@@ -100,8 +100,8 @@ pub fn open(path: &Path) -> Result<Database, OpenError> {
         other => OpenError::Damaged(other.into()),
     })?;
     // A file is not durable before its name is.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     match check_format(&database).map_err(OpenError::Damaged)? {
         CURRENT_FORMAT => Ok(database),
         found => Err(OpenError::Newer { found }),

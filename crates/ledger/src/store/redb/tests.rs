@@ -48,8 +48,8 @@ async fn done(store: &RedbStore, write: Write) -> Option<Version> {
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_file_is_opened_again() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let store = RedbStore::open(&path).unwrap();
     done(&store, write("10.64.0.0/32", None)).await;
     done(&store, write("fd64::100/128", None)).await;
@@ -62,8 +62,8 @@ async fn nothing_is_lost_when_the_file_is_opened_again() {
 
 #[tokio::test]
 async fn versions_go_on_growing_when_the_file_is_opened_again_and_no_block_is_left() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let store = RedbStore::open(&path).unwrap();
     let first = done(&store, write("10.64.0.0/32", None)).await;
     let removal = Write {
@@ -78,8 +78,8 @@ async fn versions_go_on_growing_when_the_file_is_opened_again_and_no_block_is_le
 
 #[tokio::test]
 async fn a_block_that_cannot_be_read_is_an_error_that_names_it_and_stays_as_it_is() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let store = RedbStore::open(&path).unwrap();
     let version = done(&store, write("10.64.0.0/32", None)).await;
     drop(store);
@@ -108,8 +108,8 @@ async fn a_block_that_cannot_be_read_is_an_error_that_names_it_and_stays_as_it_i
 
 #[test]
 fn the_file_is_for_its_owner_alone() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
     drop(RedbStore::open(&path).unwrap());
     assert_eq!(mode(), 0o600);
@@ -120,8 +120,8 @@ fn the_file_is_for_its_owner_alone() {
 
 #[test]
 fn what_cannot_be_opened_names_the_file_and_what_to_do() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let why = |path: &Path| RedbStore::open(path).unwrap_err().to_string();
     let store = RedbStore::open(&path).unwrap();
     let in_use = why(&path);
@@ -134,14 +134,14 @@ fn what_cannot_be_opened_names_the_file_and_what_to_do() {
     std::fs::write(&path, [7; 4096]).unwrap();
     let damaged = why(&path);
     assert!(damaged.contains("ledger.redb: it is damaged"), "{damaged}");
-    let missing = why(&folder.path().join("none/ledger.redb"));
+    let missing = why(&directory.path().join("none/ledger.redb"));
     assert!(missing.contains("name a file that you may write to"), "{missing}");
 }
 
 #[test]
 fn a_file_of_a_newer_version_is_left_alone() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("ledger.redb");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("ledger.redb");
     let database = Builder::new().create(&path).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction

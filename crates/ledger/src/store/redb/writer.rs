@@ -20,7 +20,7 @@ pub struct Job {
 }
 
 /// Calls that share a transaction. Bounds how long the first of them waits.
-const MOST_JOBS: usize = 1024;
+const MAX_JOBS: usize = 1024;
 
 pub struct Writer {
     slot: Arc<Slot>,
@@ -48,7 +48,7 @@ impl Writer {
     /// Until nobody can ask any more.
     pub fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
-            let waiting = std::iter::once(first).chain(jobs.try_iter()).take(MOST_JOBS);
+            let waiting = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS);
             let (calls, answers): (Vec<_>, Vec<_>) =
                 waiting.map(|job| (job.writes, job.answer)).unzip();
             self.serve(calls, answers);

@@ -6,7 +6,7 @@ fn counts(reserved: u128) -> Counts {
     Counts {
         capacity: 100,
         reserved,
-        resting: 0,
+        cooling_down: 0,
         free: 100 - reserved,
     }
 }

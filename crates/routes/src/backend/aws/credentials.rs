@@ -7,11 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::settings::Source;
+use super::query::{CONTENT_TYPE, form, read};
+use super::settings::{Source, WebIdentity};
 use crate::backend::http::{Http, request};
 use crate::backend::ini::Ini;
 use crate::backend::{BackendError, ErrorKind};
 
+const STS_VERSION: &str = "2011-06-15";
 /// Keys that end are asked for again a little before.
 const SLACK: SignedDuration = SignedDuration::from_mins(5);
 
@@ -34,6 +36,8 @@ pub struct Keys {
     source: Source,
     http: Http,
     known: Mutex<Option<Credentials>>,
+    /// One asks at a time; the others wait for the answer.
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// What an instance says of its role.
@@ -52,29 +56,74 @@ impl Keys {
             source,
             http,
             known: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
     pub async fn get(&self) -> Result<Credentials, BackendError> {
-        let good = |keys: &Credentials| {
-            keys.expires
-                .is_none_or(|end| end - SLACK > Timestamp::now())
-        };
-        if let Some(keys) = self.known.lock().clone().filter(good) {
+        if let Some(keys) = self.good() {
+            return Ok(keys);
+        }
+        let _asking = self.asking.lock().await;
+        if let Some(keys) = self.good() {
             return Ok(keys);
         }
         let keys = match &self.source {
             Source::Environment => from_environment()?,
             Source::File { path, profile } => from_file(path, profile)?,
+            Source::WebIdentity(identity) => self.of_web_identity(identity).await?,
             Source::Instance { endpoint } => self.of_instance(endpoint).await?,
         };
         *self.known.lock() = Some(keys.clone());
         Ok(keys)
     }
 
+    /// Those that we have, while they are good.
+    fn good(&self) -> Option<Credentials> {
+        let is_good = |keys: &Credentials| {
+            keys.expires
+                .is_none_or(|end| end - SLACK > Timestamp::now())
+        };
+        self.known.lock().clone().filter(is_good)
+    }
+
     /// They were refused: they are read again, they may have been changed.
     pub fn forget(&self) {
         *self.known.lock() = None;
+    }
+
+    /// The token is the call's only proof: it is not signed.
+    async fn of_web_identity(&self, identity: &WebIdentity) -> Result<Credentials, BackendError> {
+        let action = "AssumeRoleWithWebIdentity";
+        let file = identity.token_file.display();
+        let token = std::fs::read_to_string(&identity.token_file).map_err(|error| {
+            let message = format!("AWS_WEB_IDENTITY_TOKEN_FILE: {file}: {error}");
+            BackendError::new(ErrorKind::Unauthorized, message)
+        })?;
+        let parameters = [
+            ("RoleArn", identity.role.as_str()),
+            ("RoleSessionName", identity.session.as_str()),
+            ("WebIdentityToken", token.trim()),
+        ];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let body = form(action, STS_VERSION, &parameters);
+        let uri = format!("{}/", identity.endpoint);
+        let headers = [("content-type", CONTENT_TYPE)];
+        let request = request(action, Method::POST, &uri, &headers, body)?;
+        let answer = read(action, &self.http.call(action, request).await?)?;
+        let garbage =
+            || BackendError::unavailable(format!("{action}: the answer has no credentials"));
+        let keys = answer.find("Credentials").ok_or_else(garbage)?;
+        let need = |name: &str| {
+            let value = Some(keys.text(name)).filter(|value| !value.is_empty());
+            value.map(ToOwned::to_owned).ok_or_else(garbage)
+        };
+        Ok(Credentials {
+            access_key_id: need("AccessKeyId")?,
+            secret_access_key: need("SecretAccessKey")?,
+            session_token: Some(need("SessionToken")?),
+            expires: keys.text("Expiration").parse().ok(),
+        })
     }
 
     /// Version 2 of the instance's metadata service: with a token first.

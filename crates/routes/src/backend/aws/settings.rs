@@ -29,10 +29,23 @@ impl fmt::Display for Tables {
 pub enum Source {
     /// `AWS_ACCESS_KEY_ID` and its like.
     Environment,
+    /// A role that a token in a file is good for, as in pods of EKS.
+    WebIdentity(WebIdentity),
     /// `~/.aws/credentials`, a profile in it.
     File { path: PathBuf, profile: String },
     /// The role of the instance that we are on.
     Instance { endpoint: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebIdentity {
+    pub role: String,
+    /// It is written anew while we run.
+    pub token_file: PathBuf,
+    /// What we are called in the account's records.
+    pub session: String,
+    /// Of STS.
+    pub endpoint: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +69,7 @@ pub enum SettingsError {
     NoTables,
 }
 
+const SESSION: &str = "berth-route-controller";
 const METADATA: &str = "http://169.254.169.254";
 
 impl AwsSettings {
@@ -75,12 +89,14 @@ impl AwsSettings {
         let region = region.or_else(|| ini.get("Global", "Region").map(ToOwned::to_owned));
         let region = region.ok_or(SettingsError::NoRegion)?;
         let endpoint = set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL"));
+        let sts = set("AWS_ENDPOINT_URL_STS").or_else(|| set("AWS_ENDPOINT_URL"));
         let suffix = if region.starts_with("cn-") {
             "amazonaws.com.cn"
         } else {
             "amazonaws.com"
         };
         let endpoint = endpoint.unwrap_or_else(|| format!("https://ec2.{region}.{suffix}"));
+        let sts = sts.unwrap_or_else(|| format!("https://sts.{region}.{suffix}"));
         let ids: Vec<String> = ini
             .all("Global", "RouteTableID")
             .iter()
@@ -99,15 +115,24 @@ impl AwsSettings {
             region,
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             tables,
-            credentials: source(&set),
+            credentials: source(&set, sts.trim_end_matches('/')),
         })
     }
 }
 
 /// In the order in which AWS's own tools look.
-fn source(set: &impl Fn(&str) -> Option<String>) -> Source {
+fn source(set: &impl Fn(&str) -> Option<String>, sts: &str) -> Source {
     if set("AWS_ACCESS_KEY_ID").is_some() {
         return Source::Environment;
+    }
+    let role = set("AWS_ROLE_ARN").zip(set("AWS_WEB_IDENTITY_TOKEN_FILE"));
+    if let Some((role, token_file)) = role {
+        return Source::WebIdentity(WebIdentity {
+            role,
+            token_file: PathBuf::from(token_file),
+            session: set("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| SESSION.to_owned()),
+            endpoint: sts.to_owned(),
+        });
     }
     let home = set("HOME").map(|home| PathBuf::from(home).join(".aws/credentials"));
     let named = set("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
@@ -154,6 +179,41 @@ mod tests {
             error.to_string().contains("RouteTableID in [Global]"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_web_identity_comes_before_files_and_after_keys() {
+        let of = |more: &[(&str, &str)]| {
+            let irsa = [
+                ("AWS_REGION", "cn-north-1"),
+                ("AWS_ROLE_ARN", "arn:aws-cn:iam::1:role/routes"),
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
+                ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+            ];
+            let environment = environment(&[&irsa[..], more].concat());
+            let file = "[Global]\nKubernetesClusterID = test\n";
+            AwsSettings::new(Some(file), &environment)
+                .unwrap()
+                .credentials
+        };
+        let identity = WebIdentity {
+            role: "arn:aws-cn:iam::1:role/routes".to_owned(),
+            token_file: PathBuf::from("/var/run/token"),
+            session: SESSION.to_owned(),
+            endpoint: "https://sts.cn-north-1.amazonaws.com.cn".to_owned(),
+        };
+        assert_eq!(of(&[]), Source::WebIdentity(identity.clone()));
+        let named = WebIdentity {
+            session: "me".to_owned(),
+            endpoint: "http://127.0.0.1:5000".to_owned(),
+            ..identity
+        };
+        let more = [
+            ("AWS_ROLE_SESSION_NAME", "me"),
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:5000/"),
+        ];
+        assert_eq!(of(&more), Source::WebIdentity(named));
+        assert_eq!(of(&[("AWS_ACCESS_KEY_ID", "a")]), Source::Environment);
     }
 
     #[test]

@@ -11,6 +11,7 @@ impl Worker {
     pub(super) fn write_conditions(&mut self) {
         if let Publish::Own(name) = &self.options.publish {
             let name = name.clone();
+            self.publishing.clear();
             return self.write_own(name);
         }
         while let Some(name) = self.publishing.pop() {

@@ -14,7 +14,7 @@ use super::{FULL_INTERVAL, Outcome, Worker};
 use crate::backend::{BackendError, ErrorKind};
 use crate::controller::feed::Key;
 use crate::controller::look;
-use crate::core::{Hop, Node, Route, Table};
+use crate::core::{Comparison, Hop, Node, Route, Table, compare};
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
 /// After so many looks at an empty cluster it is believed to be empty.
@@ -115,16 +115,20 @@ impl Worker {
     }
 
     fn reconcile_all(&mut self) {
-        let destinations: BTreeSet<Prefix> = {
-            let index = self.shared.index.lock();
-            let there = self.table.iter().flat_map(Table::destinations);
-            index.destinations().chain(there).collect()
+        let Some(comparison) = self.with_view(compare) else {
+            return;
         };
+        self.keep_what_is_done(&comparison);
+        self.options
+            .metrics
+            .routes(comparison.ours, comparison.foreign);
         self.is_any_taken = false;
-        let waiting: BTreeSet<Prefix> = destinations
-            .into_iter()
-            .filter(|destination| self.consider(*destination, false))
-            .collect();
+        let mut waiting = BTreeSet::new();
+        for (destination, decision) in comparison.decisions {
+            if self.follow(destination, decision, false) {
+                waiting.insert(destination);
+            }
+        }
         if let Some(full) = &mut self.full {
             full.waiting = waiting;
         }
@@ -135,31 +139,24 @@ impl Worker {
         } else {
             self.taken_backoff.succeed();
         }
-        let names: Vec<String> = {
-            let index = self.shared.index.lock();
-            index.nodes().map(|node| node.name.clone()).collect()
-        };
+        // What was wrong with those that were warned about may be right now.
+        let warned = self.publishing.warned().cloned();
+        let names: BTreeSet<String> = comparison.nodes.into_iter().chain(warned).collect();
         for name in names {
             self.warn_of_problems(&name);
             self.publishing.push(&name);
         }
         self.damping.forget(Instant::now());
-        self.count_routes();
         self.forget_hops();
     }
 
-    fn count_routes(&self) {
-        let counted = self.with_view(|view| {
-            let inside = view
-                .table
-                .routes()
-                .filter(|route| view.scope.covers(route.destination));
-            let (ours, foreign): (Vec<&Route>, Vec<&Route>) =
-                inside.partition(|route| view.is_ours(route));
-            (ours.len(), foreign.len())
-        });
-        if let Some((ours, foreign)) = counted {
-            self.options.metrics.routes(ours, foreign);
+    /// What was missing or has failed, and is as it should be now.
+    fn keep_what_is_done(&mut self, comparison: &Comparison) {
+        let failed = self.retries.destinations();
+        let open = failed.chain(self.missing_since.keys().copied());
+        let done: Vec<Prefix> = open.filter(|one| comparison.keeps(*one)).collect();
+        for destination in done {
+            self.keep(destination);
         }
     }
 

@@ -40,9 +40,9 @@ const LONGEST_MESSAGE: usize = 5120;
 
 /// Why an expression has no value.
 #[derive(Debug)]
-pub(super) struct Failure(String);
+pub(super) struct EvaluateError(String);
 
-impl Failure {
+impl EvaluateError {
     pub(super) fn about(&self, rule: &str) -> String {
         let Self(why) = self;
         if why == "no such overload" {
@@ -93,10 +93,10 @@ impl<'v> Variables<'v> {
         &mut self,
         expression: &Expression,
         optional: bool,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, EvaluateError> {
         match self.resolve(expression, optional)? {
             CelValue::Bool(holds) => Ok(holds),
-            _ => Err(Failure("no such overload".to_owned())),
+            _ => Err(EvaluateError("no such overload".to_owned())),
         }
     }
 
@@ -110,7 +110,11 @@ impl<'v> Variables<'v> {
         fits.then(|| text.to_owned())
     }
 
-    fn resolve(&mut self, expression: &Expression, optional: bool) -> Result<CelValue, Failure> {
+    fn resolve(
+        &mut self,
+        expression: &Expression,
+        optional: bool,
+    ) -> Result<CelValue, EvaluateError> {
         let context = if optional {
             self.optional.get_or_insert_with(|| {
                 let old = self.old.map(|old| convert(self.node, self.resource, old));
@@ -135,10 +139,13 @@ fn scope(variables: BTreeMap<String, Box<dyn Val>>) -> Context<'static> {
 
 /// The interpreter panics on a few well-formed expressions; to the one who wrote the rule that is
 /// an error like any other.
-pub(super) fn resolve(expression: &Expression, context: &Context<'_>) -> Result<CelValue, Failure> {
+pub(super) fn resolve(
+    expression: &Expression,
+    context: &Context<'_>,
+) -> Result<CelValue, EvaluateError> {
     catch_unwind(AssertUnwindSafe(|| CelValue::resolve(expression, context)))
         .unwrap_or_else(|_| Err(ExecutionError::NoSuchOverload))
-        .map_err(|error| Failure(words(&error)))
+        .map_err(|error| EvaluateError(words(&error)))
 }
 
 fn words(error: &ExecutionError) -> String {

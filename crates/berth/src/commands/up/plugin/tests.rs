@@ -8,25 +8,25 @@ use crate::commands::up::directory::Directory;
 
 /// A plugin that keeps what it was given in `given`, and then does what the script says.
 struct Fake {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     plugin: Plugin,
 }
 
 impl Fake {
     fn new(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("fake");
-        let given = folder.path().join("given");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("fake");
+        let given = directory.path().join("given");
         let script =
             format!("#!/bin/sh\n(/usr/bin/env; /bin/cat) > {}\n{script}\n", given.display());
         write_program(&program, &script);
         let plugin = Plugin { program, ..plugin() };
-        Self { folder, plugin }
+        Self { directory, plugin }
     }
 
     /// The lines of the environment, and stdin.
     fn given(&self) -> (Vec<String>, Value) {
-        let text = std::fs::read_to_string(self.folder.path().join("given")).unwrap();
+        let text = std::fs::read_to_string(self.directory.path().join("given")).unwrap();
         let (environment, stdin) = text.split_at(text.find('{').unwrap());
         let environment = environment.lines().map(str::to_owned).collect();
         (environment, serde_json::from_str(stdin).unwrap())
@@ -50,8 +50,8 @@ fn write_program(path: &Path, script: &str) {
 
 fn plugin() -> Plugin {
     let directory = Directory::choose(Some("/data".into()), false).unwrap();
-    let folders = Folders::choose(&directory, Fleet::new(1).unwrap()).unwrap();
-    Plugin::new(folders, BTreeMap::new())
+    let directories = NodeDirectories::choose(&directory, Fleet::new(1).unwrap()).unwrap();
+    Plugin::new(directories, BTreeMap::new())
 }
 
 fn sandbox() -> Sandbox {

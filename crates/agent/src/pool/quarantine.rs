@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::delivered::{Container, Content};
 
 #[derive(Clone, Debug, Default)]
-pub struct Doubt {
+pub struct Quarantine {
     stage: Stage,
     /// What living pods show, and we do not know of.
     shown: BTreeSet<IpAddr>,
@@ -25,7 +25,7 @@ enum Stage {
     Over,
 }
 
-impl Doubt {
+impl Quarantine {
     pub fn unsettled() -> Self {
         Self {
             stage: Stage::Blank,

@@ -57,13 +57,13 @@ impl Code {
 /// One line for people, and more of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{msg}")]
-pub struct Failure {
+pub struct CniError {
     pub code: Code,
     pub msg: String,
     pub details: String,
 }
 
-impl Failure {
+impl CniError {
     pub fn new(code: Code, msg: impl Into<String>) -> Self {
         Self {
             code,
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_its_code_and_leaves_out_what_it_has_not() {
-        let failure = Failure::new(Code::TryAgainLater, "no address is free");
+        let failure = CniError::new(Code::TryAgainLater, "no address is free");
         let document = failure.document(Version::V1_0_0);
         assert_eq!(
             document,

@@ -15,29 +15,29 @@ const KEPT: u64 = 600 * SECOND;
 /// late one.
 const LATE: u64 = 60 * SECOND;
 /// After 100,000 releases at once there are not 100,000 ADDs under way.
-pub const MOST: usize = 4096;
+pub const MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
-struct Grave {
+struct Tombstone {
     /// When the DEL was started.
     started: u64,
     at: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Graves {
-    of: BTreeMap<Attachment, Grave>,
+pub struct Tombstones {
+    of: BTreeMap<Attachment, Tombstone>,
     /// Oldest first; one that was dug again is in it twice.
     order: VecDeque<(u64, Attachment)>,
 }
 
-impl Graves {
-    pub fn dig(&mut self, attachment: &Attachment, started: u64, at: u64) {
-        let before = self.of.get(attachment).map_or(0, |grave| grave.started);
+impl Tombstones {
+    pub fn insert(&mut self, attachment: &Attachment, started: u64, at: u64) {
+        let before = self.of.get(attachment).map_or(0, |tombstone| tombstone.started);
         let started = started.max(before);
-        self.of.insert(attachment.clone(), Grave { started, at });
+        self.of.insert(attachment.clone(), Tombstone { started, at });
         self.order.push_back((at, attachment.clone()));
-        while self.order.len() > MOST
+        while self.order.len() > MAX
             || self
                 .order
                 .front()
@@ -46,7 +46,7 @@ impl Graves {
             let Some((of, attachment)) = self.order.pop_front() else {
                 break;
             };
-            if self.of.get(&attachment).is_some_and(|grave| grave.at <= of) {
+            if self.of.get(&attachment).is_some_and(|tombstone| tombstone.at <= of) {
                 self.of.remove(&attachment);
             }
         }
@@ -58,11 +58,11 @@ impl Graves {
 
     /// Why an ADD that was started then is not served.
     pub fn refuses(&self, attachment: &Attachment, started: u64, now: u64) -> Option<Refusal> {
-        let grave = self.of.get(attachment)?;
+        let tombstone = self.of.get(attachment)?;
         let late = if started == 0 {
-            now < grave.at.saturating_add(LATE)
+            now < tombstone.at.saturating_add(LATE)
         } else {
-            started <= grave.started && now < grave.at.saturating_add(KEPT)
+            started <= tombstone.started && now < tombstone.at.saturating_add(KEPT)
         };
         late.then(|| {
             let message = format!(
@@ -77,10 +77,10 @@ impl Graves {
         let kept = self
             .of
             .iter()
-            .filter(move |(_, grave)| now < grave.at.saturating_add(KEPT));
-        kept.map(|(attachment, grave)| Entry::Released {
-            at: grave.at,
-            started: grave.started,
+            .filter(move |(_, tombstone)| now < tombstone.at.saturating_add(KEPT));
+        kept.map(|(attachment, tombstone)| Entry::Released {
+            at: tombstone.at,
+            started: tombstone.started,
             attachment: attachment.clone(),
         })
     }

@@ -1,4 +1,4 @@
-//! The two witnesses: a real containerd with a real kubelet's pods in it, and a real API server.
+//! The two observers: a real containerd with a real kubelet's pods in it, and a real API server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -34,38 +34,38 @@ use tokio_util::sync::CancellationToken;
 
 use node::Node;
 
-/// A containerd without a cluster, all of it in one folder.
+/// A containerd without a cluster, all of it in one directory.
 struct Containerd {
     child: Child,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Containerd {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let child = Self::run(folder.path());
-        Self { child, folder }
+        let directory = tempfile::tempdir().unwrap();
+        let child = Self::run(directory.path());
+        Self { child, directory }
     }
 
-    fn run(folder: &Path) -> Child {
-        let configuration = folder.join("config.toml");
-        let cni = folder.join("cni");
+    fn run(directory: &Path) -> Child {
+        let configuration = directory.join("config.toml");
+        let cni = directory.join("cni");
         let text = format!(
             "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \
              \"{0}\"\nconf_dir = \"{0}\"\n",
             cni.display()
         );
         std::fs::write(&configuration, text).unwrap();
-        let log = File::create(folder.join("log")).unwrap();
+        let log = File::create(directory.join("log")).unwrap();
         Command::new("containerd")
             .arg("--config")
             .arg(configuration)
             .arg("--root")
-            .arg(folder.join("root"))
+            .arg(directory.join("root"))
             .arg("--state")
-            .arg(folder.join("state"))
+            .arg(directory.join("state"))
             .arg("--address")
-            .arg(folder.join("containerd.sock"))
+            .arg(directory.join("containerd.sock"))
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -73,12 +73,12 @@ impl Containerd {
     }
 
     fn socket(&self) -> PathBuf {
-        self.folder.path().join("containerd.sock")
+        self.directory.path().join("containerd.sock")
     }
 
     fn restart(&mut self) {
         self.end();
-        self.child = Self::run(self.folder.path());
+        self.child = Self::run(self.directory.path());
     }
 
     fn end(&mut self) {
@@ -118,8 +118,8 @@ async fn a_runtime_without_pods_lists_none_and_is_found_again_after_its_restart(
 
 /// One node, for all tests. It ends with the program.
 static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
-    let cluster = Cluster::named("witnesses").nodes(1);
-    cluster.logs(logs_of("witnesses_real").unwrap()).start().unwrap()
+    let cluster = Cluster::named("observed").nodes(1);
+    cluster.logs(logs_of("observed_real").unwrap()).start().unwrap()
 });
 
 fn kubectl(arguments: &[&str]) -> String {
@@ -236,8 +236,8 @@ fn holders(node: &Node) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing_else_is() {
-    run_pods(&[("kept", false), ("leaving", false)]);
+async fn what_both_observers_miss_is_taken_back_with_an_event() {
+    run_pods(&[("kept", false), ("releasing", false)]);
     let client = client().await;
     let node = Node::named(CLUSTER.nodes()[0].name());
     node.deliver(&["10.64.1.1", "10.64.1.2", "10.64.1.3", "10.64.1.4", "10.64.1.5"]);
@@ -249,7 +249,7 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
     .await;
 
     let sandboxes = runtime().sandboxes().await.unwrap();
-    let (kept, leaving) = (of(&sandboxes, "kept"), of(&sandboxes, "leaving"));
+    let (kept, releasing) = (of(&sandboxes, "kept"), of(&sandboxes, "releasing"));
     let ghost = PodRef {
         name: "ghost".to_owned(),
         ..kept.pod.clone()
@@ -258,7 +258,7 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
     let attached = [
         ("earlier", &kept.pod),
         (kept.id.as_str(), &kept.pod),
-        (leaving.id.as_str(), &leaving.pod),
+        (releasing.id.as_str(), &releasing.pod),
         ("ghost", &ghost),
         ("person", &nobody),
     ];
@@ -266,10 +266,13 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
         agent.request(request(container, pod, agent.now())).await.unwrap();
     }
 
-    // A witness that can't be asked: however often, nothing happens.
-    let folder = tempfile::tempdir().unwrap();
-    let mut no_runtime =
-        Reclaim::new(agent.clone(), Cri::connect(folder.path().join("none")), Duration::ZERO);
+    // A observer that can't be asked: however often, nothing happens.
+    let directory = tempfile::tempdir().unwrap();
+    let mut no_runtime = Reclaim::new(
+        agent.clone(),
+        Cri::connect(directory.path().join("none")),
+        Duration::ZERO,
+    );
     for _ in 0..5 {
         let error = no_runtime.pass(&client).await.unwrap_err();
         assert!(matches!(error, ReclaimError::Runtime(_)), "{error}");
@@ -302,11 +305,11 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
     let reclaim =
         Reclaim::new(agent.clone(), runtime(), Duration::ZERO).every(Duration::from_millis(500));
     let running = tokio::spawn(reclaim.run(client.clone(), events, stop.clone()));
-    let mut expected = vec![kept.id.clone(), leaving.id.clone(), "person".to_owned()];
+    let mut expected = vec![kept.id.clone(), releasing.id.clone(), "person".to_owned()];
     expected.sort();
     until("two are taken back", async || holders(&node) == expected).await;
-    kubectl(&["delete", "pod", "leaving"]);
-    expected.retain(|holder| *holder != leaving.id);
+    kubectl(&["delete", "pod", "releasing"]);
+    expected.retain(|holder| *holder != releasing.id);
     until("the third is taken back", async || holders(&node) == expected).await;
     let metrics = node.metrics();
     assert!(
@@ -318,7 +321,7 @@ async fn what_both_witnesses_say_is_gone_is_taken_back_with_an_event_and_nothing
         [
             "AddressReclaimed",
             "default/ghost",
-            "default/leaving",
+            "default/releasing",
             "its sandbox was made anew",
         ]
         .iter()

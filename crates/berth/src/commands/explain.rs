@@ -1,0 +1,91 @@
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use berth_inspect::explain::{self, Explanation};
+use berth_inspect::{Facts, gather};
+use berth_kit::args::CommonArgs;
+use berth_kit::watch::Key;
+
+use super::output::{OutputArgs, print};
+
+/// Say why something waits, or whose an address is, and what to do next
+#[derive(Debug, clap::Args)]
+pub struct Explain {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// A pod, as NAMESPACE/NAME or NAME in the namespace default
+    Pod {
+        name: String,
+    },
+    Node {
+        name: String,
+    },
+    Subnet {
+        name: String,
+    },
+    /// A machine, as NAME or NAMESPACE/NAME
+    Machine {
+        name: String,
+    },
+    Ip {
+        address: IpAddr,
+    },
+}
+
+impl Explain {
+    pub fn run(self, common: &CommonArgs) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let facts = runtime.block_on(async {
+            let client = common.cluster.client().await?;
+            anyhow::Ok(gather(&client).await?)
+        })?;
+        let told = self.what.explain(&facts)?;
+        print(self.output.output, &told, || text(&told))
+    }
+}
+
+impl What {
+    fn explain(&self, facts: &Facts) -> Result<Explanation> {
+        match self {
+            Self::Pod { name } => {
+                let key = key(name, "default");
+                explain::pod(facts, &key).with_context(|| format!("there is no pod {key}"))
+            }
+            Self::Node { name } => {
+                explain::node(facts, name).with_context(|| format!("there is no node {name}"))
+            }
+            Self::Subnet { name } => {
+                explain::subnet(facts, name).with_context(|| format!("there is no subnet {name}"))
+            }
+            Self::Machine { name } => {
+                let key = key(name, "");
+                explain::machine(facts, &key).with_context(|| format!("there is no machine {key}"))
+            }
+            Self::Ip { address } => Ok(explain::ip(facts, *address)),
+        }
+    }
+}
+
+fn key(text: &str, namespace: &str) -> Key {
+    let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+    Key {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn text(told: &Explanation) -> String {
+    let mut lines = told.sentences.clone();
+    if !told.next_steps.is_empty() {
+        lines.push("What to do:".to_owned());
+        lines.extend(told.next_steps.iter().map(|step| format!("  - {step}")));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

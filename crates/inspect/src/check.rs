@@ -1,0 +1,51 @@
+//! What disagrees: pods, NodeNetworkConfigs, Nodes, the ledger's records, machines and Subnets are
+//! held against each other.
+//!
+//! All of it is read at about one moment, and a healthy system is in motion. So what the system
+//! puts right by itself within a grace period is not told.
+
+mod ledger;
+mod machines;
+mod nodes;
+mod pods;
+mod subnets;
+
+use serde::Serialize;
+
+use crate::facts::Facts;
+
+/// One disagreement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What it is about, such as `pod default/web-3`.
+    pub object: String,
+    pub problem: String,
+    /// What puts it right.
+    pub fix: String,
+}
+
+impl Finding {
+    fn new(object: impl Into<String>, problem: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            object: object.into(),
+            problem: problem.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
+/// In the order of their weight: addresses on two pods first.
+pub fn check(facts: &Facts) -> Vec<Finding> {
+    let mut findings = pods::shared_addresses(facts);
+    findings.extend(nodes::listed_twice(facts));
+    findings.extend(ledger::other_owner(facts));
+    findings.extend(pods::not_listed(facts));
+    findings.extend(machines::shared_addresses(facts));
+    findings.extend(machines::other_owner(facts));
+    findings.extend(subnets::overlapping(facts));
+    findings.extend(nodes::without_node(facts));
+    findings.extend(nodes::without_nnc(facts));
+    findings.extend(ledger::owners_that_are_gone(facts));
+    findings
+}

@@ -1,0 +1,67 @@
+//! The ledger's records in AddressBlocks against what nodes have.
+
+use jiff::SignedDuration;
+
+use super::Finding;
+use crate::facts::{Facts, Unit, listed};
+
+/// Owners that are gone are taken back within this time.
+const GRACE: SignedDuration = SignedDuration::from_mins(10);
+
+/// A node lists what the ledger has for somebody else, or for nobody.
+pub fn other_owner(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, nnc) in &facts.nncs {
+        for unit in listed(nnc) {
+            let Some(subnet) = facts.subnet_of(unit.first()) else {
+                continue;
+            };
+            let subnet = subnet.metadata.name.clone().unwrap_or_default();
+            if !facts.has_blocks(&subnet) {
+                continue;
+            }
+            let problem = match facts.units.get(&(subnet.clone(), unit)) {
+                Some(Unit::Owned(held)) if held.name() == name => continue,
+                Some(Unit::Owned(held)) => {
+                    format!("lists {unit}, which the ledger has for {}", held.owner)
+                }
+                Some(Unit::Released(_)) | None => {
+                    format!("lists {unit}, which the ledger has for nobody")
+                }
+            };
+            findings.push(Finding::new(
+                format!("nnc {name}"),
+                problem,
+                "restart `berth controller`: it claims back what nodes have before it leases",
+            ));
+        }
+    }
+    findings
+}
+
+/// A node, machine or claim has something, and is not there any more.
+pub fn owners_that_are_gone(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ((subnet, unit), state) in &facts.units {
+        let Unit::Owned(held) = state else {
+            continue;
+        };
+        let young = held.since.is_some_and(|since| facts.now.duration_since(since) < GRACE);
+        let there = match held.kind() {
+            "primary" | "secondary" | "node-cidr" => {
+                facts.nodes.contains_key(held.name()) || facts.nncs.contains_key(held.name())
+            }
+            "machine" => facts.machines.values().any(|machine| machine.uid == held.uid()),
+            // Claims are not read, and reservations belong to people.
+            _ => true,
+        };
+        if !there && !young {
+            findings.push(Finding::new(
+                format!("ip {unit}"),
+                format!("of subnet {subnet} is owned by {}, which is not there", held.owner),
+                "is `berth controller` running with the controller reclaim? It takes it back",
+            ));
+        }
+    }
+    findings
+}

@@ -1,0 +1,56 @@
+//! What living pods show.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::Finding;
+use crate::facts::{Facts, is_for_pods};
+
+pub fn shared_addresses(facts: &Facts) -> Vec<Finding> {
+    let mut by_address: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+    for (key, pod) in facts.pods.iter().filter(|(_, pod)| pod.is_living()) {
+        for address in &pod.addresses {
+            by_address.entry(*address).or_default().push(key.to_string());
+        }
+    }
+    let shared = by_address.into_iter().filter(|(_, pods)| pods.len() > 1);
+    let finding = |(address, pods): (IpAddr, Vec<String>)| {
+        let newest = pods.last().cloned().unwrap_or_default();
+        Finding::new(
+            format!("ip {address}"),
+            format!("is on the pods {}", pods.join(" and ")),
+            format!("delete one of them, such as {newest}: it comes back with another address"),
+        )
+    };
+    shared.map(finding).collect()
+}
+
+/// Its node does not have what it shows: nothing keeps the address from another node.
+pub fn not_listed(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (key, pod) in facts.pods.iter().filter(|(_, pod)| pod.is_living() && !pod.is_deleting) {
+        let Some(node) = pod.node.as_deref() else {
+            continue;
+        };
+        for address in &pod.addresses {
+            let ours = facts.subnet_of(*address).is_some_and(is_for_pods);
+            let listed = || facts.nodes_with(*address).any(|name| name == node);
+            let held = || is_held(facts, node, *address);
+            if ours && !listed() && !held() {
+                findings.push(Finding::new(
+                    format!("pod {key}"),
+                    format!("has {address}, which NodeNetworkConfig {node} does not list"),
+                    "wait a minute: the controller claims it back; if it stays, delete the pod",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// The agent says that it holds it beyond what was delivered: the controller knows.
+fn is_held(facts: &Facts, node: &str, address: IpAddr) -> bool {
+    let nnc = facts.nncs.get(node);
+    let held = nnc.map(berth_api::nnc::held_of).unwrap_or_default();
+    held.iter().any(|one| one.ip.parse() == Ok(address))
+}

@@ -1,0 +1,110 @@
+//! Why a Subnet gives nothing, or how much it still gives.
+
+use berth_api::Subnet;
+
+use super::{Explanation, text};
+use crate::facts::{Facts, is_for_pods};
+
+pub fn subnet(facts: &Facts, name: &str) -> Option<Explanation> {
+    let found = facts.subnets.get(name)?;
+    Some(state(found).then(demand(facts, name, found)))
+}
+
+/// How full it is, and what its conditions say.
+pub fn state(subnet: &Subnet) -> Explanation {
+    let name = subnet.metadata.name.clone().unwrap_or_default();
+    let status = subnet.status.clone().unwrap_or_default();
+    let conditions = &status.conditions;
+    let condition = |kind: &str, value: &str| {
+        conditions.iter().find(|one| one.type_ == kind && one.status == value)
+    };
+    let mut told = Explanation::default();
+    if conditions.is_empty() && status.capacity.is_none() {
+        return told
+            .says(format!("Subnet {name} has not been looked at by any controller."))
+            .advises(
+                "is `berth controller` running, and does it lead? kubectl get lease -n kube-system",
+            );
+    }
+    if subnet.metadata.deletion_timestamp.is_some() {
+        told = told.says(format!(
+            "Subnet {name} is being deleted: it gives nothing new, and goes when its last \
+             address is back."
+        ));
+    }
+    if let Some(overlapping) = condition("Overlapping", "True") {
+        told = told
+            .says(format!("Subnet {name} overlaps: {}.", overlapping.message))
+            .advises(format!("kubectl edit subnet {name}: use CIDRs that nobody else has"));
+    }
+    if let Some(ready) = condition("Ready", "False") {
+        told = told.says(format!("Subnet {name} is not ready: {}.", ready.message));
+    }
+    let (reserved, capacity) = (text(status.reserved), text(status.capacity));
+    let free = text(status.free);
+    let cooling = status.cooling_down.map_or(0, |count| count.0);
+    let full = status.free.is_some_and(|free| free.0 == 0);
+    if full && cooling == 0 {
+        told = told
+            .says(format!("Subnet {name} is full: {reserved} of {capacity} are reserved."))
+            .advises(format!("kubectl edit subnet {name}: append a CIDR to spec.cidrs"));
+    } else if full {
+        let delay = &subnet.spec.reuse_delay;
+        told = told
+            .says(format!(
+                "Subnet {name} is full: {reserved} of {capacity} are reserved, and {cooling} \
+                 cool down for {delay} after their release."
+            ))
+            .advises(format!("kubectl edit subnet {name}: append a CIDR to spec.cidrs"));
+    } else {
+        told = told.says(format!(
+            "Subnet {name} has {free} of {capacity} free; {reserved} are reserved and {cooling} \
+             cool down."
+        ));
+    }
+    if condition("Exhausted", "True").is_some() {
+        told = told.says(format!(
+            "It is exhausted: nodes keep one spare address and no more, until less than {} % \
+             would be reserved.",
+            subnet.spec.exhaustion.leave_percent
+        ));
+    }
+    told
+}
+
+fn demand(facts: &Facts, name: &str, subnet: &Subnet) -> Explanation {
+    let told = Explanation::default();
+    if !is_for_pods(subnet) {
+        return told;
+    }
+    let draws = |node: &&String| {
+        let status = facts.nncs.get(*node).and_then(|nnc| nnc.status.as_ref());
+        let mut containers = status.into_iter().flat_map(|status| &status.network_containers);
+        containers.any(|container| container.subnet_name == name)
+    };
+    let nodes: Vec<&String> = facts.nncs.keys().filter(draws).collect();
+    let short = |node: &&&String| {
+        let nnc = &facts.nncs[**node];
+        let has = nnc.status.as_ref().map_or(0, |status| status.assigned_ip_count);
+        nnc.spec.requested_ip_count > has
+    };
+    let waiting: Vec<&str> = nodes.iter().filter(short).map(|node| node.as_str()).collect();
+    let told = told.says(format!("{} nodes draw on it.", nodes.len()));
+    if waiting.is_empty() {
+        return told;
+    }
+    told.says(format!(
+        "{} of them ask for more than they have: {}.",
+        waiting.len(),
+        first_few(&waiting)
+    ))
+}
+
+pub fn first_few(names: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}

@@ -1,0 +1,192 @@
+//! What the API server says at one moment.
+
+mod blocks;
+mod machine;
+mod pod;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::IpAddr;
+
+use berth_addr::Prefix;
+use berth_api::subnet::Use;
+use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_kit::api_error::is_not_found;
+use berth_kit::watch::Key;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+pub use blocks::{Held, Unit, units};
+pub use machine::MachineFacts;
+pub use pod::PodFacts;
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+#[error("reading {kind}: {source}")]
+pub struct GatherError {
+    kind: String,
+    #[source]
+    source: Box<kube::Error>,
+}
+
+/// All of it. A kind that the cluster does not have is empty, and named in `missing`.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub now: Timestamp,
+    pub nodes: BTreeMap<String, Node>,
+    pub nncs: BTreeMap<String, NodeNetworkConfig>,
+    pub subnets: BTreeMap<String, Subnet>,
+    pub states: BTreeMap<String, ClusterSubnetState>,
+    pub pods: BTreeMap<Key, PodFacts>,
+    pub machines: BTreeMap<Key, MachineFacts>,
+    /// By subnet and unit. Empty where the ledger is not kept in the API server.
+    pub units: BTreeMap<(String, Prefix), Unit>,
+    pub missing: Vec<String>,
+}
+
+/// Reads every kind once, side by side.
+pub async fn gather(client: &Client) -> Result<Facts, GatherError> {
+    let (nodes, nncs, subnets, states, blocks, pods, machines, other_machines) = futures::try_join!(
+        list::<Node>(client),
+        list::<NodeNetworkConfig>(client),
+        list::<Subnet>(client),
+        list::<ClusterSubnetState>(client),
+        list::<AddressBlock>(client),
+        list::<Pod>(client),
+        list_machines(client, "machine.k8s.io"),
+        list_machines(client, "cluster.k8s.io"),
+    )?;
+    let mut facts = Facts {
+        now: Timestamp::now(),
+        ..Facts::default()
+    };
+    facts.nodes = facts.by_name(nodes);
+    facts.nncs = facts.by_name(nncs);
+    facts.subnets = facts.by_name(subnets);
+    facts.states = facts.by_name(states);
+    facts.units = units(&facts.known(blocks));
+    for pod in facts.known(pods) {
+        facts.pods.insert(Key::of(&pod), PodFacts::of(&pod));
+    }
+    // Most clusters have no Machines, and that is nothing to tell.
+    for machine in [machines, other_machines].into_iter().flatten().flatten() {
+        facts.machines.insert(Key::of(&machine), MachineFacts::of(&machine));
+    }
+    Ok(facts)
+}
+
+impl Facts {
+    fn known<K: Resource<DynamicType = ()>>(&mut self, list: Option<Vec<K>>) -> Vec<K> {
+        if list.is_none() {
+            self.missing.push(K::kind(&()).into_owned());
+        }
+        list.unwrap_or_default()
+    }
+
+    fn by_name<K: Resource<DynamicType = ()>>(
+        &mut self,
+        list: Option<Vec<K>>,
+    ) -> BTreeMap<String, K> {
+        let list = self.known(list);
+        list.into_iter().map(|object| (object.name_any(), object)).collect()
+    }
+
+    /// The Subnet whose addresses these are.
+    pub fn subnet_of(&self, address: IpAddr) -> Option<&Subnet> {
+        let has = |subnet: &&Subnet| cidrs(subnet).iter().any(|cidr| cidr.contains(address));
+        self.subnets.values().find(has)
+    }
+
+    /// Living pods that show this address.
+    pub fn pods_with(&self, address: IpAddr) -> impl Iterator<Item = (&Key, &PodFacts)> {
+        let has = move |pod: &PodFacts| pod.is_living() && pod.addresses.contains(&address);
+        self.pods.iter().filter(move |(_, pod)| has(pod))
+    }
+
+    /// Nodes whose NodeNetworkConfig lists this address.
+    pub fn nodes_with(&self, address: IpAddr) -> impl Iterator<Item = &str> {
+        let has = move |nnc: &NodeNetworkConfig| listed(nnc).any(|unit| unit.contains(address));
+        let having = self.nncs.iter().filter(move |(_, nnc)| has(nnc));
+        having.map(|(name, _)| name.as_str())
+    }
+
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = (&Key, &PodFacts)> {
+        self.pods
+            .iter()
+            .filter(move |(_, pod)| pod.node.as_deref() == Some(node))
+    }
+
+    /// Who has the unit that holds this address, as the ledger says.
+    pub fn unit_of(&self, address: IpAddr) -> Option<(&str, Prefix, &Unit)> {
+        let found = self.units.iter().find(|((_, unit), _)| unit.contains(address));
+        found.map(|((subnet, prefix), unit)| (subnet.as_str(), *prefix, unit))
+    }
+
+    /// Whether the ledger's own records can be read here.
+    pub fn has_blocks(&self, subnet: &str) -> bool {
+        self.units.keys().any(|(name, _)| name == subnet)
+    }
+}
+
+/// The CIDRs that are followed; those of the spec until there are any.
+pub fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
+    let followed = subnet.status.as_ref().map(|status| &status.cidrs);
+    let cidrs = followed.filter(|cidrs| !cidrs.is_empty()).unwrap_or(&subnet.spec.cidrs);
+    cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect()
+}
+
+pub fn is_for_pods(subnet: &Subnet) -> bool {
+    subnet.spec.usage == Use::Pods
+}
+
+/// Everything that a node has for pods: single addresses, blocks, or the CIDR of its own.
+pub fn listed(nnc: &NodeNetworkConfig) -> impl Iterator<Item = Prefix> {
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
+    containers.flat_map(|container| {
+        let single = container.ip_assignments.iter().filter_map(|one| unit(&one.ip));
+        let own = container.primary_ip.contains('/').then(|| unit(&container.primary_ip));
+        single.chain(own.flatten()).collect::<Vec<_>>()
+    })
+}
+
+fn unit(text: &str) -> Option<Prefix> {
+    match text.parse::<IpAddr>() {
+        Ok(address) => Some(address.into()),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+/// `None` when the cluster does not have the kind.
+async fn list<K>(client: &Client) -> Result<Option<Vec<K>>, GatherError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    all(Api::<K>::all(client.clone()), &K::kind(&())).await
+}
+
+async fn list_machines(
+    client: &Client,
+    group: &str,
+) -> Result<Option<Vec<DynamicObject>>, GatherError> {
+    let kind = GroupVersionKind::gvk(group, "v1alpha1", "Machine");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "machines");
+    all(Api::all_with(client.clone(), &resource), "Machine").await
+}
+
+async fn all<K>(api: Api<K>, kind: &str) -> Result<Option<Vec<K>>, GatherError>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(Some(list.items)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(source) => Err(GatherError {
+            kind: kind.to_owned(),
+            source: Box::new(source),
+        }),
+    }
+}

@@ -1,0 +1,63 @@
+//! Of a Pod, what its address depends on.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use kube::ResourceExt;
+
+#[derive(Clone, Debug, Default)]
+pub struct PodFacts {
+    pub node: Option<String>,
+    pub phase: String,
+    pub is_on_host_network: bool,
+    pub is_deleting: bool,
+    pub addresses: Vec<IpAddr>,
+    pub created: Option<Timestamp>,
+    /// What the scheduler says of a pod that it can't place.
+    pub unschedulable: Option<String>,
+    /// What its kubelet says of a pod that it can't start, such as `WaitingForAddress`.
+    pub waiting: Option<String>,
+}
+
+impl PodFacts {
+    pub fn of(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let texts = status.into_iter().flat_map(|status| status.pod_ips.iter().flatten());
+        let condition = |kind: &str| {
+            let all = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+            let mut failing = all.filter(|one| one.status == "False");
+            failing.find(|one| one.type_ == kind).map(said)
+        };
+        Self {
+            node: spec.and_then(|spec| spec.node_name.clone()),
+            phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
+            is_on_host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),
+            is_deleting: pod.metadata.deletion_timestamp.is_some(),
+            addresses: texts.filter_map(|ip| ip.ip.parse().ok()).collect(),
+            created: pod.creation_timestamp().map(|time| time.0),
+            unschedulable: condition("PodScheduled"),
+            waiting: condition("PodReadyToStartContainers").filter(|said| !said.is_empty()),
+        }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether its address is in use: finished pods have given theirs back.
+    pub fn is_living(&self) -> bool {
+        !self.is_finished() && !self.is_on_host_network
+    }
+
+    /// It is on a node, needs an address and has none.
+    pub fn waits_for_address(&self) -> bool {
+        self.is_living() && self.node.is_some() && self.addresses.is_empty() && !self.is_deleting
+    }
+}
+
+fn said(condition: &PodCondition) -> String {
+    let message = condition.message.clone().filter(|message| !message.is_empty());
+    message.or_else(|| condition.reason.clone()).unwrap_or_default()
+}

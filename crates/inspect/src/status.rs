@@ -1,0 +1,225 @@
+//! What is where, as rows.
+
+use berth_addr::Prefix;
+use berth_api::{Count, Subnet};
+use k8s_openapi::api::core::v1::Node;
+use serde::Serialize;
+
+use crate::facts::{Facts, PodFacts, cidrs, listed};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubnetRow {
+    pub name: String,
+    pub r#use: String,
+    pub cidrs: Vec<String>,
+    pub capacity: Option<Count>,
+    pub reserved: Option<Count>,
+    pub cooling_down: Option<Count>,
+    pub free: Option<Count>,
+    pub pods_that_fit: Option<Count>,
+    /// Ready, or what keeps it from being so.
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRow {
+    pub name: String,
+    pub ready: bool,
+    /// Whose addresses it has.
+    pub subnet: String,
+    pub pod_cidrs: Vec<String>,
+    /// Addresses that it has for pods, and what it asked for.
+    pub has: u128,
+    pub requested: i64,
+    pub pods: usize,
+    pub waiting: usize,
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRow {
+    pub namespace: String,
+    pub name: String,
+    pub node: String,
+    pub addresses: Vec<String>,
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineRow {
+    pub namespace: String,
+    pub name: String,
+    pub addresses: Vec<String>,
+    pub state: String,
+}
+
+/// Everything, for one screen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    pub subnets: Vec<SubnetRow>,
+    pub nodes: Vec<NodeRow>,
+    pub pods: Vec<PodRow>,
+    pub machines: Vec<MachineRow>,
+}
+
+pub fn status(facts: &Facts) -> Status {
+    Status {
+        subnets: facts.subnets.values().map(subnet_row).collect(),
+        nodes: facts
+            .nodes
+            .iter()
+            .map(|(name, node)| node_row(facts, name, node))
+            .collect(),
+        pods: pod_rows(facts),
+        machines: machine_rows(facts),
+    }
+}
+
+fn subnet_row(subnet: &Subnet) -> SubnetRow {
+    let status = subnet.status.clone().unwrap_or_default();
+    let usage = serde_json::to_value(subnet.spec.usage).unwrap_or_default();
+    SubnetRow {
+        name: subnet.metadata.name.clone().unwrap_or_default(),
+        r#use: usage.as_str().unwrap_or_default().to_owned(),
+        cidrs: cidrs(subnet).iter().map(ToString::to_string).collect(),
+        capacity: status.capacity,
+        reserved: status.reserved,
+        cooling_down: status.cooling_down,
+        free: status.free,
+        pods_that_fit: status.pods_that_fit,
+        state: subnet_state(subnet),
+    }
+}
+
+/// The worst of what its conditions say.
+pub fn subnet_state(subnet: &Subnet) -> String {
+    if subnet.metadata.deletion_timestamp.is_some() {
+        return "Deleting".to_owned();
+    }
+    let conditions = subnet.status.iter().flat_map(|status| &status.conditions);
+    let is = |kind: &str, value: &str| {
+        let mut all = conditions.clone();
+        all.any(|condition| condition.type_ == kind && condition.status == value)
+    };
+    let state = if conditions.clone().next().is_none() {
+        "NotLookedAt"
+    } else if is("Overlapping", "True") {
+        "Overlapping"
+    } else if is("Ready", "False") {
+        "NotReady"
+    } else if is("Exhausted", "True") {
+        "Exhausted"
+    } else {
+        "Ready"
+    };
+    state.to_owned()
+}
+
+fn node_row(facts: &Facts, name: &str, node: &Node) -> NodeRow {
+    let nnc = facts.nncs.get(name);
+    let status = nnc.and_then(|nnc| nnc.status.as_ref());
+    let containers = status.into_iter().flat_map(|status| &status.network_containers);
+    let subnet = containers.map(|container| container.subnet_name.clone()).next();
+    let spec = node.spec.clone().unwrap_or_default();
+    let living = || facts.pods_on(name).filter(|(_, pod)| pod.is_living());
+    let waiting = living().filter(|(_, pod)| pod.waits_for_address()).count();
+    NodeRow {
+        name: name.to_owned(),
+        ready: condition(node, "Ready").is_some_and(|(status, _)| status == "True"),
+        subnet: subnet.unwrap_or_default(),
+        pod_cidrs: spec
+            .pod_cidrs
+            .or(spec.pod_cidr.map(|one| vec![one]))
+            .unwrap_or_default(),
+        has: nnc.map(|nnc| listed(nnc).map(addresses_in).sum()).unwrap_or_default(),
+        requested: nnc.map(|nnc| nnc.spec.requested_ip_count).unwrap_or_default(),
+        pods: living().count(),
+        waiting,
+        state: node_state(node, waiting),
+    }
+}
+
+fn addresses_in(unit: Prefix) -> u128 {
+    1_u128
+        .checked_shl(u32::from(unit.family().bits() - unit.length()))
+        .unwrap_or(u128::MAX)
+}
+
+fn node_state(node: &Node, waiting: usize) -> String {
+    let is =
+        |kind: &str, value: &str| condition(node, kind).is_some_and(|(status, _)| status == value);
+    let state = if !is("Ready", "True") {
+        "NotReady"
+    } else if is("NetworkUnavailable", "True") {
+        "NoRoute"
+    } else if is(berth_api::names::POD_ADDRESSES_AVAILABLE, "False") || waiting > 0 {
+        "NoAddressLeft"
+    } else {
+        "Ready"
+    };
+    state.to_owned()
+}
+
+/// Its status, and its message or reason.
+pub fn condition(node: &Node, kind: &str) -> Option<(String, String)> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
+    let message = found.message.clone().filter(|message| !message.is_empty());
+    Some((
+        found.status.clone(),
+        message.or(found.reason.clone()).unwrap_or_default(),
+    ))
+}
+
+fn pod_rows(facts: &Facts) -> Vec<PodRow> {
+    let living = facts.pods.iter().filter(|(_, pod)| pod.is_living());
+    living
+        .map(|(key, pod)| PodRow {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            node: pod.node.clone().unwrap_or_default(),
+            addresses: pod.addresses.iter().map(ToString::to_string).collect(),
+            state: pod_state(pod).to_owned(),
+        })
+        .collect()
+}
+
+fn pod_state(pod: &PodFacts) -> &str {
+    if pod.is_deleting {
+        "Terminating"
+    } else if pod.waits_for_address() {
+        "WaitingForAddress"
+    } else if pod.node.is_none() && pod.unschedulable.is_some() {
+        "Unschedulable"
+    } else {
+        &pod.phase
+    }
+}
+
+fn machine_rows(facts: &Facts) -> Vec<MachineRow> {
+    let state = |machine: &crate::facts::MachineFacts| {
+        let state = if machine.is_deleting {
+            "Deleting"
+        } else if machine.is_gated && machine.why_not.is_some() {
+            "NoNetwork"
+        } else if machine.is_gated {
+            "Gated"
+        } else if machine.phase.is_empty() {
+            "Open"
+        } else {
+            &machine.phase
+        };
+        state.to_owned()
+    };
+    let rows = facts.machines.iter().map(|(key, machine)| MachineRow {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        addresses: machine.addresses.iter().map(ToString::to_string).collect(),
+        state: state(machine),
+    });
+    rows.collect()
+}

@@ -1,0 +1,185 @@
+//! A healthy cluster, and what can be done to it: the objects as an API server would have them.
+
+use std::collections::BTreeMap;
+
+use berth_api::AddressBlock;
+use berth_inspect::Facts;
+use berth_inspect::facts::{MachineFacts, PodFacts, units};
+use berth_kit::watch::Key;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const CREATED: &str = "2026-11-15T00:00:00Z";
+
+pub fn key(namespace: &str, name: &str) -> Key {
+    Key {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// As an AddressBlock has it.
+pub fn owner(owner: &str) -> Value {
+    json!({"owner": owner, "lease": "l", "since": "2026-11-15T00:00:00.000000Z"})
+}
+
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+pub struct Scene {
+    facts: Facts,
+    blocks: BTreeMap<String, AddressBlock>,
+}
+
+impl Scene {
+    /// Two nodes on one subnet, and a pod on the first.
+    pub fn healthy() -> Self {
+        let facts = Facts {
+            now: "2026-11-16T00:00:10Z".parse::<Timestamp>().unwrap(),
+            ..Facts::default()
+        };
+        let mut scene = Self {
+            facts,
+            blocks: BTreeMap::new(),
+        };
+        for node in ["n1", "n2"] {
+            scene.node(node, json!([{"type": "Ready", "status": "True"}]));
+            scene.nnc(node, 16, &[]);
+        }
+        scene.subnet(
+            "pods",
+            json!({"cidrs": ["10.0.0.0/24"]}),
+            json!({"cidrs": ["10.0.0.0/24"]}),
+        );
+        scene.subnet(
+            "racks",
+            json!({"use": "machines", "cidrs": ["10.20.0.0/24"]}),
+            json!({"cidrs": ["10.20.0.0/24"], "capacity": 254, "free": 254}),
+        );
+        scene.counts("pods", 253, 20, 0, 233);
+        scene.nnc("n1", 1, &["10.0.0.4"]);
+        scene.running("web", "n1", "10.0.0.4");
+        scene
+    }
+
+    pub fn facts(&self) -> Facts {
+        let blocks: Vec<AddressBlock> = self.blocks.values().cloned().collect();
+        Facts {
+            units: units(&blocks),
+            ..self.facts.clone()
+        }
+    }
+
+    pub fn node(&mut self, name: &str, conditions: Value) {
+        let metadata =
+            json!({"name": name, "uid": format!("uid-{name}"), "creationTimestamp": CREATED});
+        let node = json!({"metadata": metadata, "status": {"conditions": conditions}});
+        self.facts.nodes.insert(name.to_owned(), object(node));
+    }
+
+    pub fn nnc(&mut self, name: &str, requested: i64, addresses: &[&str]) {
+        let assignments: Vec<Value> = addresses
+            .iter()
+            .map(|ip| json!({"name": format!("l-{ip}"), "ip": ip}))
+            .collect();
+        let container = json!({
+            "id": "nc", "primaryIP": "10.0.0.1", "subnetName": "pods", "ipAssignments": assignments,
+        });
+        let nnc = json!({
+            "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
+            "metadata": {"name": name, "namespace": "kube-system", "creationTimestamp": CREATED},
+            "spec": {"requestedIPCount": requested},
+            "status": {"assignedIPCount": addresses.len(), "networkContainers": [container]},
+        });
+        self.facts.nncs.insert(name.to_owned(), object(nnc));
+    }
+
+    pub fn delete_nnc(&mut self, name: &str) {
+        self.facts.nncs.remove(name);
+    }
+
+    /// What the agent says that it holds.
+    pub fn held(&mut self, name: &str, address: &str) {
+        let held = json!([{"name": "l", "ip": address}]).to_string();
+        let nnc = self.facts.nncs.get_mut(name).unwrap();
+        let annotations = nnc.metadata.annotations.get_or_insert_default();
+        annotations.insert("berth.dev/held".to_owned(), held);
+    }
+
+    pub fn subnet(&mut self, name: &str, spec: Value, status: Value) {
+        let subnet = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet",
+            "metadata": {"name": name, "creationTimestamp": CREATED},
+            "spec": spec, "status": status,
+        });
+        self.facts.subnets.insert(name.to_owned(), object(subnet));
+    }
+
+    pub fn counts(&mut self, name: &str, capacity: u64, reserved: u64, cooling: u64, free: u64) {
+        let subnet = self.facts.subnets.get_mut(name).unwrap();
+        let mut status = serde_json::to_value(subnet.status.clone().unwrap_or_default()).unwrap();
+        status["capacity"] = json!(capacity);
+        status["reserved"] = json!(reserved);
+        status["coolingDown"] = json!(cooling);
+        status["free"] = json!(free);
+        subnet.status = Some(object(status));
+    }
+
+    pub fn conditions(&mut self, name: &str, conditions: Value) {
+        let subnet = self.facts.subnets.get_mut(name).unwrap();
+        subnet.status.get_or_insert_default().conditions = object(conditions);
+    }
+
+    pub fn pod(&mut self, name: &str, mut spec: Value, status: Value) {
+        spec["containers"] = json!([]);
+        let metadata = json!({"namespace": "default", "name": name, "creationTimestamp": CREATED});
+        let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
+        self.facts.pods.insert(key("default", name), PodFacts::of(&pod));
+    }
+
+    pub fn running(&mut self, name: &str, node: &str, address: &str) {
+        let status = json!({"phase": "Running", "podIPs": [{"ip": address}]});
+        self.pod(name, json!({"nodeName": node}), status);
+    }
+
+    pub fn waiting(&mut self, name: &str, node: &str) {
+        self.pod(name, json!({"nodeName": node}), json!({"phase": "Pending"}));
+    }
+
+    pub fn unschedulable(&mut self, name: &str, message: &str) {
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        });
+        self.pod(name, json!({}), json!({"phase": "Pending", "conditions": [condition]}));
+    }
+
+    pub fn block(&mut self, subnet: &str, first: &str, owned: Value, released: Value) {
+        let block = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "AddressBlock", "metadata": {"name": "b"},
+            "spec": {"subnet": subnet, "first": first, "owned": owned, "released": released},
+        });
+        self.blocks.insert(format!("{subnet}-{first}"), object(block));
+    }
+
+    pub fn machine(&mut self, name: &str, address: Option<&str>, refused: &str) {
+        let network = address.map(|ip| json!({"ip": ip, "netmask": "255.255.255.0"}));
+        let gate = match address {
+            None => json!({"machine-controller.kubermatic.io/initializers": "ipam.berth.dev"}),
+            Some(_) => json!({}),
+        };
+        let conditions = match refused {
+            "" => json!([]),
+            why => json!([{"type": "NetworkAllocated", "status": "False", "message": why}]),
+        };
+        let machine: DynamicObject = object(json!({
+            "apiVersion": "machine.k8s.io/v1alpha1", "kind": "Machine",
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": gate},
+            "spec": {"providerConfig": {"network": network}},
+            "status": {"conditions": conditions},
+        }));
+        self.facts.machines.insert(key("", name), MachineFacts::of(&machine));
+    }
+}

@@ -1,0 +1,57 @@
+//! What keeps a podCIDR from having a route, told on its Node.
+
+use std::collections::BTreeSet;
+
+use berth_addr::Prefix;
+
+use super::Worker;
+use crate::controller::publish;
+use crate::core::{Decision, Node, View, decide};
+
+impl Worker {
+    /// Podcidrs that get no route, hops that can't be, routes in the way: each is told when it is
+    /// new.
+    pub(super) fn warn_of_problems(&mut self, name: &str) {
+        // Before routes were listed nothing is known of cluster CIDRs and routes in the way.
+        let scope = self.shared.scope.lock().clone();
+        let Some(scope) = scope.filter(|_| self.table.is_some()) else {
+            return;
+        };
+        let (node, problems) = {
+            let index = self.shared.index.lock();
+            let Some(node) = index.get(name).cloned() else {
+                drop(index);
+                self.publishing.are_news(name, BTreeSet::new());
+                return;
+            };
+            let problems = index.problems(&node, &scope);
+            (node, problems)
+        };
+        let mut warnings: BTreeSet<String> = problems.iter().map(ToString::to_string).collect();
+        warnings.extend(
+            node.prefixes()
+                .filter_map(|destination| self.obstacle(&node, destination)),
+        );
+        for note in self.publishing.are_news(name, warnings) {
+            tracing::warn!(node = name, note, "no route is made");
+            publish::warn(&self.events, &node, "FailedToCreateRoute", note);
+        }
+    }
+
+    /// Why a route that the node should have can't even be tried.
+    pub(super) fn obstacle(&self, node: &Node, destination: Prefix) -> Option<String> {
+        let owns = |view: &View<'_>| {
+            let owner = view.index.owner(destination);
+            owner.is_some_and(|owner| owner.name == node.name)
+        };
+        self.with_view(|view| match decide(view, destination) {
+            Decision::Taken(route) if owns(view) => Some(format!(
+                "Could not create route {} {destination} for node {}: there is a route to it by {} \
+                 that is not ours: remove it, or give the node another podCIDR",
+                node.uid, node.name, route.hop
+            )),
+            Decision::NoHop(error) if owns(view) => Some(error.to_string()),
+            _ => None,
+        })?
+    }
+}
