@@ -10,25 +10,25 @@
 //! and the one write (`follow`), the release queue (`queue`) and what did not fit into it
 //! (`overflow`), and what is done about owners that are gone (`reclaim`).
 
-pub mod agent;
-pub mod availability;
-pub mod clock;
-pub mod cluster;
+mod agent;
+mod availability;
+mod clock;
+mod cluster;
 pub mod compat;
 pub mod cri;
 pub mod follow;
 pub mod host_ends;
 pub mod install;
 pub mod journal;
-pub mod machine;
-pub mod metrics;
-pub mod node;
-pub mod overflow;
-pub mod pool;
+mod machine;
+mod metrics;
+mod node;
+mod overflow;
+mod pool;
 pub mod queue;
 pub mod reclaim;
 mod run;
-pub mod scale;
+mod scale;
 pub mod server;
 
 pub use agent::{Agent, Observed, Storage, boot_id};

@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use decide::{Decision, View, decide};
+pub use decide::{View, decide};
 
 use crate::agent::Agent;
 use crate::clock::nanoseconds;

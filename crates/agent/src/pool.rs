@@ -36,7 +36,7 @@ use quarantine::Quarantine;
 use tombstones::Tombstones;
 use units::{State, Unit, Units};
 
-pub use delivered::{Container, Content, Delivered, Lease, Space};
+pub use delivered::{Container, Content, Delivered, Lease};
 
 /// Names in one line of the journal.
 const LISTED: usize = 64;

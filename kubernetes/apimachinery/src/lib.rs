@@ -9,7 +9,7 @@ pub mod columns;
 pub mod conversion;
 pub mod definition;
 mod duration;
-pub mod json_path;
+mod json_path;
 pub mod metadata;
 pub mod names;
 pub mod openapi_v2;
