@@ -13,6 +13,8 @@ use crate::cargo::metadata;
 const MAX_PERCENT: usize = 15;
 /// Of `crates/`, which the other wing may use: it knows nothing of addresses.
 const SHARED: &str = "berth-kit";
+/// Of `crates/`, which only tests may use. It uses none of ours, so that all of them can.
+const TESTKIT: &str = "berth-testkit";
 /// Of `crates/`, which may use the other wing.
 const PROGRAM: &str = "berth";
 
@@ -121,7 +123,11 @@ pub fn arrows_back(packages: &[Package]) -> Vec<String> {
                 (Wing::Berth | Wing::Kubernetes, Some(Wing::Tools)) => false,
                 _ => true,
             };
-            if !may {
+            if used == TESTKIT {
+                findings.push(format!("{} uses {used}: that is for tests only", package.name));
+            } else if package.name == TESTKIT {
+                findings.push(format!("{TESTKIT} uses {used}: whose tests then can't use it"));
+            } else if !may {
                 findings.push(format!("{} uses {used}: that is another wing's", package.name));
             }
         }
@@ -184,6 +190,22 @@ mod tests {
             [
                 "berth-agent uses berth-apiserver: that is another wing's",
                 "berth-apiserver uses berth-agent: that is another wing's",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_testkit_stands_apart_but_for_tests() {
+        let packages = [
+            package("berth-kit", Wing::Berth, &[]),
+            package("berth-testkit", Wing::Berth, &["berth-kit"]),
+            package("berth-agent", Wing::Berth, &["berth-testkit"]),
+        ];
+        assert_eq!(
+            arrows_back(&packages),
+            [
+                "berth-testkit uses berth-kit: whose tests then can't use it",
+                "berth-agent uses berth-testkit: that is for tests only",
             ]
         );
     }
