@@ -1,6 +1,5 @@
 #![no_main]
 
-#[path = "../../crates/agent/tests/fuzz_bodies/api.rs"]
-mod api;
+use berth_fuzz_bodies::agent_api;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| api::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| agent_api::run(data));

@@ -1,6 +1,5 @@
 #![no_main]
 
-#[path = "../../crates/agent/tests/fuzz_bodies/journal.rs"]
-mod journal;
+use berth_fuzz_bodies::agent_journal;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| journal::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| agent_journal::run(data));

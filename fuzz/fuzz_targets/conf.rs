@@ -1,6 +1,5 @@
 #![no_main]
 
-#[path = "../../crates/cni/tests/fuzz_bodies/conf.rs"]
-mod conf;
+use berth_fuzz_bodies::conf;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| conf::run(data));

@@ -1,6 +1,5 @@
 #![no_main]
 
-#[path = "../../crates/addr/tests/fuzz_bodies/parsing.rs"]
-mod parsing;
+use berth_fuzz_bodies::parsing;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| parsing::run(data));

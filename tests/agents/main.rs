@@ -1,10 +1,6 @@
 //! `berth agent` and our own plugins, and no others, on real nodes with kubelet and containerd.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+
+#![cfg(test)]
 
 mod deletion;
 mod full;

@@ -1,11 +1,7 @@
 //! `cargo xtask kubernetes up` and `down` as a developer calls them: with a registry of their own,
 //! so that a cluster that is up is left alone.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+
+#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};

@@ -1,11 +1,7 @@
 //! A disk that is full, and then is not any more. In a program of its own: the limit is the whole
 //! process's.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+
+#![cfg(test)]
 
 use std::sync::Arc;
 use std::time::Duration;

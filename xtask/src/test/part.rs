@@ -79,7 +79,7 @@ impl Part {
             // Pure arithmetic: all its tests are property tests, vectors and fuzz bodies.
             ("berth-addr", _) => Self::Unit,
             ("berth-cluster", "api" | "kube_rs") => Self::Api,
-            ("berth", "crash" | "agent_crash") => Self::Crash,
+            ("berth", "crash") => Self::Crash,
             ("berth-e2e", _) | ("xtask", "kubernetes") => Self::E2e,
             (_, test) if test.ends_with("_real") => Self::Real,
             _ => Self::Integration,

@@ -1,7 +1,7 @@
 //! What needs an API server: leader election, events and watches, against one in memory that can
 //! fail, delay and lose answers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg(test)]
 
 mod events;
 mod follow;

@@ -14,6 +14,7 @@ use berth_machines::metrics::MachineMetrics;
 use berth_machines::{capi, ipam};
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};
+pub use berth_testkit::until;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -23,11 +24,7 @@ use kube::{Api, Client, ResourceExt};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// Only ends a run that would hang.
-const BOUND: Duration = Duration::from_secs(3600);
 
 pub struct Scene {
     pub client: Client,
@@ -355,19 +352,6 @@ pub fn condition(machine: &Machine) -> (String, String) {
             .to_owned()
     };
     (text("reason"), text("message"))
-}
-
-/// Looks until there is something.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
-        let pause = (start.elapsed() / 20).clamp(Duration::from_millis(10), Duration::from_secs(1));
-        tokio::time::sleep(pause).await;
-    }
 }
 
 /// Long enough for everything that is under way to be done.

@@ -4,8 +4,9 @@ use std::net::Ipv6Addr;
 
 use berth_addr::Prefix;
 use berth_netlink::{Batch, Protocol, Route, RouteFilter, Socket};
+use berth_testkit::Namespace;
 
-use crate::namespace::Namespace;
+use crate::scene::OpenSocket;
 
 const OURS: Protocol = Protocol(77);
 

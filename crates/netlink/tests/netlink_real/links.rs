@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use berth_netlink::{Batch, InterfaceAddress, Link, LinkEvents, Veth, VethPeer};
+use berth_testkit::Namespace;
 
-use crate::namespace::Namespace;
+use crate::scene::OpenSocket;
 
 const HOST_MAC: [u8; 6] = [6, 1, 2, 3, 4, 5];
 const POD_MAC: [u8; 6] = [2, 1, 2, 3, 4, 5];

@@ -2,9 +2,9 @@
 
 use berth_addr::Family;
 use berth_netlink::{Protocol, RouteFilter, Socket};
+use berth_testkit::Namespace;
 
-use crate::namespace::Namespace;
-use crate::scene::{OURS, THEIRS, both, do_one, of};
+use crate::scene::{OURS, OpenSocket, THEIRS, both, do_one, of};
 
 fn destinations(socket: &Socket, filter: &RouteFilter) -> Vec<String> {
     let routes = socket.routes(filter).unwrap();

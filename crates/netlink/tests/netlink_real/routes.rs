@@ -2,9 +2,9 @@
 
 use berth_addr::Prefix;
 use berth_netlink::{Route, RouteKind};
+use berth_testkit::Namespace;
 
-use crate::namespace::Namespace;
-use crate::scene::{OURS, THEIRS, both, do_one, of, route};
+use crate::scene::{OURS, OpenSocket, THEIRS, both, do_one, of, route};
 
 #[test]
 fn a_route_is_listed_as_it_was_added_and_deleted_by_that() {

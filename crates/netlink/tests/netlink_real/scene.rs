@@ -1,10 +1,22 @@
-//! Routes that the tests add.
+//! Sockets in namespaces, and routes that the tests add.
 
 use berth_addr::Prefix;
 use berth_netlink::{Batch, NetlinkError, Protocol, Route, RouteFilter, Socket};
+use berth_testkit::Namespace;
 
 pub const OURS: Protocol = Protocol(77);
 pub const THEIRS: Protocol = Protocol(78);
+
+/// A socket of a namespace stays in it.
+pub trait OpenSocket {
+    fn socket(&self) -> Socket;
+}
+
+impl OpenSocket for Namespace {
+    fn socket(&self) -> Socket {
+        self.inside(|| Socket::open().unwrap())
+    }
+}
 
 pub fn of(protocol: Protocol) -> RouteFilter {
     RouteFilter {

@@ -12,6 +12,7 @@ use berth_routes::controller::{
     self, DEFAULT_MIN_RESYNC_PERIOD, DEFAULT_RECONCILIATION_PERIOD, Options, Publish, RouteMetrics,
 };
 use berth_routes::core::{Hop, Mark, Route};
+pub use berth_testkit::until;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -25,9 +26,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::faulty::Faulty;
-
-/// Only ends a run that would hang.
-const BOUND: Duration = Duration::from_secs(4 * 3600);
 
 pub struct Scene {
     pub client: Client,
@@ -257,18 +255,6 @@ impl Scene {
             notes.into_iter().find(|note| note.contains(part))
         })
         .await
-    }
-}
-
-/// Looks until there is something.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -1,17 +1,18 @@
 //! What controllers do of their own accord: accounts, namespaces that end, pods for Deployments. No
 //! node is needed for any of it.
 
+use berth_testkit::until_so;
 use serde_json::{Value, json};
 
 use crate::bad_input::{but, config_map, deployment, pod};
 use crate::namespace::Namespace;
-use crate::request::{delete, get, patch, post, until};
+use crate::request::{delete, get, patch, post};
 use crate::target::{Capability, target};
 
 /// The objects of a collection once there are so many.
 fn some(path: &str, count: usize) -> Vec<Value> {
     let mut found = Vec::new();
-    until(&format!("{count} in {path}"), || {
+    until_so(&format!("{count} in {path}"), || {
         let list = get(path).send().expect(200);
         found = list["items"].as_array().cloned().unwrap_or_default();
         found.retain(|item| item["metadata"]["deletionTimestamp"].is_null());
@@ -21,7 +22,7 @@ fn some(path: &str, count: usize) -> Vec<Value> {
 }
 
 fn gone(path: &str) {
-    until(&format!("{path} is gone"), || get(path).send().code == 404);
+    until_so(&format!("{path} is gone"), || get(path).send().code == 404);
 }
 
 fn merge(path: &str, body: &Value) -> Value {
@@ -58,7 +59,7 @@ fn a_namespace_gets_its_default_account_back() {
     let namespace = Namespace::new();
     let path = namespace.core("serviceaccounts/default");
     let first = delete(&path).send().expect(200);
-    until("there is another", || {
+    until_so("there is another", || {
         let account = get(&path).send();
         account.code == 200 && account.expect(200)["metadata"]["uid"] != first["details"]["uid"]
     });
@@ -75,7 +76,7 @@ fn a_namespace_that_ends_says_what_it_waits_for() {
     let path = format!("/api/v1/namespaces/{}", namespace.name);
     delete(&path).send().expect(200);
     let mut conditions = Vec::new();
-    until("it says what is left", || {
+    until_so("it says what is left", || {
         let found = get(&path).send().expect(200);
         conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
         // What else is in every namespace takes a moment to go.
@@ -145,7 +146,7 @@ fn a_deployment_owns_its_set_and_the_set_its_pods() {
         assert_eq!(pod["metadata"]["labels"], labels);
         assert!(name(pod).starts_with(&format!("{}-", name(&set))), "{pod}");
     }
-    until("the Deployment counts them", || {
+    until_so("the Deployment counts them", || {
         let status =
             get(namespace.group("apps/v1", "deployments/web")).send().expect(200)["status"].clone();
         let counts = [
@@ -171,14 +172,14 @@ fn a_pod_that_no_longer_fits_its_set_is_let_go_and_replaced() {
     let path = format!("{pods}/{}", name(&stray));
     merge(&path, &json!({"metadata": {"labels": {"app": "other"}}}));
     some(&format!("{pods}?labelSelector=app%3Dweb"), 2);
-    until("nobody owns it", || {
+    until_so("nobody owns it", || {
         get(&path).send().expect(200)["metadata"]
             .get("ownerReferences")
             .is_none()
     });
     merge(&path, &json!({"metadata": {"labels": {"app": "web"}}}));
     // It fits again, and one of the three is too many.
-    until("two are left, and all are owned", || {
+    until_so("two are left, and all are owned", || {
         let left = get(&pods).send().expect(200)["items"].clone();
         let left = left.as_array().unwrap();
         left.len() == 2 && left.iter().all(|pod| pod["metadata"]["ownerReferences"].is_array())

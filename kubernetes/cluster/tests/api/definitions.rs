@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use berth_api::crds;
+use berth_testkit::until_so;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use regex::Regex;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::namespace::{Namespace, unique};
-use crate::request::{Answer, delete, get, patch, post, put, until};
+use crate::request::{Answer, delete, get, patch, post, put};
 
 /// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs
 /// use them at the same time.
@@ -29,7 +30,7 @@ pub fn serve() {
                 .of_type("apply", &body)
                 .send();
             let all = Kind::of(&definition).everywhere();
-            until(&format!("{all} is served"), || get(&all).send().code == 200);
+            until_so(&format!("{all} is served"), || get(&all).send().code == 200);
         }
     });
     LazyLock::force(&SERVED);

@@ -2,7 +2,7 @@
 //!
 //! The same suite runs against the embedded server and against a real kube-apiserver: see `target`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg(test)]
 
 mod bad_input;
 mod controllers;

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use berth_testkit::until_so;
 use serde_json::{Value, json};
 
-use crate::request::{delete, get, post, until};
+use crate::request::{delete, get, post};
 use crate::target::{Capability, target};
 
 pub struct Namespace {
@@ -34,7 +35,7 @@ impl Namespace {
         if target().can(Capability::Controllers) {
             // Real servers refuse pods until it is there.
             let account = made.core("serviceaccounts/default");
-            until("the default ServiceAccount is there", || {
+            until_so("the default ServiceAccount is there", || {
                 get(&account).send().code == 200
             });
         }

@@ -1,7 +1,5 @@
 //! Raw requests: what is sent is said byte by byte, what comes back is not interpreted.
 
-use std::time::{Duration, Instant};
-
 use bytes::Bytes;
 use http::{HeaderMap, Method, header};
 use kube::client::Body;
@@ -134,19 +132,5 @@ impl Answer {
                 quoted.unwrap_or(text).replace("\\\"", "\"")
             })
             .collect()
-    }
-}
-
-/// Only ends a run that would hang: no test states a time. A real control plane that is busy with
-/// many namespaces takes minutes for one.
-pub const BOUND: Duration = Duration::from_secs(300);
-
-/// Waits for something that loops of the server bring about.
-#[track_caller]
-pub fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !there() {
-        assert!(start.elapsed() < BOUND, "not so after {BOUND:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

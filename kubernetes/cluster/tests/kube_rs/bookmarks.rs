@@ -1,6 +1,8 @@
 //! Bookmarks: how far a watch has come, said without an object.
 
 use berth_apiserver::{Options, Server};
+use berth_testkit::until;
+use berth_testkit::within;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,7 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::space::{in_space, object, version};
-use crate::wait::{next, until, within};
+use crate::wait::next;
 use crate::watch::watch;
 
 #[test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_testkit::until;
+use berth_testkit::within;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,7 +19,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::space::{Space, in_space};
-use crate::wait::{until, within};
 
 /// What a reconciler works with.
 struct Context {

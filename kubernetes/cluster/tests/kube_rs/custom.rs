@@ -5,6 +5,8 @@ mod scale;
 mod status;
 
 use berth_api::{NodeNetworkConfig, Subnet, SubnetSpec};
+use berth_testkit::until;
+use berth_testkit::within;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -15,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::space::{in_space, unique};
-use crate::wait::{until, within};
 
 /// Puts the definitions there, once, and waits until their kinds are served. They stay: other runs
 /// use them at the same time.

@@ -1,5 +1,6 @@
 //! Deletion of one object and of many. What goes along with them is in `garbage`.
 
+use berth_testkit::until;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use kube::api::{
@@ -8,7 +9,7 @@ use kube::api::{
 use serde_json::json;
 
 use crate::space::{in_space, names, refusal, version};
-use crate::wait::{next, until};
+use crate::wait::next;
 use crate::watch::watch;
 
 #[test]

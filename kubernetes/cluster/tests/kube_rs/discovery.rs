@@ -1,6 +1,7 @@
 //! Discovery, by which clients find kinds that they have no types for.
 
 use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_testkit::until;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -17,7 +18,6 @@ use serde_json::json;
 
 use crate::custom;
 use crate::space::in_space;
-use crate::wait::until;
 
 /// Both forms. A definition that others delete meanwhile may leave one of them short of a group for
 /// a moment.

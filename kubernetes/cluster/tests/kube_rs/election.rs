@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use berth_kit::lease::{LeaderElection, Leadership, Timing};
+use berth_testkit::until;
+use berth_testkit::within;
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::space::{Space, in_space};
-use crate::wait::{until, within};
 
 struct Contender {
     leadership: Leadership,

@@ -1,5 +1,6 @@
 //! What becomes of dependents when their owner is deleted.
 
+use berth_testkit::until;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::space::{Space, in_space};
 use crate::target::{Capability, target};
-use crate::wait::until;
 
 /// A UID that no object has.
 const NOBODY: &str = "00000000-0000-4000-8000-000000000000";

@@ -4,7 +4,7 @@
 //! Promises of the embedded server alone (a short history, a seed) start a server of their own in
 //! process.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg(test)]
 
 mod apply;
 mod bookmarks;

@@ -3,6 +3,8 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use berth_testkit::until;
+use berth_testkit::within;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -12,7 +14,6 @@ use kube::runtime::watcher::watcher;
 use kube::runtime::{WatchStreamExt, reflector::ObjectRef};
 
 use crate::space::{Space, in_space};
-use crate::wait::{until, within};
 use crate::watch::strategies;
 
 const NAMES: u32 = 200;

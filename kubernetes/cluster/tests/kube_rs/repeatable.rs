@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use berth_apiserver::{Options, Server};
+use berth_testkit::on_a_stopped_clock;
 use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
@@ -15,9 +16,7 @@ use crate::space::object;
 /// Everything that is there after some writes, some of them concurrent and some by the server's own
 /// loops.
 fn run(seed: u64) -> Value {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    on_a_stopped_clock(async {
         let options = Options {
             seed: Some(seed),
             ..Options::default()

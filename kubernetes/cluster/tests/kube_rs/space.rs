@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use berth_testkit::until;
 use futures::FutureExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,7 +17,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::target::{Capability, target};
-use crate::wait::until;
 
 #[derive(Clone)]
 pub struct Space {

@@ -1,5 +1,6 @@
 //! Subresources of built-in kinds. Those of custom resources are in `custom`.
 
+use berth_testkit::until;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Binding, Pod};
 use kube::ResourceExt;
@@ -8,7 +9,6 @@ use kube::core::Status;
 use serde_json::json;
 
 use crate::space::{in_space, object, refusal};
-use crate::wait::until;
 
 #[test]
 fn scale_reads_and_writes_the_replicas_of_a_deployment() {

@@ -1,4 +1,4 @@
-//! What only this store promises. What all of them promise is in `tests/stores.rs`.
+//! What only this store promises. What all of them promise is in `tests/ledger/stores.rs`.
 
 use std::os::unix::fs::PermissionsExt;
 

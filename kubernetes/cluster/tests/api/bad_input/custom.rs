@@ -1,10 +1,11 @@
 //! Custom resources against their schema and rules, and definitions that can't be served.
 
+use berth_testkit::until_so;
 use serde_json::{Value, json};
 
 use super::{Desk, but};
 use crate::namespace::unique;
-use crate::request::{get, patch, post, put, until};
+use crate::request::{get, patch, post, put};
 
 const INVALID: &str = "FieldValueInvalid";
 const REQUIRED: &str = "FieldValueRequired";
@@ -70,7 +71,7 @@ fn harbour(desk: &Desk) -> (String, String) {
     desk.have(DEFINITIONS, &definition(&group));
     let version = format!("{group}/v1");
     let boats = desk.group(&version, "boats");
-    until("the definition is served", || get(&boats).send().code == 200);
+    until_so("the definition is served", || get(&boats).send().code == 200);
     desk.guard(&boats);
     (version, boats)
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use berth_testkit::until_so;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::{Kubectl, each, row};
 use crate::definitions;
 use crate::namespace::unique;
-use crate::request::until;
 use crate::target::target;
 
 fn definition(kubectl: &Kubectl, group: &str, short: &str) {
@@ -62,7 +62,7 @@ spec:
 
 /// A real server publishes names and schema of a definition some time after it is established.
 fn known(kubectl: &Kubectl, resource: &str) {
-    until("discovery and schema are published", || {
+    until_so("discovery and schema are published", || {
         let (get, explain) = (format!("get {resource}"), format!("explain {resource}"));
         [get, explain].iter().all(|line| kubectl.run(line, "", &[]).code == 0)
     });
@@ -108,7 +108,7 @@ fn a_definition_and_then_its_resources_can_be_applied() {
         assert!(unknown.contains("unknown field \"spec.sails\""), "{unknown}");
 
         kubectl.ok(["delete", "crd", &resource]);
-        until("discovery forgets it", || {
+        until_so("discovery forgets it", || {
             let gone = kubectl.run(["get", &resource], "", &[]);
             gone.err.contains("the server doesn't have a resource type")
         });

@@ -1,10 +1,11 @@
 //! Deleting things, and what goes with them.
 
+use berth_testkit::until_so;
 use serde_json::json;
 
 use super::{Kubectl, each};
 use crate::namespace::Namespace;
-use crate::request::{get, until};
+use crate::request::get;
 use crate::target::{Capability, target};
 
 #[test]
@@ -85,7 +86,7 @@ fn delete_in_the_background_takes_dependents_along_later() {
         family(kubectl);
         kubectl.ok("delete configmap owner --cascade=background");
         assert!(!is_there(kubectl, "owner"));
-        until("the dependents are gone", || {
+        until_so("the dependents are gone", || {
             !is_there(kubectl, "one") && !is_there(kubectl, "two")
         });
     });
@@ -101,7 +102,7 @@ fn delete_in_the_foreground_waits_for_dependents() {
         let hold = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;
         kubectl.ok(["patch", "configmap", "one", "--type=merge", "-p", hold]);
         kubectl.ok("delete configmap owner --cascade=foreground --wait=false");
-        until("what is not held is gone", || !is_there(kubectl, "two"));
+        until_so("what is not held is gone", || !is_there(kubectl, "two"));
         let owner = kubectl.json("get configmap owner");
         assert_eq!(owner["metadata"]["finalizers"], json!(["foregroundDeletion"]));
         kubectl.ok([

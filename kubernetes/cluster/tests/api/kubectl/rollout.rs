@@ -1,11 +1,12 @@
 //! Revisions of Deployments. Without pods, so that no node is needed.
 
+use berth_testkit::until_so;
+
 use super::{Kubectl, each};
-use crate::request::until;
 use crate::target::{Capability, target};
 
 fn reaches(kubectl: &Kubectl, revision: &str) {
-    until(&format!("the Deployment is at revision {revision}"), || {
+    until_so(&format!("the Deployment is at revision {revision}"), || {
         let deployment = kubectl.json("get deployment web");
         deployment["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision
     });
@@ -55,7 +56,7 @@ fn a_paused_deployment_rolls_nothing_out_until_it_is_resumed() {
             "deployment.apps/web paused\n"
         );
         kubectl.ok("set image deployment/web x=y");
-        until("the controller has seen the change", || {
+        until_so("the controller has seen the change", || {
             let deployment = kubectl.json("get deployment web");
             deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
         });

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use super::{Kubectl, each};
 use crate::definitions;
 use crate::namespace::unique;
-use crate::request::{get, until};
+use crate::request::get;
 use crate::target::{Capability, target};
+use berth_testkit::until_so;
 use samples::{Sample, samples};
 
 /// Kinds that others bring: definitions of other tests, and what a real server has besides.
@@ -119,7 +120,7 @@ fn printed(kubectl: &Kubectl, names: &[String], form: &str) -> String {
 /// Gives back what was printed. A controller may have written in between: then what it has written
 /// is printed, and given back.
 fn give_back(kubectl: &Kubectl, names: &[String], form: &str, line: &str) {
-    until(line, || {
+    until_so(line, || {
         let outcome = kubectl.run(line, &printed(kubectl, names, form), &[]);
         let conflict = outcome.err.contains("the object has been modified");
         assert!(

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use berth_testkit::until_so;
 use serde_json::{Value, json};
 
 use super::{Kubectl, each, row};
-use crate::request::{get, patch, until};
+use crate::request::{get, patch};
 use crate::target::{Capability, target};
 
 /// Gives every pod of a namespace an address, as a network would. Ends with this value.
@@ -120,12 +121,12 @@ fn a_deployment_of_20_gets_20_pods_on_nodes() {
     }
     each(|kubectl| {
         make(kubectl, 20);
-        until("20 pods have a node", || nodes_of(&pods(kubectl)).len() == 20);
+        until_so("20 pods have a node", || nodes_of(&pods(kubectl)).len() == 20);
         let selector = format!("app={}", kubectl.name);
         let listed = kubectl.ok(["get", "pods", "-l", &selector, "-o", "wide", "--no-headers"]);
         assert_eq!(listed.lines().count(), 20);
         // It is told of later than it happens.
-        until("an event says where a pod was placed", || {
+        until_so("an event says where a pod was placed", || {
             let events = kubectl.ok("get events --field-selector reason=Scheduled --no-headers");
             events.contains("Successfully assigned")
         });
@@ -147,23 +148,23 @@ fn a_deployment_is_rolled_out_scaled_and_removed() {
         kubectl.ok("wait --for=condition=Available deployment/web --timeout=300s");
         kubectl.ok("wait --for=condition=Ready pods --all --timeout=300s");
         kubectl.ok("scale deployment web --replicas=2");
-        until("2 pods are left", || pods(kubectl).len() == 2);
+        until_so("2 pods are left", || pods(kubectl).len() == 2);
 
         kubectl.ok("set env deployment/web STEP=2");
         kubectl.ok("rollout status deployment web --timeout=300s");
-        until("all pods are new", || {
+        until_so("all pods are new", || {
             let pods = pods(kubectl);
             pods.len() == 2 && pods.iter().all(|pod| has_env(pod, "2"))
         });
         kubectl.ok("rollout undo deployment web");
         kubectl.ok("rollout status deployment web --timeout=300s");
-        until("all pods are as before", || {
+        until_so("all pods are as before", || {
             let pods = pods(kubectl);
             pods.len() == 2 && !pods.iter().any(|pod| has_env(pod, "2"))
         });
 
         kubectl.ok("delete deployment web");
-        until("no pod is left", || {
+        until_so("no pod is left", || {
             get(kubectl.core("pods")).send().expect(200)["items"] == json!([])
         });
     });
@@ -177,13 +178,13 @@ fn a_drained_node_loses_its_pods_and_gets_none_until_it_is_opened() {
     each(|kubectl| {
         let _network = Network::of(kubectl);
         make(kubectl, 6);
-        until("6 pods have a node", || nodes_of(&pods(kubectl)).len() == 6);
+        until_so("6 pods have a node", || nodes_of(&pods(kubectl)).len() == 6);
         let node = nodes_of(&pods(kubectl))[0].to_owned();
         let selector = format!("--pod-selector=app={}", kubectl.name);
         let drained =
             kubectl.ok(["drain", &node, "--ignore-daemonsets", &selector, "--timeout=300s"]);
         assert!(drained.contains("evicted") && drained.contains("drained"), "{drained}");
-        until("6 pods are on other nodes", || {
+        until_so("6 pods are on other nodes", || {
             let pods = pods(kubectl);
             let nodes = nodes_of(&pods);
             nodes.len() == 6 && !nodes.contains(&node.as_str())
@@ -199,7 +200,7 @@ fn describe_shows_a_living_node_with_its_lease_and_pods() {
     }
     each(|kubectl| {
         make(kubectl, 1);
-        until("the pod has a node", || nodes_of(&pods(kubectl)).len() == 1);
+        until_so("the pod has a node", || nodes_of(&pods(kubectl)).len() == 1);
         let pod = pods(kubectl).remove(0);
         let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
         let (name, node) = (text("/metadata/name"), text("/spec/nodeName"));
@@ -215,7 +216,7 @@ fn describe_shows_a_living_node_with_its_lease_and_pods() {
                 .eq([kubectl.name.as_str(), name.as_str()])
         });
         assert!(mine, "{described}");
-        until("the pod's events say where it was placed", || {
+        until_so("the pod's events say where it was placed", || {
             kubectl.ok(["describe", "pod", &name]).contains("Successfully assigned")
         });
     });

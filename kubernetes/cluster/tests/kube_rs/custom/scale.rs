@@ -1,5 +1,6 @@
 //! A definition says where replicas are, and `scale` reads and writes them there.
 
+use berth_testkit::until;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -9,7 +10,6 @@ use kube::{Api, Client, Result};
 use serde_json::{Value, json};
 
 use crate::space::{Space, in_space, object, unique};
-use crate::wait::until;
 
 fn definition(group: &str) -> CustomResourceDefinition {
     let half = |number: &str, text: &str| {

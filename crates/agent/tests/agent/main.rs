@@ -1,0 +1,11 @@
+//! The agent by its public names.
+
+#![cfg(test)]
+
+mod compat;
+mod embedded;
+mod install;
+mod people;
+mod queue;
+mod scene;
+mod server;

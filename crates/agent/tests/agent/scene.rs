@@ -1,0 +1,4 @@
+//! An agent without a cluster, and calls to it.
+
+pub mod node;
+pub mod socket;

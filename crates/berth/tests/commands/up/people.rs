@@ -1,0 +1,145 @@
+//! What people do to `berth up` by hand: no address is ever on two pods, and a full subnet is calm.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use berth_api::{NodeNetworkConfig, names::NAMESPACE};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::pods::{addresses, all_run, deploy, pods_once};
+use super::{Running, up};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Two nodes on a /26, with so many pods.
+async fn small(directory: &std::path::Path, pods: usize) -> (Running, Client) {
+    let mut command = up(directory);
+    command.args(["--nodes", "2", "--subnet", "10.9.0.0/26"]);
+    let running = Running::start(command);
+    let client = running.client().await;
+    deploy(&client, pods).await;
+    pods_once(&client, all_run(pods)).await;
+    (running, client)
+}
+
+fn check_nothing_is_shared(pods: &[Pod]) {
+    let all: Vec<IpAddr> = pods.iter().flat_map(addresses).collect();
+    let unique: BTreeSet<IpAddr> = all.iter().copied().collect();
+    assert_eq!(unique.len(), all.len(), "{all:?}");
+}
+
+fn configs(client: &Client) -> Api<NodeNetworkConfig> {
+    Api::namespaced(client.clone(), NAMESPACE)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 16).await;
+    let before = configs(&client).get("berth-node-1").await.unwrap();
+    configs(&client)
+        .delete("berth-node-1", &DeleteParams::default())
+        .await
+        .unwrap();
+    loop {
+        let found = configs(&client).get_opt("berth-node-1").await.unwrap();
+        if found.is_some_and(|found| found.uid() != before.uid() && found.status.is_some()) {
+            break;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    deploy(&client, 40).await;
+    check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
+}
+
+/// As a kubelet registers its Node again after somebody deleted it. Its pods go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_node_that_is_registered_again_gives_nothing_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 16).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let before = nodes.get("berth-node-1").await.unwrap();
+    nodes.delete("berth-node-1", &DeleteParams::background()).await.unwrap();
+    let mut again = before.clone();
+    again.metadata = ObjectMeta {
+        name: before.metadata.name.clone(),
+        labels: before.metadata.labels.clone(),
+        ..ObjectMeta::default()
+    };
+    // Its kubelet may have been faster.
+    drop(nodes.create(&PostParams::default(), &again).await);
+    let status = Patch::Merge(json!({"status": before.status}));
+    nodes
+        .patch_status("berth-node-1", &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    deploy(&client, 40).await;
+    check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_ledger_put_back_gives_nothing_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, client) = small(directory.path(), 4).await;
+    drop(client);
+    drop(running);
+    let ledger = directory.path().join("ledger.redb");
+    let copy = directory.path().join("copy.redb");
+    std::fs::copy(&ledger, &copy).unwrap();
+    let (running, client) = small(directory.path(), 36).await;
+    let before = pods_once(&client, all_run(36)).await;
+    check_nothing_is_shared(&before);
+    drop(client);
+    drop(running);
+    std::fs::copy(&copy, &ledger).unwrap();
+    let (_running, client) = small(directory.path(), 44).await;
+    check_nothing_is_shared(&pods_once(&client, all_run(44)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_that_pods_have_are_not_given_back_by_whoever_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 16).await;
+    let config = configs(&client).get("berth-node-1").await.unwrap();
+    let containers = config.status.unwrap().network_containers;
+    let names: Vec<String> = containers[0]
+        .ip_assignments
+        .iter()
+        .map(|one| one.name.clone())
+        .collect();
+    let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
+    configs(&client)
+        .patch("berth-node-1", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    deploy(&client, 40).await;
+    check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
+}
+
+/// 40 pods on two nodes: exhausted, for what the nodes would ask for otherwise does not fit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_subnet_with_unchanging_pods_is_calm() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 40).await;
+    let versions = async || {
+        let found = configs(&client).list(&ListParams::default()).await.unwrap();
+        found
+            .items
+            .iter()
+            .map(|config| config.resource_version())
+            .collect::<Vec<_>>()
+    };
+    // It has settled once nothing has changed for ten looks in a row. It never did before, so this
+    // would not end.
+    let (mut before, mut same) = (versions().await, 0);
+    while same < 10 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = versions().await;
+        same = if now == before { same + 1 } else { 0 };
+        before = now;
+    }
+}

@@ -1,0 +1,13 @@
+//! The tests with an agent once more, on a machine that was booted weeks or seconds ago.
+
+use berth_testkit::uptime;
+
+#[test]
+fn the_same_holds_after_weeks() {
+    uptime::again_after_weeks("agent::");
+}
+
+#[test]
+fn the_same_holds_after_seconds() {
+    uptime::again_after_seconds("agent::");
+}

@@ -1,0 +1,7 @@
+//! The ledger on stores that are servers: a real etcd, and a real kube-apiserver.
+
+#![cfg(test)]
+
+mod model;
+mod servers;
+mod stores;

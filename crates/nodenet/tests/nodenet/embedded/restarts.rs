@@ -1,0 +1,298 @@
+//! Controllers that die, that come back, and that are two; and what people do meanwhile.
+
+use std::collections::BTreeSet;
+
+use berth_api::{NodeNetworkConfig, names};
+use berth_nodenet::controllers::Controller;
+use berth_testkit::until;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::play;
+use super::scene::{Scene, addresses, containers, names_of, settle};
+
+async fn with_one_node(scene: &Scene) {
+    scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+    scene.node("n1").await;
+    scene.container("n1").await;
+    scene.ask("n1", 8, &[]).await;
+    scene.with_addresses("n1", 8).await;
+}
+
+#[test]
+fn a_controller_stops_at_once_and_the_next_one_finds_everything_as_it_should_be() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        with_one_node(&scene).await;
+        settle().await;
+        let before = scene.configs().get("n1").await.unwrap();
+        let stopping = Instant::now();
+        first.stop().await;
+        scene.check_at_once(stopping);
+
+        let _second = scene.start();
+        settle().await;
+        let after = scene.configs().get("n1").await.unwrap();
+        assert_eq!(
+            after.resource_version(),
+            before.resource_version(),
+            "nothing was written"
+        );
+        scene.ask("n1", 10, &[]).await;
+        let grown = scene.with_addresses("n1", 10).await;
+        let kept: BTreeSet<String> = addresses(&before).into_iter().collect();
+        assert!(
+            kept.is_subset(
+                &grown
+                    .ip_assignments
+                    .into_iter()
+                    .map(|assignment| assignment.ip)
+                    .collect()
+            )
+        );
+    });
+}
+
+#[test]
+fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the_end() {
+    play(async |scene: Scene| {
+        let _one = scene.start();
+        let _other = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
+        for name in &names {
+            scene.node(name).await;
+        }
+        for round in 1..=5 {
+            for name in &names {
+                scene.container(name).await;
+                let config = scene.configs().get(name).await.unwrap();
+                // Some of what it has goes back, and it wants others.
+                let back: Vec<String> =
+                    names_of(&containers(&config)[0]).into_iter().take(round).collect();
+                let wanted = i64::try_from(round + names.len() % 3).unwrap();
+                scene.ask(name, wanted, &back).await;
+            }
+            scene.check_no_address_is_given_twice().await;
+        }
+        settle().await;
+        scene.check_no_address_is_given_twice().await;
+        let mut listed = 0;
+        for name in &names {
+            let config = scene.configs().get(name).await.unwrap();
+            assert_eq!(
+                i64::try_from(addresses(&config).len()).unwrap(),
+                config.spec.requested_ip_count,
+                "{name}"
+            );
+            listed += 1 + addresses(&config).len();
+        }
+        assert_eq!(
+            scene.owned("pods").await,
+            listed,
+            "what the store says and what the configs say is the same"
+        );
+    });
+}
+
+#[test]
+fn a_node_that_goes_while_no_controller_runs_gives_everything_back_after_the_grace_period() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        with_one_node(&scene).await;
+        first.stop().await;
+        scene.delete(&scene.nodes(), "n1").await;
+        settle().await;
+        assert_eq!(scene.owned("pods").await, 9);
+        let held = scene.configs().get("n1").await.unwrap();
+        assert!(held.metadata.deletion_timestamp.is_some(), "its finalizer holds it");
+
+        let _second = scene.start();
+        until("the config is gone", async || {
+            scene.configs().get_opt("n1").await.unwrap().is_none().then_some(())
+        })
+        .await;
+        settle().await;
+        assert_eq!(scene.owned("pods").await, 9, "it may come back");
+        until("it is taken back", async || {
+            (scene.owned("pods").await == 0).then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        with_one_node(&scene).await;
+        first.stop().await;
+        // As if the server had lost the connection between the two.
+        let orphan = kube::api::DeleteParams::orphan();
+        scene.nodes().delete("n1", &orphan).await.unwrap();
+        settle().await;
+        let config = scene.configs().get("n1").await.unwrap();
+        assert_eq!(config.metadata.deletion_timestamp, None);
+        let owner = json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone",
+            "controller": true,
+        }]}});
+        scene.patch(&scene.configs(), "n1", owner).await;
+        let _second = scene.start();
+        until("the config is gone", async || {
+            scene.configs().get_opt("n1").await.unwrap().is_none().then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_node_that_is_made_again_under_its_name_gets_a_container_of_its_own() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        with_one_node(&scene).await;
+        let before = scene.container("n1").await;
+        first.stop().await;
+        scene.delete(&scene.nodes(), "n1").await;
+        let node = scene.node("n1").await;
+
+        let _second = scene.start();
+        let is_new = |config: &NodeNetworkConfig| {
+            let owner = config.owner_references().first().map(|owner| owner.uid.clone());
+            owner == node.metadata.uid && !containers(config).is_empty()
+        };
+        let config = scene.config("n1", "is of the new node", is_new).await;
+        let after = &containers(&config)[0];
+        assert_ne!(after.id, before.id);
+        assert!(after.ip_assignments.is_empty());
+        assert_eq!(scene.owned("pods").await, 10, "what the old one had may be in use");
+        until("it is taken back", async || {
+            (scene.owned("pods").await == 1).then_some(())
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_config_deleted_by_hand_comes_back_with_all_that_the_node_has() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        with_one_node(&scene).await;
+        let before = scene.configs().get("n1").await.unwrap();
+        scene.delete(&scene.configs(), "n1").await;
+        let is_another = |config: &NodeNetworkConfig| {
+            config.uid() != before.uid() && !containers(config).is_empty()
+        };
+        let after = scene.config("n1", "is made again", is_another).await;
+        assert_eq!(after.spec.requested_ip_count, 0);
+        assert_eq!(
+            containers(&after)[0].ip_assignments,
+            containers(&before)[0].ip_assignments
+        );
+        assert_eq!(scene.owned("pods").await, 9);
+    });
+}
+
+#[test]
+fn a_finalizer_taken_off_by_hand_is_put_back() {
+    play(async |scene: Scene| {
+        let _controller = scene.start();
+        with_one_node(&scene).await;
+        scene
+            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .await;
+        let has_it =
+            |config: &NodeNetworkConfig| config.finalizers().contains(&names::FINALIZER.to_owned());
+        let config = scene.config("n1", "has its finalizer again", has_it).await;
+        assert_eq!((config.spec.requested_ip_count, addresses(&config).len()), (8, 8));
+    });
+}
+
+#[test]
+fn a_config_torn_away_past_its_finalizer_comes_back_with_all_that_the_node_has() {
+    play(async |scene: Scene| {
+        let first = scene.start();
+        with_one_node(&scene).await;
+        let before = scene.configs().get("n1").await.unwrap();
+        first.stop().await;
+        scene.delete(&scene.configs(), "n1").await;
+        scene
+            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .await;
+        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+
+        let _second = scene.start();
+        scene.container("n1").await;
+        let after = scene.configs().get("n1").await.unwrap();
+        assert_eq!(addresses(&after), addresses(&before));
+        assert_eq!(scene.owned("pods").await, 9);
+    });
+}
+
+#[test]
+fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
+    play(async |scene: Scene| {
+        let controller = scene.start();
+        with_one_node(&scene).await;
+        let before = scene.container("n1").await;
+        assert_eq!(before.version, 1);
+        controller.stop().await;
+        // All that the node had is given back behind its back, and its status is lost.
+        let other = scene.start_with([Controller::Subnet].into(), scene.node_grace());
+        scene.ready("pods").await;
+        let uid = scene.nodes().get("n1").await.unwrap().uid().unwrap();
+        let container = scene.container_ref("n1", &uid);
+        until("the subnet is known", async || {
+            other.allocator.delete("pods", &container).await.ok()
+        })
+        .await;
+        other.stop().await;
+        let lost = Patch::Merge(json!({"status": null}));
+        let params = PatchParams::default();
+        scene.configs().patch_status("n1", &params, &lost).await.unwrap();
+
+        let _last = scene.start();
+        let after = scene.with_addresses("n1", 8).await;
+        let names: BTreeSet<String> = names_of(&before).into_iter().collect();
+        assert!(names.is_disjoint(&names_of(&after).into_iter().collect()));
+        assert!(after.version > before.version);
+    });
+}
+
+#[test]
+fn controllers_that_are_not_asked_for_do_nothing() {
+    play(async |scene: Scene| {
+        let _controller =
+            scene.start_with([Controller::Subnet, Controller::Node].into(), scene.node_grace());
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        scene.node("n1").await;
+        scene.config("n1", "is there", |_| true).await;
+        settle().await;
+        assert!(containers(&scene.configs().get("n1").await.unwrap()).is_empty());
+        assert!(scene.states().get_opt("pods").await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn controllers_can_run_in_processes_of_their_own() {
+    play(async |scene: Scene| {
+        let _subnets = scene
+            .start_with([Controller::Subnet, Controller::SubnetState].into(), scene.node_grace());
+        let _nodes = scene.start_with([Controller::Node].into(), scene.node_grace());
+        let containers =
+            scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
+        with_one_node(&scene).await;
+        containers.stop().await;
+        scene.delete(&scene.nodes(), "n1").await;
+        scene.node("n2").await;
+        let _containers =
+            scene.start_with([Controller::Nnc, Controller::Reclaim].into(), scene.node_grace());
+        scene.container("n2").await;
+        until("what the other had is back", async || {
+            (scene.owned("pods").await == 1).then_some(())
+        })
+        .await;
+    });
+}

@@ -1,0 +1,100 @@
+//! Network namespaces.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+
+/// A network namespace, for as long as this lives.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// With a loopback only, which is down.
+    #[allow(clippy::new_without_default, reason = "it makes something in the kernel")]
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("berth-test-{}-{count}", std::process::id());
+        ip(&["netns", "add", &name]);
+        Self { name }
+    }
+
+    /// With a pair `near` and `far` that is up, where `near` has 192.0.2.1/24 and 2001:db8::1/64.
+    pub fn with_pair() -> Self {
+        let namespace = Self::new();
+        for words in [
+            "link add near type veth peer name far",
+            "address add 192.0.2.1/24 dev near",
+            "address add 2001:db8::1/64 dev near nodad",
+            "link set near up",
+            "link set far up",
+        ] {
+            namespace.ip(words);
+        }
+        namespace
+    }
+
+    /// For `ip netns exec`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn path(&self) -> String {
+        format!("/run/netns/{}", self.name)
+    }
+
+    pub fn open(&self) -> File {
+        File::open(self.path()).unwrap()
+    }
+
+    /// What `ip` prints, and changes, in there.
+    pub fn ip(&self, words: &str) -> String {
+        let words: Vec<&str> = words.split(' ').collect();
+        ip(&[&["-netns", &self.name], &words[..]].concat())
+    }
+
+    /// What `ip` shows of it, as JSON.
+    pub fn show(&self, words: &str) -> Value {
+        let printed = self.ip(&format!("-json {words}"));
+        serde_json::from_str(if printed.trim().is_empty() { "[]" } else { &printed }).unwrap()
+    }
+
+    /// Without the loopback.
+    pub fn link_names(&self) -> Vec<String> {
+        let links = self.show("link");
+        let links = links.as_array().unwrap().iter();
+        let names = links.map(|link| link["ifname"].as_str().unwrap().to_owned());
+        names.filter(|name| name != "lo").collect()
+    }
+
+    /// Does something on a thread that is in there.
+    pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let file = self.open();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                act()
+            });
+            thread.join().unwrap()
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.name]).status();
+    }
+}
+
+fn ip(words: &[&str]) -> String {
+    let output = Command::new("ip").args(words).output().expect("ip is there");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {}: {error}", words.join(" "));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,126 @@
+//! Waiting for conditions. No test states a time.
+
+use std::fmt::Debug;
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Ends a run that would hang, and is no measure of speed: nothing that works takes a part of it,
+/// on however busy a machine. A stopped clock is there at once.
+const BOUND: Duration = Duration::from_secs(4 * 3600);
+
+/// A run that seems to hang says why.
+const TELL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Looks until there is something.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let mut wait = Wait::new(what);
+    loop {
+        match look().await {
+            Some(found) => return found,
+            None => tokio::time::sleep(wait.pause(String::new)).await,
+        }
+    }
+}
+
+/// Looks until it is well. A test that ends before says what was seen last instead.
+pub async fn until_ok<T, E: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, E>) -> T {
+    let mut wait = Wait::new(what);
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => tokio::time::sleep(wait.pause(|| format!(": {seen:#?}"))).await,
+        }
+    }
+}
+
+/// Looks until it is so, without a runtime.
+#[track_caller]
+pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut wait = Wait::new(what);
+    while !is_so() {
+        std::thread::sleep(wait.pause(String::new));
+    }
+}
+
+/// What a future gives that is expected to end.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(BOUND, future).await {
+        Ok(found) => found,
+        Err(_) => panic!("not so after {BOUND:?}: {what}"),
+    }
+}
+
+struct Wait<'a> {
+    what: &'a str,
+    start: Instant,
+    /// By the machine's clock, which is that of who watches the run.
+    told: std::time::Instant,
+}
+
+impl<'a> Wait<'a> {
+    fn new(what: &'a str) -> Self {
+        Self {
+            what,
+            start: Instant::now(),
+            told: std::time::Instant::now(),
+        }
+    }
+
+    /// Short at first; what takes its time is not looked at all the time.
+    #[track_caller]
+    fn pause(&mut self, seen: impl Fn() -> String) -> Duration {
+        let (what, waited) = (self.what, self.start.elapsed());
+        assert!(waited < BOUND, "not so after {BOUND:?}: {what}{}", seen());
+        if self.told.elapsed() > TELL_INTERVAL {
+            self.told = std::time::Instant::now();
+            let line = format!("still waiting after {waited:.0?}: {what}{}", seen());
+            // Straight to the terminal: what a test prints is kept until it ends.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        (waited / 20).clamp(Duration::from_millis(10), Duration::from_secs(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_late_is_found_soon_after() {
+        let start = Instant::now();
+        let comes = start + Duration::from_secs(1000);
+        let found = until("it is time", async || (Instant::now() >= comes).then_some("there"));
+        assert_eq!(found.await, "there");
+        assert!(start.elapsed() <= Duration::from_secs(1001), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not so after 14400s: pigs fly")]
+    async fn what_never_comes_ends_the_test_by_name() {
+        until("pigs fly", async || None::<()>).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not so after 14400s: pigs fly")]
+    async fn a_future_that_never_ends_ends_the_test_by_name() {
+        within("pigs fly", std::future::pending::<()>()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not so after 14400s: pigs fly: \"a walking pig\"")]
+    async fn what_was_seen_instead_is_said() {
+        until_ok("pigs fly", async || Err::<(), _>("a walking pig")).await;
+    }
+
+    #[test]
+    fn a_test_without_a_runtime_waits_too() {
+        let mut looks = 0;
+        until_so("the third look", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
+    }
+}
