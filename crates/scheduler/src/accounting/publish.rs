@@ -11,8 +11,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-
 use super::Accounting;
 use super::node::{NodeEntry, Supply};
 use super::subnet::saturated;
@@ -20,11 +18,6 @@ use crate::facts::{NncFacts, NodeFacts};
 
 /// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
 const DEFAULT_MAX_PODS: u64 = 110;
-
-/// A Node without podCIDR and NodeNetworkConfig gets this long to be given one of them. A Node that
-/// somebody deletes is made anew by its kubelet, and is Ready before it has its podCIDR again: pods
-/// that were bound to it by then would be too many.
-const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a node has published, and what it is to publish. `None`: the resource is not there. A node
 /// in doubt has none rather than 0: then its kubelet does not look at it.
@@ -43,7 +36,7 @@ impl Publication {
 
 impl Accounting {
     /// For every Node that there is.
-    pub fn publications(&self, now: Timestamp) -> BTreeMap<Arc<str>, Publication> {
+    pub fn publications(&self) -> BTreeMap<Arc<str>, Publication> {
         let mut order: BTreeMap<&Arc<str>, &NodeEntry> = self.nodes.iter().collect();
         order.retain(|_, entry| entry.node.is_some());
         let mut ranks: BTreeMap<&str, u128> = BTreeMap::new();
@@ -60,23 +53,16 @@ impl Accounting {
             let publication = Publication {
                 capacity: node.capacity,
                 allocatable: node.allocatable,
-                target: self.target(entry, *node, rank, now),
+                target: self.target(entry, *node, rank),
             };
             publications.insert(name.clone(), publication);
         }
         publications
     }
 
-    fn target(
-        &self,
-        entry: &NodeEntry,
-        node: NodeFacts,
-        rank: u128,
-        now: Timestamp,
-    ) -> Option<u64> {
-        let capacity = match entry.supply(self.settings) {
+    fn target(&self, entry: &NodeEntry, node: NodeFacts, rank: u128) -> Option<u64> {
+        let capacity = match entry.supply(self.rules()) {
             Err(_) => return None,
-            Ok(Supply::Unlimited) if node.is_younger_than(SETTLES_WITHIN, now) => return None,
             Ok(Supply::Unlimited) => {
                 let pods = node.max_pods.unwrap_or(DEFAULT_MAX_PODS);
                 return Some(pods.max(entry.asked));
@@ -103,6 +89,8 @@ impl Accounting {
 
 #[cfg(test)]
 mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
     use super::*;
     use crate::accounting::tests::{bound, cidr, leases, shared};
     use crate::facts::PodFacts;
@@ -114,7 +102,7 @@ mod tests {
     }
 
     fn target(accounting: &Accounting, node: &str) -> Option<u64> {
-        accounting.publications(NOW)[node].target
+        accounting.publications()[node].target
     }
 
     #[test]
@@ -160,20 +148,21 @@ mod tests {
     #[test]
     fn a_node_that_has_no_pod_cidr_yet_publishes_nothing() {
         let mut accounting = Accounting::default();
-        let made = |seconds_ago| NodeFacts {
-            created: Some(NOW - SignedDuration::from_secs(seconds_ago)),
+        accounting.advance(NOW);
+        accounting.apply_node("n", cidr(5));
+        accounting.delete_node("n");
+        let made = NodeFacts {
+            created: Some(NOW),
             ..NodeFacts::default()
         };
-        accounting.apply_node("n", made(1));
+        accounting.apply_node("n", made);
         assert_eq!(target(&accounting, "n"), None);
-        accounting.apply_node("n", made(31));
-        assert_eq!(target(&accounting, "n"), Some(110));
-        let with_cidr = NodeFacts {
-            created: made(1).created,
-            ..cidr(5)
-        };
-        accounting.apply_node("n", with_cidr);
+        accounting.apply_node("n", cidr(5));
         assert_eq!(target(&accounting, "n"), Some(5));
+        accounting.apply_node("virtual", made);
+        assert_eq!(target(&accounting, "virtual"), None);
+        accounting.advance(NOW + SignedDuration::from_secs(30));
+        assert_eq!(target(&accounting, "virtual"), Some(110), "it is never given one");
     }
 
     #[test]
@@ -210,9 +199,9 @@ mod tests {
             ..cidr(6)
         };
         accounting.apply_node("n", said(Some(6), Some(6)));
-        assert!(accounting.publications(NOW)["n"].is_done());
+        assert!(accounting.publications()["n"].is_done());
         // A kubelet has it at 0 when the Node is made anew.
         accounting.apply_node("n", said(Some(0), Some(0)));
-        assert!(!accounting.publications(NOW)["n"].is_done());
+        assert!(!accounting.publications()["n"].is_done());
     }
 }
