@@ -170,6 +170,11 @@ impl ControlPlane {
         self.start_component(init, name, &self.programs.path("kube-scheduler"), &flags)
     }
 
+    /// Where kube-apiserver serves, as a URL.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     pub fn ca(&self) -> &str {
         &self.ca
     }

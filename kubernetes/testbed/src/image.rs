@@ -1,5 +1,6 @@
 //! The image of every pod: a static busybox, and a server that answers with the pod's name. And the
-//! same as an image that does nothing, for the container that holds a pod's namespaces.
+//! same as an image that does nothing, for the container that holds a pod's namespaces. Any other
+//! program gets an image of its own, see [`write_program`].
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -47,29 +48,58 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
         std::fs::write(&serve, SERVE)?;
         std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755))?;
 
-        let archive = folder.join("archive");
-        std::fs::create_dir(&archive)?;
-        let layer = archive.join("layer.tar");
-        tar(&root, &layer)?;
-        let layer_sum = sha256([std::fs::read(&layer)?.as_slice()]);
         let images: [(&str, &[&str]); 2] = [
             (POD_IMAGE, &["/bin/serve"]),
             (SANDBOX_IMAGE, &["/bin/sleep", "infinity"]),
         ];
-        let mut manifest = Vec::new();
-        for (name, entrypoint) in images {
-            let config = config(&layer_sum, entrypoint).to_string();
-            let config_name = format!("{}.json", sha256([config.as_bytes()]));
-            std::fs::write(archive.join(&config_name), config)?;
-            manifest
-                .push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
-        }
-        std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
-        let image = folder.join("image.tar");
-        tar(&archive, &image)?;
-        Ok(image)
+        archive(folder, &root, &images)
     };
     made().context("making the images of pods")
+}
+
+/// An image of that name with a program and the libraries it is linked with, and nothing else, as
+/// an archive for [`crate::Node::import`].
+pub fn write_program(folder: &Path, name: &str, program: &Path) -> Result<PathBuf> {
+    let made = || -> Result<PathBuf> {
+        let root = folder.join("root");
+        let inside = Path::new("/bin").join(program.file_name().context("it has no name")?);
+        let target = root.join("bin").join(program.file_name().context("it has no name")?);
+        std::fs::create_dir_all(root.join("bin"))?;
+        // What is only for debuggers is most of it.
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-debug").arg("-o").arg(&target).arg(program);
+        shell::run(&mut strip)?;
+        let linked = shell::run(Command::new("ldd").arg(program))?;
+        for library in linked.split_whitespace().filter(|word| word.starts_with('/')) {
+            let target = root.join(library.trim_start_matches('/'));
+            std::fs::create_dir_all(target.parent().context("a library without a folder")?)?;
+            std::fs::copy(library, target)?;
+        }
+        let entrypoint = inside.to_string_lossy().into_owned();
+        let images: [(&str, &[&str]); 1] = [(name, &[&entrypoint])];
+        archive(folder, &root, &images)
+    };
+    made().with_context(|| format!("making the image {name} of {}", program.display()))
+}
+
+/// What is in `root`, under each name with what it starts.
+fn archive(folder: &Path, root: &Path, images: &[(&str, &[&str])]) -> Result<PathBuf> {
+    let archive = folder.join("archive");
+    std::fs::create_dir(&archive)?;
+    let layer = archive.join("layer.tar");
+    tar(root, &layer)?;
+    let layer_sum = sha256([std::fs::read(&layer)?.as_slice()]);
+    let mut manifest = Vec::new();
+    for (name, entrypoint) in images {
+        let config = config(&layer_sum, entrypoint).to_string();
+        let config_name = format!("{}.json", sha256([config.as_bytes()]));
+        std::fs::write(archive.join(&config_name), config)?;
+        manifest.push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
+    }
+    std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
+    let image = folder.join("image.tar");
+    tar(&archive, &image)?;
+    Ok(image)
 }
 
 fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {

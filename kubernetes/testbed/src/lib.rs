@@ -35,7 +35,7 @@ pub use cluster::{Builder, Cluster};
 pub use component::Component;
 pub use control_plane::{ControlPlane, Storage};
 pub use figures::Figures;
-pub use image::POD_IMAGE;
+pub use image::{POD_IMAGE, write_program as write_image};
 pub use init::is_root;
 pub use node::network::{Network, Seat};
 pub use node::{MOST_NODES, Node, Runtime};

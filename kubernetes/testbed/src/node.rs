@@ -58,6 +58,7 @@ pub struct Node {
     folder: PathBuf,
     logs: PathBuf,
     groups: Groups,
+    runtime: Runtime,
     init: Process,
     /// What waits for process 1.
     _outer: Child,
@@ -100,6 +101,7 @@ impl Node {
                 folder,
                 logs,
                 groups,
+                runtime,
                 init,
                 _outer: outer,
                 containerd,
@@ -149,6 +151,12 @@ impl Node {
     /// Runs a program on the node until it or the cluster ends; its output is with the other logs.
     pub fn start_component(&self, name: &str, command: Command) -> Result<Component> {
         Component::start(name, command, &self.logs)
+    }
+
+    /// Brings the images of an archive to the node.
+    pub fn import(&self, archive: &Path) -> Result<()> {
+        import(&self.groups, &self.init, self.runtime, archive)
+            .with_context(|| format!("on {}", self.seat.node))
     }
 
     pub fn containerd(&self) -> Result<Process> {
