@@ -84,9 +84,8 @@ impl Server {
             Mode::Resource => Some(self.start_pod_ips()),
             Mode::Alone | Mode::Extender => None,
         };
-        let bound = self.follow().await;
         let scheduler = self.start_scheduler(extender.as_ref());
-        let rate = rate(bound, size.pods).await;
+        let rate = self.rate(size.pods).await;
         end(scheduler);
         if let Some(extender) = extender {
             extender.stop();
@@ -159,6 +158,25 @@ impl Server {
         Box::pin(self.clients[0].request_stream(request.unwrap()).await.unwrap())
     }
 
+    /// Pods a second, from the first that is bound to the last.
+    async fn rate(&self, count: usize) -> f64 {
+        let mut first = None;
+        loop {
+            // A server may end a watch. The next one begins with all that have a node by then.
+            let mut lines = self.follow().await.lines();
+            let mut bound = 0;
+            while let Some(Ok(line)) = lines.next().await {
+                if line.starts_with("{\"type\":\"ADDED\"") {
+                    let begin = *first.get_or_insert_with(Instant::now);
+                    bound += 1;
+                    if bound == count {
+                        return count.saturating_sub(1) as f64 / begin.elapsed().as_secs_f64();
+                    }
+                }
+            }
+        }
+    }
+
     async fn delete_pods(&self) {
         let path = "/api/v1/namespaces/default/pods?gracePeriodSeconds=0";
         let request = Request::delete(path).body(Vec::new()).unwrap();
@@ -182,22 +200,6 @@ impl Server {
             task.await.unwrap();
         }
     }
-}
-
-/// Pods a second, from the first that is bound to the last.
-async fn rate(events: impl AsyncBufRead + Unpin, count: usize) -> f64 {
-    let mut lines = events.lines();
-    let mut first = None;
-    let mut bound = 0;
-    while bound < count {
-        let line = lines.next().await.unwrap().unwrap();
-        if line.starts_with("{\"type\":\"ADDED\"") {
-            first.get_or_insert_with(Instant::now);
-            bound += 1;
-        }
-    }
-    let elapsed = first.unwrap().elapsed();
-    count.saturating_sub(1) as f64 / elapsed.as_secs_f64()
 }
 
 pub struct Extender {
