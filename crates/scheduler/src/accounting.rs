@@ -9,6 +9,7 @@
 //! asked about: what nodes of one subnet share is kept as sums.
 
 mod change;
+mod level;
 mod node;
 mod pod;
 mod publish;

@@ -128,7 +128,6 @@ impl NodeEntry {
                 let spare = within_max.min(has.saturating_sub(self.used));
                 share.spare = spare.into();
                 share.beyond = (within_max - spare).into();
-                share.drawing = 1;
             }
             Ok(Supply::Unlimited) | Err(_) => {}
         }

@@ -4,16 +4,17 @@
 //! less what pods use that do not ask; and never less than bound pods ask for together, for else
 //! its kubelet would fail the next one that comes.
 //!
-//! Nodes that draw on one subnet share what that can still give: equal parts, but no node more than
-//! a batch, so that the figures of a large subnet stand still while pods come and go. Together the
-//! parts are never more than there is.
+//! Nodes that draw on one subnet share what that can still give, see [`super::level`], but no node
+//! gets more than a batch, so that the figures of a large subnet stand still while pods come and go.
+//! Together the parts are never more than there is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Accounting;
+use super::level::{Claim, level};
 use super::node::{NodeEntry, Supply};
-use super::subnet::saturated;
+use super::subnet::SubnetEntry;
 use crate::facts::{NncFacts, NodeFacts};
 
 /// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
@@ -37,30 +38,46 @@ impl Publication {
 impl Accounting {
     /// For every Node that there is.
     pub fn publications(&self) -> BTreeMap<Arc<str>, Publication> {
-        let mut order: BTreeMap<&Arc<str>, &NodeEntry> = self.nodes.iter().collect();
-        order.retain(|_, entry| entry.node.is_some());
-        let mut ranks: BTreeMap<&str, u128> = BTreeMap::new();
-        let mut publications = BTreeMap::new();
-        for (name, entry) in order {
-            let Some(node) = &entry.node else {
-                continue;
-            };
-            let rank = entry.subnet().map_or(0, |subnet| {
-                let next = ranks.entry(subnet).or_default();
-                *next += 1;
-                *next - 1
-            });
+        let promised = self.promised();
+        let known = self.nodes.iter();
+        let there = known.filter_map(|(name, entry)| Some((name, entry, entry.node?)));
+        let publications = there.map(|(name, entry, node)| {
             let publication = Publication {
                 capacity: node.capacity,
                 allocatable: node.allocatable,
-                target: self.target(entry, *node, rank),
+                target: self.target(entry, node, promised.get(name).copied()),
             };
-            publications.insert(name.clone(), publication);
-        }
-        publications
+            (name.clone(), publication)
+        });
+        publications.collect()
     }
 
-    fn target(&self, entry: &NodeEntry, node: NodeFacts, rank: u128) -> Option<u64> {
+    /// Of nodes that draw on a subnet: how many pods each may have.
+    fn promised(&self) -> BTreeMap<Arc<str>, u64> {
+        let mut drawing: BTreeMap<&str, BTreeMap<&Arc<str>, Claim>> = BTreeMap::new();
+        for (name, entry) in &self.nodes {
+            let Ok(Supply::Shared { subnet, has, max }) = entry.supply(self.rules()) else {
+                continue;
+            };
+            let batch = match &entry.nnc {
+                Some(NncFacts::Leases(leases)) => leases.batch,
+                _ => 0,
+            };
+            let floor = has.min(max).max(entry.used);
+            let limit = floor.saturating_add(batch).min(max);
+            drawing.entry(subnet).or_default().insert(name, Claim { floor, limit });
+        }
+        let mut promised = BTreeMap::new();
+        for (subnet, nodes) in drawing {
+            let left = self.subnets.get(subnet).map_or(0, SubnetEntry::pool);
+            let claims: Vec<Claim> = nodes.values().copied().collect();
+            let names = nodes.into_keys().cloned();
+            promised.extend(names.zip(level(&claims, left)));
+        }
+        promised
+    }
+
+    fn target(&self, entry: &NodeEntry, node: NodeFacts, promised: Option<u64>) -> Option<u64> {
         let capacity = match entry.supply(self.rules()) {
             Err(_) => return None,
             Ok(Supply::Unlimited) => {
@@ -68,18 +85,7 @@ impl Accounting {
                 return Some(pods.max(entry.asked));
             }
             Ok(Supply::Fixed(pods)) => pods,
-            Ok(Supply::Shared { subnet, has, max }) => {
-                let batch = match &entry.nnc {
-                    Some(NncFacts::Leases(leases)) => leases.batch,
-                    _ => 0,
-                };
-                let part = self.subnets.get(subnet).map_or(0, |entry| {
-                    let nodes = entry.sum.drawing.max(1);
-                    let (whole, rest) = (entry.pool() / nodes, entry.pool() % nodes);
-                    saturated(whole + u128::from(rank < rest))
-                });
-                has.saturating_add(part.min(batch)).min(max)
-            }
+            Ok(Supply::Shared { has, .. }) => promised.unwrap_or(has),
         };
         // Kubernetes counts in i64.
         let capacity = capacity.min(i64::MAX.unsigned_abs());
@@ -93,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::accounting::tests::{bound, cidr, leases, shared};
-    use crate::facts::PodFacts;
+    use crate::facts::{PodFacts, SubnetFacts};
 
     const NOW: Timestamp = Timestamp::constant(1_000_000, 0);
 
@@ -181,6 +187,27 @@ mod tests {
             Some(17),
             "no more than a batch beyond what it has"
         );
+    }
+
+    /// So that its pods, and its agent, find what the scheduler was told of.
+    #[test]
+    fn figures_stand_still_while_pods_come_within_them() {
+        let mut accounting = shared(&[("a", 1), ("b", 1), ("c", 1)], 8);
+        let said =
+            |accounting: &Accounting| ["a", "b", "c"].map(|n| target(accounting, n).unwrap());
+        assert_eq!(said(&accounting), [4, 4, 3]);
+        for uid in ["1", "2", "3"] {
+            accounting.apply_pod(uid, &asking("a", 1));
+            assert_eq!(said(&accounting), [4, 4, 3]);
+        }
+        // Its agent has fetched three, and the Subnet says so later.
+        accounting.apply_nnc("a", leases(4, 250));
+        let facts = SubnetFacts {
+            capacity: 1000,
+            available: 5,
+        };
+        accounting.apply_subnet("pods", Some(facts));
+        assert_eq!(said(&accounting), [4, 4, 3]);
     }
 
     #[test]
