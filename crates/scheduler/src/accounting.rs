@@ -14,6 +14,7 @@ mod node;
 mod pod;
 mod publish;
 mod refusal;
+mod rules;
 mod settle;
 mod subnet;
 #[cfg(test)]

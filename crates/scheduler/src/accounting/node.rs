@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::NoCidr;
 use super::refusal::Refusal;
-use super::settle::Rules;
+use super::rules::Rules;
 use super::subnet::{Share, SubnetEntry};
 use crate::capacity::CidrCapacity;
 use crate::facts::{NncFacts, NodeFacts};

@@ -9,19 +9,12 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Accounting;
 use super::node::NodeEntry;
-use super::{Accounting, NoCidr};
+use super::rules::Rules;
 
 /// After that it is one of those that are never given any: a virtual kubelet's, for example.
 const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
-
-/// How a node is judged that has neither a podCIDR nor a NodeNetworkConfig.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    pub no_cidr: NoCidr,
-    /// Some node has or had one of them, or there is a Subnet for pods.
-    pub gives_addresses: bool,
-}
 
 /// What of a node decides when it settles, before a change.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +80,7 @@ impl Accounting {
 mod tests {
     use super::*;
     use crate::accounting::tests::{bound, cidr, leases};
-    use crate::accounting::{Refusal, Settings};
+    use crate::accounting::{NoCidr, Refusal, Settings};
     use crate::facts::NodeFacts;
 
     const NOW: Timestamp = Timestamp::constant(1_000_000, 0);
