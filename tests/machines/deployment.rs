@@ -149,7 +149,7 @@ async fn install(seed: &Site, user: &Site) {
     node.on_network(|| Ok(std::fs::write(proxy, "1")?)).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let image = berth_testbed::image_of_program(directory.path(), IMAGE, &seed.berth).unwrap();
-    node.import_image(&image).unwrap();
+    node.import(&image).unwrap();
 
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");
     for file in ["controller.yaml", "cluster.yaml", "webhook.yaml"] {

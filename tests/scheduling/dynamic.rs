@@ -10,6 +10,8 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::deployed::Deployed;
+use crate::resource;
 use crate::site::{
     Count, Extender, clear, create_many, delete_running, deploy, start_scheduler, until,
 };
@@ -97,12 +99,14 @@ async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
     let spec = json!({"cidrs": ["10.64.0.0/28"], "reuseDelay": "1s", "scaler": {"batchSize": 4}});
     let stage = Stage::open("scheduling-dynamic", "pods", spec, "*").await;
     let scene = &stage.scene;
-    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
-    extender.ready(scene).await;
-    let _scheduler = start_scheduler(scene, "berth", extender.port);
     let subnets = Api::<Subnet>::all(scene.client.clone());
     let capacity = subnets.get("pods").await.unwrap().status.unwrap().capacity.unwrap();
     let room = usize::try_from(capacity.0).unwrap() - usize::from(NODES);
+    resource::filling_phase(scene, room, room + 5).await;
+
+    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
+    extender.ready(scene).await;
+    let _scheduler = start_scheduler(scene, "berth", extender.port);
 
     // Up to five left, then ten more at once.
     create_many(scene, room - 5, "berth").await;
@@ -137,13 +141,8 @@ async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
     extender.stop();
 }
 
-/// On nodes with a podCIDR of `cidrs`, which have room for so many pods each.
-async fn overlay(test: &str, spec: Value, each: usize) {
-    let stage = Stage::open(test, "nodes", spec, "*,nodeipam").await;
-    let scene = &stage.scene;
-    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
-    extender.ready(scene).await;
-    let _scheduler = start_scheduler(scene, "berth", extender.port);
+/// By a scheduler `berth`, on nodes that have room for so many pods each.
+async fn fills(scene: &Scene, test: &str, each: usize) {
     let room = each * usize::from(NODES);
     create_many(scene, room + 6, "berth").await;
     let full = |count: &Count| count.running == room && count.refused == 6 && count.creating == 0;
@@ -154,15 +153,23 @@ async fn overlay(test: &str, spec: Value, each: usize) {
     let after = |count: &Count| count.running == room && count.refused == 4 && count.creating == 0;
     until(scene, "two more run", after).await;
     println!("{test}: two more run {:.2?} after two were gone", gone.elapsed());
-    clear(scene, None).await;
-    extender.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
     let spec =
         json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"], "unitLengths": {"ipv4": 29}});
-    overlay("scheduling-overlay", spec, 8).await;
+    let stage = Stage::open("scheduling-overlay", "nodes", spec, "*,nodeipam").await;
+    let scene = &stage.scene;
+    let deployed = Deployed::start(scene, "berth").await;
+    fills(scene, "scheduling-overlay", 8).await;
+    deployed.hands_over(scene).await;
+    delete_running(scene, 2).await;
+    let after = |count: &Count| count.running == 24 && count.refused == 2 && count.creating == 0;
+    until(scene, "the other replica places two", after).await;
+    deployed.delete(scene);
+    clear(scene, None).await;
+    resource::filling_phase(scene, 24, 30).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,5 +177,11 @@ async fn a_dual_stack_node_takes_as_many_pods_as_its_smaller_pod_cidr_has() {
     let spec = json!({
         "use": "node-cidrs", "cidrs": ["10.244.0.0/16", "fd44::/112"], "unitLengths": {"ipv4": 28, "ipv6": 125},
     });
-    overlay("scheduling-dual-stack", spec, 8).await;
+    let stage = Stage::open("scheduling-dual-stack", "nodes", spec, "*,nodeipam").await;
+    let scene = &stage.scene;
+    let mut extender = Extender::start(scene, "berth-scheduler", &[]);
+    extender.ready(scene).await;
+    let _scheduler = start_scheduler(scene, "berth", extender.port);
+    fills(scene, "scheduling-dual-stack", 8).await;
+    extender.stop();
 }

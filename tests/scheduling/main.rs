@@ -6,9 +6,12 @@
     reason = "what these tests share is not in a test function"
 )]
 
+mod certificates;
+mod deployed;
 mod dynamic;
 mod pod_cidr;
 mod race;
 mod relay;
 mod resource;
 mod site;
+mod tls;

@@ -116,6 +116,11 @@ async fn no_pod_is_bound_to_a_node_whose_pod_cidr_is_full() {
     until(&scene, "two more run", after).await;
     println!("two more run {:.2?} after two were gone", gone.elapsed());
 
+    // A Node that is made anew has no podCIDR for a moment. Nobody who waits is bound to it then.
+    crate::resource::made_anew(&mut scene).await;
+    let again = until(&scene, "the Node is counted again", after).await;
+    assert!(again.by_node.values().all(|pods| *pods == EACH), "{again:?}");
+
     // Whatever happens, a pod on the host needs none.
     let mut on_host = crate::site::pod("on-host", "berth");
     on_host["spec"]["hostNetwork"] = json!(true);

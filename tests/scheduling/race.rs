@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_e2e::{Scene, Seen, wait_for};
+use berth_e2e::Scene;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;
@@ -10,7 +10,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::relay::Relay;
-use crate::site::{Count, Extender, clear, count, pod, pods, start_scheduler, until};
+use crate::site::{
+    Count, Extender, clear, count, failed_scheduling, pod, pods, start_ignoring_scheduler,
+    start_scheduler, until,
+};
 
 const RUNS: usize = 20;
 const NODES: usize = 10;
@@ -132,7 +135,7 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     let mut leader = Extender::start(&scene, "first", &[RESERVED]);
     leader.ready(&scene).await;
     let mut standby = Extender::start(&scene, "second", &[RESERVED]);
-    relay.lead_to(leader.port);
+    relay.lead_to(leader.address());
     assert!(!standby.is_ready().unwrap(), "one leads");
 
     storm(&scene).await;
@@ -146,7 +149,7 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
         between.bound() <= ROOM && between.by_node.values().all(|pods| *pods <= EACH),
         "{between:?}"
     );
-    relay.lead_to(standby.port);
+    relay.lead_to(standby.address());
     let settled = settles(&scene).await;
     assert_eq!(settled.bound(), ROOM);
 
@@ -157,29 +160,21 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     until(&scene, "some are bound", |count| count.bound() > 0).await;
     standby.stop();
     third.ready(&scene).await;
-    relay.lead_to(third.port);
+    relay.lead_to(third.address());
     settles(&scene).await;
 
-    // While none is there, `ignorable: false` binds nothing.
-    clear(&scene, Some(0)).await;
+    // All nodes are full and no extender is there. Who may not go without it waits, and whoever
+    // may puts one pod too many somewhere.
     third.stop();
+    let _ignoring = start_ignoring_scheduler(&scene, "ignoring", relay.port);
     crate::site::create(&scene, pod("alone", "one")).await;
-    let events =
-        kube::Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(scene.client.clone());
-    let look = async || {
-        let all = events.list(&Default::default()).await?.items;
-        let told = all.iter().any(|event| {
-            event.involved_object.name.as_deref() == Some("alone")
-                && event.reason.as_deref() == Some("FailedScheduling")
-        });
-        Ok(if told {
-            Seen::There
-        } else {
-            Seen::NotYet(format!("{} events", all.len()))
-        })
-    };
-    wait_for(&scene, "the pod says that it could not be scheduled", look)
-        .await
-        .unwrap();
-    assert_eq!(count(&scene).await.unwrap().bound(), 0);
+    failed_scheduling(&scene, "alone").await;
+    assert_eq!(count(&scene).await.unwrap().bound(), ROOM);
+    crate::site::create(&scene, pod("ignoring", "ignoring")).await;
+    until(&scene, "it is bound to a full node", |count| count.bound() == ROOM + 1).await;
+    let ignoring = pods(&scene).get("ignoring").await.unwrap();
+    assert!(ignoring.spec.unwrap().node_name.is_some());
+
+    clear(&scene, Some(0)).await;
+    crate::tls::phase(&scene, &[RESERVED]).await;
 }

@@ -6,62 +6,92 @@ use std::time::Instant;
 
 use berth_api::names::POD_IPS;
 use berth_e2e::{Scene, Seen, roles, wait_for};
+use berth_testbed::Component;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::pod_cidr::{EACH, PODS, ROOM};
-use crate::site::{Count, create, create_many, delete_running, deploy, pod, pods, until};
+use crate::pod_cidr::{PODS, ROOM};
+use crate::site::{Count, clear, create, create_many, delete_running, deploy, pod, pods, until};
 
 const DEFAULT: &str = "default-scheduler";
 
 /// On a cluster without pods.
 pub async fn phase(scene: &mut Scene) {
-    let controller = start_controller(scene);
-    published(scene).await;
-    scene.cluster.apply(&deploy("scheduler/pod-ips.yaml")).unwrap();
-    policy_holds(scene).await;
-
-    create_many(scene, PODS, DEFAULT).await;
-    let full = |count: &Count| {
-        count.running == ROOM && count.refused == PODS - ROOM && count.creating == 0
-    };
-    let count = until(scene, "15 run, and 15 wait for the resource", full).await;
-    let reason = format!("Insufficient {POD_IPS}");
-    assert!(count.reasons.keys().all(|said| said.contains(&reason)), "{count:?}");
-    delete_running(scene, 2).await;
-    let gone = Instant::now();
-    let after = |count: &Count| {
-        count.running == ROOM && count.creating == 0 && count.refused == PODS - ROOM - 2
-    };
-    until(scene, "two more run", after).await;
-    println!("resource: two more run {:.2?} after two were gone", gone.elapsed());
-
+    let controller = begin(scene, ROOM, &["--reserved-per-cidr=3"]).await;
+    fills(scene, ROOM, PODS).await;
     preempts(scene).await;
     survives_restarts(scene).await;
+    stop(&controller);
+}
+
+/// On a cluster without pods whose nodes have so many addresses together. Then everything is as it
+/// was before.
+pub async fn filling_phase(scene: &Scene, room: usize, pods: usize) {
+    let controller = begin(scene, room, &[]).await;
+    fills(scene, room, pods).await;
+    stop(&controller);
+    let policy = deploy("scheduler/pod-ips.yaml");
+    let deleted = scene
+        .cluster
+        .kubectl()
+        .args(["delete", "--filename"])
+        .arg(policy)
+        .status();
+    assert!(deleted.unwrap().success());
+    clear(scene, None).await;
+}
+
+async fn begin(scene: &Scene, room: usize, flags: &[&str]) -> Component {
+    let controller = start_controller(scene, flags);
+    published(scene, room).await;
+    scene.cluster.apply(&deploy("scheduler/pod-ips.yaml")).unwrap();
+    policy_holds(scene).await;
+    controller
+}
+
+fn stop(controller: &Component) {
     let process = controller.process().unwrap();
     process.terminate().unwrap();
     process.wait().unwrap();
 }
 
-fn start_controller(scene: &Scene) -> berth_testbed::Component {
+/// As many run as there are addresses, and the others say what they wait for.
+async fn fills(scene: &Scene, room: usize, pods: usize) {
+    create_many(scene, pods, DEFAULT).await;
+    let full = |count: &Count| {
+        count.running == room && count.refused == pods - room && count.creating == 0
+    };
+    let count = until(scene, "as many run as there are addresses", full).await;
+    let reason = format!("Insufficient {POD_IPS}");
+    assert!(count.reasons.keys().all(|said| said.contains(&reason)), "{count:?}");
+    delete_running(scene, 2).await;
+    let gone = Instant::now();
+    let after = |count: &Count| {
+        count.running == room && count.creating == 0 && count.refused == pods - room - 2
+    };
+    until(scene, "two more run", after).await;
+    println!("resource: two more run {:.2?} after two were gone", gone.elapsed());
+}
+
+fn start_controller(scene: &Scene, flags: &[&str]) -> Component {
     for file in ["rbac/controller.yaml", "rbac/pod-ips.yaml"] {
         scene.cluster.apply(&deploy(file)).unwrap();
     }
-    let flags = [
+    let mut all = vec![
         "controller".to_owned(),
         format!("--kubeconfig={}", roles::of_controller(scene).unwrap().display()),
         "--controllers=pod-ips".to_owned(),
-        "--reserved-per-cidr=3".to_owned(),
     ];
+    all.extend(flags.iter().map(ToString::to_string));
     let berth = berth_e2e::berth().unwrap();
-    scene.cluster.start_component("berth-pod-ips", &berth, &flags).unwrap()
+    scene.cluster.start_component("berth-pod-ips", &berth, &all).unwrap()
 }
 
-/// Until every node has as many as host-local has addresses.
-async fn published(scene: &Scene) {
+/// Until the nodes have as many as there are addresses.
+async fn published(scene: &Scene, room: usize) {
     let nodes = Api::<Node>::all(scene.client.clone());
     let look = async || {
         let mut said = Vec::new();
@@ -74,11 +104,11 @@ async fn published(scene: &Scene) {
             };
             said.push((node.name_any(), amount(&status.capacity), amount(&status.allocatable)));
         }
-        let each = EACH.to_string();
-        let all = said
+        let all_say_it = said.iter().all(|(_, capacity, allocatable)| capacity == allocatable);
+        let counts = said
             .iter()
-            .all(|(_, capacity, allocatable)| *capacity == each && *allocatable == each);
-        Ok(if all && said.len() == 3 {
+            .map(|(_, capacity, _)| capacity.parse::<usize>().unwrap_or(0));
+        Ok(if all_say_it && said.len() == 3 && counts.sum::<usize>() == room {
             Seen::There
         } else {
             Seen::NotYet(format!("{said:?}"))
@@ -180,18 +210,31 @@ async fn survives_restarts(scene: &mut Scene) {
     let before = running(scene).await;
     scene.cluster.nodes_mut()[0].restart_kubelet().unwrap();
     reports(scene, "node-1").await;
-    published(scene).await;
+    published(scene, ROOM).await;
     assert_eq!(running(scene).await, before, "a kubelet that restarts ends no pod");
 
+    let begin = Instant::now();
+    made_anew(scene).await;
+    println!("the Node is there again after {:.2?}", begin.elapsed());
+    published(scene, ROOM).await;
+    println!("the resource is back after {:.2?}", begin.elapsed());
+    assert_eq!(running(scene).await, before, "a Node that is created anew ends no pod");
+}
+
+/// Somebody deletes a Node, and its kubelet makes it anew.
+pub async fn made_anew(scene: &mut Scene) {
     let nodes = Api::<Node>::all(scene.client.clone());
     nodes.delete("node-2", &DeleteParams::default()).await.unwrap();
     scene.cluster.nodes_mut()[1].restart_kubelet().unwrap();
-    let begin = Instant::now();
     reports(scene, "node-2").await;
-    println!("the Node is there again after {:.2?}", begin.elapsed());
-    published(scene).await;
-    println!("the resource is back after {:.2?}", begin.elapsed());
-    assert_eq!(running(scene).await, before, "a Node that is created anew ends no pod");
+    let look = async || {
+        let cidr = nodes.get("node-2").await?.spec.and_then(|spec| spec.pod_cidr);
+        Ok(match cidr {
+            Some(_) => Seen::There,
+            None => Seen::NotYet("no podCIDR".to_owned()),
+        })
+    };
+    wait_for(scene, "the Node has a podCIDR again", look).await.unwrap();
 }
 
 /// Until the kubelet has said something of its Node.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use berth_api::names::NAMESPACE;
 use berth_e2e::{Scene, Seen, wait_for};
 use berth_testbed::{Component, POD_IMAGE};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -22,28 +22,63 @@ pub fn deploy(file: &str) -> PathBuf {
 pub struct Extender {
     component: Component,
     pub port: u16,
+    /// Where it says whether it is ready.
+    health: u16,
 }
 
 impl Extender {
     /// It may not lead yet.
     pub fn start(scene: &Scene, name: &str, flags: &[&str]) -> Self {
+        let port = free_port();
+        Self::run(scene, name, port, port, flags.iter().map(ToString::to_string))
+    }
+
+    /// With `tls.crt` and `tls.key` of the directory, for callers with a certificate of its
+    /// `ca.crt`.
+    pub fn start_over_tls(scene: &Scene, name: &str, directory: &Path, flags: &[&str]) -> Self {
+        let (port, health) = (free_port(), free_port());
+        let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
+        let own = [
+            file("tls-cert", "tls.crt"),
+            file("tls-key", "tls.key"),
+            file("client-ca", "ca.crt"),
+            format!("--metrics-listen=127.0.0.1:{health}"),
+        ];
+        let flags = own.into_iter().chain(flags.iter().map(ToString::to_string));
+        Self::run(scene, name, port, health, flags)
+    }
+
+    fn run(
+        scene: &Scene,
+        name: &str,
+        port: u16,
+        health: u16,
+        flags: impl Iterator<Item = String>,
+    ) -> Self {
         scene.cluster.apply(&deploy("rbac/scheduler.yaml")).unwrap();
         let kubeconfig = scene.cluster.kubeconfig_of_account(NAMESPACE, "berth-scheduler", None);
-        let port = free_port();
         let mut all = vec![
             "scheduler".to_owned(),
             format!("--kubeconfig={}", kubeconfig.unwrap().display()),
             format!("--listen=127.0.0.1:{port}"),
         ];
-        all.extend(flags.iter().map(ToString::to_string));
+        all.extend(flags);
         let berth = berth_e2e::berth().unwrap();
         let component = scene.cluster.start_component(name, &berth, &all).unwrap();
-        Self { component, port }
+        Self {
+            component,
+            port,
+            health,
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     pub fn is_ready(&mut self) -> Result<bool> {
         self.component.check()?;
-        Ok(get(self.port, "/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")))
+        Ok(get(self.health, "/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")))
     }
 
     pub async fn ready(&mut self, scene: &Scene) {
@@ -85,12 +120,47 @@ pub fn get(port: u16, path: &str) -> Result<String> {
 
 /// A kube-scheduler for pods that name it, with the configuration of `deploy/scheduler`.
 pub fn start_scheduler(scene: &Scene, name: &str, port: u16) -> Component {
-    let text = std::fs::read_to_string(deploy("scheduler/extender.yaml")).unwrap();
+    let address = format!("127.0.0.1:{port}");
+    configured(scene, name, "extender.yaml", &[("127.0.0.1:10361", address.as_str())])
+}
+
+/// The same, but it goes on without the extender.
+pub fn start_ignoring_scheduler(scene: &Scene, name: &str, port: u16) -> Component {
+    let address = format!("127.0.0.1:{port}");
+    let edits = [
+        ("127.0.0.1:10361", address.as_str()),
+        ("ignorable: false", "ignorable: true"),
+    ];
+    configured(scene, name, "extender.yaml", &edits)
+}
+
+/// With its certificate, its key and the authority it trusts in a directory.
+pub fn start_scheduler_over_tls(
+    scene: &Scene,
+    name: &str,
+    url: &str,
+    directory: &Path,
+) -> Component {
+    let directory = directory.display().to_string();
+    let edits = [
+        ("https://berth-scheduler.kube-system.svc", url),
+        ("/etc/kubernetes/berth-scheduler", directory.as_str()),
+    ];
+    configured(scene, name, "extender-https.yaml", &edits)
+}
+
+fn configured(scene: &Scene, name: &str, file: &str, edits: &[(&str, &str)]) -> Component {
+    let mut text = std::fs::read_to_string(deploy("scheduler").join(file)).unwrap();
     let kubeconfig = scene.cluster.control_plane().kubeconfig_of_scheduler();
-    let text = text
-        .replace("/etc/kubernetes/scheduler.conf", &kubeconfig.display().to_string())
-        .replace("leaderElect: true", "leaderElect: false")
-        .replace("127.0.0.1:10361", &format!("127.0.0.1:{port}"));
+    let kubeconfig = kubeconfig.display().to_string();
+    let own = [
+        ("/etc/kubernetes/scheduler.conf", kubeconfig.as_str()),
+        ("leaderElect: true", "leaderElect: false"),
+    ];
+    for (from, to) in own.iter().chain(edits) {
+        assert!(text.contains(from), "{file} has {from}");
+        text = text.replace(from, to);
+    }
     let text = format!("{text}\nprofiles:\n  - schedulerName: {name}\n");
     scene.cluster.start_scheduler(name, &text).unwrap()
 }
@@ -123,6 +193,29 @@ pub async fn create_many(scene: &Scene, count: usize, scheduler: &str) {
     for n in 0..count {
         create(scene, pod(&format!("{scheduler}-{n}"), scheduler)).await;
     }
+}
+
+/// Until a scheduler has said that it could not place the pod, and what it said.
+pub async fn failed_scheduling(scene: &Scene, pod: &str) -> String {
+    let events = Api::<Event>::default_namespaced(scene.client.clone());
+    let mut said = String::new();
+    let look = async || {
+        let all = events.list(&ListParams::default()).await?.items;
+        let told = all.iter().find(|event| {
+            event.involved_object.name.as_deref() == Some(pod)
+                && event.reason.as_deref() == Some("FailedScheduling")
+        });
+        said = told.and_then(|event| event.message.clone()).unwrap_or_default();
+        Ok(if told.is_some() {
+            Seen::There
+        } else {
+            Seen::NotYet(format!("{} events", all.len()))
+        })
+    };
+    wait_for(scene, "the pod says that it could not be scheduled", look)
+        .await
+        .unwrap();
+    said
 }
 
 /// What became of the pods of the test.

@@ -17,6 +17,9 @@ pub struct Bench {
     /// Print the figures once more, as one JSON object on the last line.
     #[arg(long)]
     json: bool,
+    /// For the benchmark itself, after `--`: sizes, for example.
+    #[arg(last = true)]
+    flags: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -81,6 +84,7 @@ impl Bench {
         if self.json {
             command.arg("--json");
         }
+        command.args(&self.flags);
         command.status().map(exit_code).context("starting cargo bench")
     }
 }

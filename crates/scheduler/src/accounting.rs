@@ -9,10 +9,13 @@
 //! asked about: what nodes of one subnet share is kept as sums.
 
 mod change;
+mod level;
 mod node;
 mod pod;
 mod publish;
 mod refusal;
+mod rules;
+mod settle;
 mod subnet;
 #[cfg(test)]
 mod tests;
@@ -20,6 +23,7 @@ mod tests;
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
+use jiff::Timestamp;
 
 use crate::facts::{NncFacts, NodeFacts, PodFacts, SubnetFacts};
 use node::NodeEntry;
@@ -84,6 +88,11 @@ pub struct Accounting {
     unknown: IndexSet<Arc<str>>,
     /// Where the search for a node with room goes on.
     cursor: usize,
+    now: Timestamp,
+    /// Some node has or had a podCIDR or a NodeNetworkConfig, or there is a Subnet for pods.
+    gives_addresses: bool,
+    /// Nodes that may be given addresses, but have none yet.
+    settling: IndexSet<Arc<str>>,
 }
 
 /// Names that nobody has heard of are not kept without end.
@@ -135,6 +144,7 @@ impl Accounting {
             None => self.subnets.entry(name.into()).or_default(),
         };
         entry.facts = facts;
+        self.gives_addresses |= facts.is_some();
         if entry.pool() > 0 {
             self.wake_subnet(name);
         }
@@ -222,7 +232,7 @@ impl Accounting {
 
     /// From 0 to 10.
     pub fn score(&self, node: &str) -> u8 {
-        self.nodes.get(node).map_or(0, |entry| entry.score(self.settings))
+        self.nodes.get(node).map_or(0, |entry| entry.score(self.rules()))
     }
 
     /// A pod was refused here: when the node has room again, it is among those that are woken.
@@ -320,7 +330,7 @@ impl Accounting {
         let Some(entry) = self.nodes.get(node) else {
             return false;
         };
-        match entry.supply(self.settings) {
+        match entry.supply(self.rules()) {
             Ok(Supply::Shared { has, .. }) => has > entry.used,
             Ok(Supply::Fixed(_) | Supply::Unlimited) => true,
             Err(_) => false,
@@ -364,7 +374,7 @@ impl Accounting {
     /// Whether it is known of every Node what it has for pods.
     pub fn is_supplied(&self) -> bool {
         let there = self.nodes.values().filter(|entry| entry.node.is_some());
-        there.into_iter().all(|entry| entry.supply(self.settings).is_ok())
+        there.into_iter().all(|entry| entry.supply(self.rules()).is_ok())
     }
 
     pub fn pod_count(&self) -> usize {
@@ -377,7 +387,7 @@ impl Accounting {
 
     fn free_at(&self, entry: &NodeEntry, own: bool) -> Result<u64, Refusal> {
         let subnet = entry.subnet().and_then(|name| self.subnets.get_key_value(name));
-        entry.free(self.settings, subnet, own)
+        entry.free(self.rules(), subnet, own)
     }
 
     /// One string for all pods of a node.

@@ -8,6 +8,7 @@ use berth_api::names::NAMESPACE;
 use berth_api::subnet::Use;
 use berth_api::{NodeNetworkConfig, Subnet};
 use berth_kit::follow::follow;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::runtime::watcher::Event;
@@ -25,6 +26,9 @@ use crate::facts::{NncFacts, NodeFacts, ObservedPod, SubnetFacts};
 /// How often is looked whether a kind is defined by now. Without Berth's own kinds there are
 /// podCIDRs, and that is enough.
 const UNDEFINED_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often is looked whether a node without addresses has had its time to be given some.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Clones share it.
 #[derive(Clone, Debug)]
@@ -109,6 +113,18 @@ impl Books {
         self.start(tasks, stop, subnets, true, move |books, event| {
             books.subnet_event(known.told(event));
         });
+        let (books, stop) = (self.clone(), stop.clone());
+        tasks.spawn(async move { stop.run_until_cancelled(books.settle()).await });
+    }
+
+    /// Nothing else tells that a while has passed.
+    async fn settle(&self) {
+        loop {
+            tokio::time::sleep(SETTLE_INTERVAL).await;
+            if self.lock().has_settling() {
+                self.change(|accounting| accounting.advance(Timestamp::now()));
+            }
+        }
     }
 
     /// Returns once all watches have told what there is. Before that nothing can be decided.
@@ -193,6 +209,7 @@ impl Books {
 
     fn node_event(&self, told: Told<Node>) {
         self.change(|accounting| {
+            accounting.advance(Timestamp::now());
             let reserved = accounting.settings().reserved_per_cidr;
             if let Some(node) = told.applied {
                 accounting.apply_node(&node.name_any(), NodeFacts::of(&node, reserved));
@@ -203,6 +220,7 @@ impl Books {
 
     fn nnc_event(&self, told: Told<NodeNetworkConfig>) {
         self.change(|accounting| {
+            accounting.advance(Timestamp::now());
             if let Some(nnc) = told.applied {
                 accounting.apply_nnc(&nnc.name_any(), NncFacts::of(&nnc));
             }

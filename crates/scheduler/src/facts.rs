@@ -10,7 +10,7 @@ use berth_api::names::POD_IPS;
 use berth_api::nnc::{AssignmentMode, NetworkContainer, OVERLAY, VNET_BLOCK};
 use berth_api::subnet::Use;
 use berth_api::{Count, NodeNetworkConfig, Subnet};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -50,10 +50,6 @@ impl NodeFacts {
             max_pods: number(allocatable, "pods"),
             created: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
         }
-    }
-
-    pub fn is_younger_than(&self, age: SignedDuration, now: Timestamp) -> bool {
-        self.created.is_some_and(|created| now.duration_since(created) < age)
     }
 }
 

@@ -13,7 +13,6 @@ use berth_api::names::{POD_IPS, field_manager};
 use berth_kit::backoff::Exponential;
 use berth_kit::controller::{Controller, Group};
 use berth_kit::queue::{Queue, QueueMetrics};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -41,8 +40,7 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(30),
 };
 /// In a storm of pods the figures are looked at no more often.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-const AGAIN: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 const CONCURRENCY: usize = 8;
 
 #[derive(Clone)]
@@ -102,7 +100,7 @@ impl PodIps {
 async fn look(books: Books, queue: Queue<String>, targets: Targets) {
     let mut changes = books.changes();
     loop {
-        let publications = books.lock().publications(Timestamp::now());
+        let publications = books.lock().publications();
         for (node, publication) in publications {
             if !publication.is_done() {
                 let Publication { target, .. } = publication;
@@ -110,9 +108,8 @@ async fn look(books: Books, queue: Queue<String>, targets: Targets) {
                 queue.add(node.to_string());
             }
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-        // Nothing changes when a Node has become old enough.
-        if let Ok(Err(_)) = tokio::time::timeout(AGAIN, changes.changed()).await {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        if changes.changed().await.is_err() {
             return;
         }
     }

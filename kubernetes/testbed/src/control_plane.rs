@@ -175,6 +175,11 @@ impl ControlPlane {
         self.plan.address
     }
 
+    /// Where kube-apiserver serves, as a URL.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     pub fn ca(&self) -> &str {
         &self.ca
     }

@@ -1,5 +1,6 @@
 //! The image of every pod: a static busybox, and a server that answers with the pod's name. And the
-//! same as an image that does nothing, for the container that holds a pod's namespaces.
+//! same as an image that does nothing, for the container that holds a pod's namespaces. Any other
+//! program gets an image of its own, see [`write_program`].
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -47,39 +48,22 @@ pub fn write(directory: &Path) -> Result<PathBuf> {
         std::fs::write(&serve, SERVE)?;
         std::fs::set_permissions(&serve, std::fs::Permissions::from_mode(0o755))?;
 
-        let archive = directory.join("archive");
-        std::fs::create_dir(&archive)?;
-        let layer = archive.join("layer.tar");
-        tar(&root, &layer)?;
-        let layer_sum = sha256([std::fs::read(&layer)?.as_slice()]);
         let images: [(&str, &[&str]); 2] = [
             (POD_IMAGE, &["/bin/serve"]),
             (SANDBOX_IMAGE, &["/bin/sleep", "infinity"]),
         ];
-        let mut manifest = Vec::new();
-        for (name, entrypoint) in images {
-            let config = config(&layer_sum, entrypoint).to_string();
-            let config_name = format!("{}.json", sha256([config.as_bytes()]));
-            std::fs::write(archive.join(&config_name), config)?;
-            manifest
-                .push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
-        }
-        std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
-        let image = directory.join("image.tar");
-        tar(&archive, &image)?;
-        Ok(image)
+        archive(directory, &root, &images)
     };
     made().context("making the images of pods")
 }
 
-/// Writes an image of one program, with the libraries that it is linked with and without what only
-/// a debugger reads.
+/// Writes an image of that name with one program, the libraries that it is linked with, and nothing
+/// else: not even what only a debugger reads. For [`crate::Node::import`].
 pub fn of_program(directory: &Path, name: &str, program: &Path) -> Result<PathBuf> {
     let made = || -> Result<PathBuf> {
-        let (root, archive) = (directory.join("root"), directory.join("archive"));
+        let root = directory.join("root");
         let file = Path::new(program.file_name().context("it has no name")?);
         std::fs::create_dir_all(root.join("bin"))?;
-        std::fs::create_dir_all(&archive)?;
         let mut strip = Command::new("strip");
         shell::run(strip.arg("-o").arg(root.join("bin").join(file)).arg(program))?;
         let libraries = shell::run(Command::new("ldd").arg(program))?;
@@ -88,21 +72,32 @@ pub fn of_program(directory: &Path, name: &str, program: &Path) -> Result<PathBu
             std::fs::create_dir_all(place.parent().context("a library without a directory")?)?;
             std::fs::copy(library, place)?;
         }
-        let layer = archive.join("layer.tar");
-        tar(&root, &layer)?;
-        // Many megabytes: our own would take long where it is not optimized.
-        let sum = shell::run(Command::new("sha256sum").arg(&layer))?;
-        let sum = sum.split_whitespace().next().context("sha256sum says nothing")?;
         let entrypoint = format!("/bin/{}", file.display());
-        std::fs::write(archive.join("config.json"), config(sum, &[&entrypoint]).to_string())?;
-        let manifest =
-            json!([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]);
-        std::fs::write(archive.join("manifest.json"), manifest.to_string())?;
-        let image = directory.join("image.tar");
-        tar(&archive, &image)?;
-        Ok(image)
+        archive(directory, &root, &[(name, &[&entrypoint])])
     };
     made().with_context(|| format!("making an image of {}", program.display()))
+}
+
+/// What is in `root`, under each name with what it starts.
+fn archive(directory: &Path, root: &Path, images: &[(&str, &[&str])]) -> Result<PathBuf> {
+    let archive = directory.join("archive");
+    std::fs::create_dir_all(&archive)?;
+    let layer = archive.join("layer.tar");
+    tar(root, &layer)?;
+    // It may have many megabytes: our own would take long where it is not optimized.
+    let sum = shell::run(Command::new("sha256sum").arg(&layer))?;
+    let sum = sum.split_whitespace().next().context("sha256sum says nothing")?;
+    let mut manifest = Vec::new();
+    for (name, entrypoint) in images {
+        let config = config(sum, entrypoint).to_string();
+        let config_name = format!("{}.json", sha256([config.as_bytes()]));
+        std::fs::write(archive.join(&config_name), config)?;
+        manifest.push(json!({"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}));
+    }
+    std::fs::write(archive.join("manifest.json"), json!(manifest).to_string())?;
+    let image = directory.join("image.tar");
+    tar(&archive, &image)?;
+    Ok(image)
 }
 
 fn config(layer: &str, entrypoint: &[&str]) -> serde_json::Value {

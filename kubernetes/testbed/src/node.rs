@@ -58,8 +58,8 @@ pub struct Node {
     directory: PathBuf,
     logs: PathBuf,
     groups: Groups,
-    init: Process,
     runtime: Runtime,
+    init: Process,
     /// What waits for process 1.
     _outer: Child,
     containerd: Component,
@@ -101,8 +101,8 @@ impl Node {
                 directory,
                 logs,
                 groups,
-                init,
                 runtime,
+                init,
                 _outer: outer,
                 containerd,
                 kubelet,
@@ -153,6 +153,12 @@ impl Node {
         Component::start(name, command, &self.logs)
     }
 
+    /// Brings the images of an archive to the node.
+    pub fn import(&self, archive: &Path) -> Result<()> {
+        import(&self.groups, &self.init, self.runtime, archive)
+            .with_context(|| format!("on {}", self.seat.node))
+    }
+
     pub fn containerd(&self) -> Result<Process> {
         self.containerd.process()
     }
@@ -182,11 +188,6 @@ impl Node {
     /// have one.
     pub fn path(&self, on_node: &str) -> PathBuf {
         self.directory.join(on_node.trim_start_matches('/'))
-    }
-
-    /// Gives containerd the images of an archive.
-    pub fn import_image(&self, archive: &Path) -> Result<()> {
-        import(&self.groups, &self.init, self.runtime, archive)
     }
 
     /// Puts a CNI configuration in place, or replaces it.

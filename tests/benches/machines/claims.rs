@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::writes::Writes;
 
 const GROUP: &str = "ipam.cluster.x-k8s.io";
-const PAUSE: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
 pub enum Provider {
@@ -165,7 +165,7 @@ async fn release(server: &Server) -> Duration {
         if left == 0 {
             return start.elapsed();
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 

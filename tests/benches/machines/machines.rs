@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::program::Program;
 use crate::server::Server;
 
-const PAUSE: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 pub async fn measure(server: &Server, count: usize, figures: &mut Figures) {
     let flags = [
@@ -73,7 +73,7 @@ async fn until(server: &Server, is_so: impl Fn(&[Machine]) -> bool) {
         if is_so(&found) {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 

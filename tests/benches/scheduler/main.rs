@@ -1,9 +1,8 @@
 //! `cargo xtask bench scheduler`: a real kube-scheduler on kube-apiserver and etcd places 10,000
 //! pods on 5,000 nodes, alone, with the extender, and by the extended resource; in turns, and the
-//! medians are compared. Then the extender's answers by themselves, the accounting, and memory.
+//! medians are compared. And the extender's answers by themselves, the accounting, and memory.
 //!
-//! `BERTH_BENCH_NODES`, `BERTH_BENCH_PODS`, `BERTH_BENCH_RUNS` and `BERTH_BENCH_MANY` (pods for the
-//! memory) make it smaller.
+//! `cargo xtask bench scheduler -- --nodes 50 --pods 200 --runs 1 --many 1000` is a small one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,25 +18,63 @@ use std::time::Instant;
 
 use berth_scheduler::{Accounting, CidrCapacity, NodeFacts, PodFacts};
 use berth_testbed::{Figures, Programs};
+use clap::Parser;
 
 use server::{Mode, Pods, Server};
 
-#[derive(Debug)]
+#[derive(Debug, clap::Parser)]
 pub struct Size {
+    #[arg(long, default_value_t = 5_000)]
     pub nodes: usize,
+    /// Pods of each run.
+    #[arg(long, default_value_t = 10_000)]
     pub pods: usize,
+    /// Runs of each mode, for each kind of pods.
+    #[arg(long, default_value_t = 5)]
     pub runs: usize,
-    /// Bound pods while the memory is looked at.
+    /// Bound pods while the memory is looked at, and pods that the accounting is told of.
+    #[arg(long, default_value_t = 150_000)]
     pub many: usize,
+    /// Only these parts, with commas in between.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// The figures once more, as one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+    /// As cargo calls it.
+    #[arg(long = "bench", hide = true)]
+    _bench: bool,
 }
 
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Accounting,
+    Answers,
+    Identical,
+    Different,
+    Memory,
+}
+
+impl Size {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 #[tokio::main]
 async fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
+    let size = Size::parse();
+    let mut figures = Figures::default();
+    if size.has(Part::Accounting) {
+        accounting(&mut figures, &size);
+    }
+    if size.only != [Part::Accounting] {
+        on_server(&size, &mut figures).await;
+    }
+    figures.print(size.json);
+}
+
+async fn on_server(size: &Size, figures: &mut Figures) {
     if let Err(error) = Programs::find() {
         eprintln!(
             "kube-scheduler can't be had here, and there is nothing to measure without \
@@ -45,21 +82,19 @@ async fn main() {
         );
         return;
     }
-    let size = Size {
-        nodes: number("BERTH_BENCH_NODES", 5_000),
-        pods: number("BERTH_BENCH_PODS", 10_000),
-        runs: number("BERTH_BENCH_RUNS", 5),
-        many: number("BERTH_BENCH_MANY", 150_000),
-    };
-    let mut figures = Figures::default();
-    accounting(&mut figures, &size);
-    let server = Server::start(&size).await;
-    answers::measure(&server, &size, &mut figures).await;
-    for pods in [Pods::Identical, Pods::Different] {
-        compare(&server, &size, pods, &mut figures).await;
+    let server = Server::start(size).await;
+    if size.has(Part::Answers) {
+        answers::measure(&server, size, figures).await;
     }
-    server.memory(&size, &mut figures).await;
-    figures.print(json);
+    if size.has(Part::Identical) {
+        compare(&server, size, Pods::Identical, figures).await;
+    }
+    if size.has(Part::Different) {
+        compare(&server, size, Pods::Different, figures).await;
+    }
+    if size.has(Part::Memory) {
+        server.memory(size, figures).await;
+    }
 }
 
 /// The modes in turns: whatever else the machine does meanwhile hits all of them.

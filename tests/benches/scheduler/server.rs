@@ -5,14 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use berth_e2e::{Scene, roles};
-use berth_testbed::{Component, Figures, Storage};
+use berth_testbed::{Component, Figures};
+use futures::{AsyncBufRead, AsyncBufReadExt, StreamExt};
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Size;
@@ -53,8 +53,8 @@ impl Server {
         let scene = Scene::open("bench-scheduler", |cluster| {
             cluster
                 .without_controllers()
-                .storage(Storage::Durable)
                 .api_flag("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+                .api_flag("--delete-collection-workers=16")
         });
         let scene = scene.await.unwrap();
         let kubeconfig = Kubeconfig::read_from(scene.cluster.kubeconfig()).unwrap();
@@ -85,7 +85,7 @@ impl Server {
             Mode::Alone | Mode::Extender => None,
         };
         let scheduler = self.start_scheduler(extender.as_ref());
-        let rate = self.bound(size.pods).await;
+        let rate = self.rate(size.pods).await;
         end(scheduler);
         if let Some(extender) = extender {
             extender.stop();
@@ -149,42 +149,33 @@ impl Server {
         self.scene.cluster.start_scheduler("bench", &text).unwrap()
     }
 
-    /// Follows the pods until all are bound.
-    async fn bound(&self, count: usize) -> f64 {
-        let mut known = 0;
-        let mut first = None;
-        loop {
-            let path = "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1&resourceVersion=0";
-            let waiting = self.waiting(path).await;
-            let now = Instant::now();
-            let bound = count - waiting;
-            let (since, at) = *first.get_or_insert((now, bound));
-            if bound == 0 {
-                first = None;
-            }
-            known = known.max(bound);
-            if waiting == 0 {
-                return (count - at) as f64 / (now - since).as_secs_f64();
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    /// Pods that have a node, as events: one each, so that looking costs the server next to
+    /// nothing.
+    async fn follow(&self) -> impl AsyncBufRead + Unpin {
+        let path = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName!%3D";
+        let request = Request::get(path)
+            .header("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+            .body(Vec::new());
+        Box::pin(self.clients[0].request_stream(request.unwrap()).await.unwrap())
     }
 
-    /// How many pods have no node.
-    async fn waiting(&self, path: &str) -> usize {
-        #[derive(Deserialize)]
-        struct List {
-            items: Vec<serde::de::IgnoredAny>,
+    /// Pods a second, from the first that is bound to the last.
+    async fn rate(&self, count: usize) -> f64 {
+        let mut first = None;
+        loop {
+            // A server may end a watch. The next one begins with all that have a node by then.
+            let mut lines = self.follow().await.lines();
+            let mut bound = 0;
+            while let Some(Ok(line)) = lines.next().await {
+                if line.starts_with("{\"type\":\"ADDED\"") {
+                    let begin = *first.get_or_insert_with(Instant::now);
+                    bound += 1;
+                    if bound == count {
+                        return count.saturating_sub(1) as f64 / begin.elapsed().as_secs_f64();
+                    }
+                }
+            }
         }
-        let path = path.replace("&limit=1", "");
-        let request = Request::get(path)
-            .header(
-                "accept",
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            )
-            .body(Vec::new());
-        let text = self.clients[0].request_text(request.unwrap()).await.unwrap();
-        serde_json::from_str::<List>(&text).unwrap().items.len()
     }
 
     async fn delete_pods(&self) {

@@ -15,7 +15,7 @@ use super::pools::NETWORK_LABEL;
 use super::{Context, FIELD_MANAGER};
 use crate::failure::ReconcileError;
 
-const AGAIN: Exponential = Exponential {
+const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(10),
 };
@@ -27,7 +27,7 @@ impl Context {
             let mut failures = 0;
             while let Err(error) = self.keep_subnet(network, order).await {
                 warn!(%error, %network, "its Subnet can't be made; retrying");
-                tokio::time::sleep(AGAIN.delay(failures)).await;
+                tokio::time::sleep(BACKOFF.delay(failures)).await;
                 failures += 1;
             }
         }

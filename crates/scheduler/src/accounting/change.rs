@@ -49,14 +49,23 @@ impl Accounting {
                 (index, key)
             }
         };
+        // A node without addresses has no part in the sums, whichever way it is judged.
+        let rules = self.rules();
         let Some((_, entry)) = self.nodes.get_index_mut(index) else {
             return;
         };
-        let (settings, home) = (self.settings, entry.subnet().map(str::to_owned));
-        let share = entry.share(settings);
+        let home = entry.subnet().map(str::to_owned);
+        let (share, before) = (entry.share(rules), entry.before());
         change(entry);
-        let (next_home, next_share) = (entry.subnet().map(str::to_owned), entry.share(settings));
+        entry.settle(before, self.now);
+        self.gives_addresses |= entry.has_source();
+        let (next_home, next_share) = (entry.subnet().map(str::to_owned), entry.share(rules));
         let (refused, is_forgotten) = (entry.refused, entry.is_forgotten());
+        if entry.settles_at.is_some() {
+            self.settling.insert(key.clone());
+        } else {
+            self.settling.swap_remove(&key);
+        }
         self.leave(home.as_deref(), share, &key, home != next_home);
         self.join(
             next_home.as_deref(),

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
+use super::NoCidr;
 use super::refusal::Refusal;
+use super::rules::Rules;
 use super::subnet::{Share, SubnetEntry};
-use super::{NoCidr, Settings};
 use crate::capacity::CidrCapacity;
 use crate::facts::{NncFacts, NodeFacts};
 
@@ -21,6 +24,10 @@ pub struct NodeEntry {
     pub asked: u64,
     /// A pod was refused since there last was room: it waits.
     pub refused: bool,
+    /// Until then it may be given addresses: it has none now.
+    pub settles_at: Option<Timestamp>,
+    /// It had addresses, or pods that have some: letting more in meanwhile would be too many.
+    pub waits: bool,
 }
 
 /// What a node can serve.
@@ -39,7 +46,13 @@ impl NodeEntry {
         self.node.is_none() && self.nnc.is_none() && self.used == 0 && self.asked == 0
     }
 
-    pub fn supply(&self, settings: Settings) -> Result<Supply<'_>, Refusal> {
+    /// Whether it is known where its addresses come from.
+    pub fn has_source(&self) -> bool {
+        let has_cidr = |node: &NodeFacts| node.cidrs != CidrCapacity::Missing;
+        self.nnc.is_some() || self.node.as_ref().is_some_and(has_cidr)
+    }
+
+    pub fn supply(&self, rules: Rules) -> Result<Supply<'_>, Refusal> {
         let Some(node) = &self.node else {
             return Err(Refusal::UnknownNode);
         };
@@ -52,7 +65,8 @@ impl NodeEntry {
                 max: leases.max,
             }),
             (None, CidrCapacity::Pods(pods)) => Ok(Supply::Fixed(pods)),
-            (None, CidrCapacity::Missing) => match settings.no_cidr {
+            (None, CidrCapacity::Missing) => match rules.no_cidr {
+                NoCidr::Pass if self.waits && rules.gives_addresses => Err(Refusal::NoPodCidr),
                 NoCidr::Pass => Ok(Supply::Unlimited),
                 NoCidr::Fail => Err(Refusal::NoPodCidr),
             },
@@ -64,12 +78,12 @@ impl NodeEntry {
     /// not stand in its own way.
     pub fn free(
         &self,
-        settings: Settings,
+        rules: Rules,
         subnet: Option<(&Arc<str>, &SubnetEntry)>,
         own: bool,
     ) -> Result<u64, Refusal> {
         let used = self.used - u64::from(own);
-        match self.supply(settings)? {
+        match self.supply(rules)? {
             Supply::Unlimited => Ok(u64::MAX),
             Supply::Fixed(pods) => some(pods.saturating_sub(used)).ok_or(Refusal::PodCidrFull),
             Supply::Shared {
@@ -101,20 +115,19 @@ impl NodeEntry {
     }
 
     /// What it takes of its subnet's books.
-    pub fn share(&self, settings: Settings) -> Share {
+    pub fn share(&self, rules: Rules) -> Share {
         let mut share = Share::default();
         if let Some(NncFacts::Leases(leases)) = &self.nnc {
             share.listed = leases.listed.into();
             share.deficit = self.used.saturating_sub(leases.has).into();
         }
-        match self.supply(settings) {
+        match self.supply(rules) {
             Ok(Supply::Fixed(pods)) => share.spare = pods.saturating_sub(self.used).into(),
             Ok(Supply::Shared { has, max, .. }) => {
                 let within_max = max.saturating_sub(self.used);
                 let spare = within_max.min(has.saturating_sub(self.used));
                 share.spare = spare.into();
                 share.beyond = (within_max - spare).into();
-                share.drawing = 1;
             }
             Ok(Supply::Unlimited) | Err(_) => {}
         }
@@ -123,8 +136,8 @@ impl NodeEntry {
 
     /// From 0 to 10: how much of what it has at hand is left. Where addresses must be asked for
     /// first, it is 0.
-    pub fn score(&self, settings: Settings) -> u8 {
-        let (left, all) = match self.supply(settings) {
+    pub fn score(&self, rules: Rules) -> u8 {
+        let (left, all) = match self.supply(rules) {
             Ok(Supply::Fixed(pods)) => (pods.saturating_sub(self.used), pods),
             Ok(Supply::Shared { has, .. }) => (has.saturating_sub(self.used), has),
             Ok(Supply::Unlimited) | Err(_) => (0, 0),

@@ -4,27 +4,21 @@
 //! less what pods use that do not ask; and never less than bound pods ask for together, for else
 //! its kubelet would fail the next one that comes.
 //!
-//! Nodes that draw on one subnet share what that can still give: equal parts, but no node more than
-//! a batch, so that the figures of a large subnet stand still while pods come and go. Together the
-//! parts are never more than there is.
+//! Nodes that draw on one subnet share what that can still give, see [`super::level`], but no node
+//! gets more than a batch, so that the figures of a large subnet stand still while pods come and
+//! go. Together the parts are never more than there is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-
 use super::Accounting;
+use super::level::{Claim, level};
 use super::node::{NodeEntry, Supply};
-use super::subnet::saturated;
+use super::subnet::SubnetEntry;
 use crate::facts::{NncFacts, NodeFacts};
 
 /// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
 const DEFAULT_MAX_PODS: u64 = 110;
-
-/// A Node without podCIDR and NodeNetworkConfig gets this long to be given one of them. A Node that
-/// somebody deletes is made anew by its kubelet, and is Ready before it has its podCIDR again: pods
-/// that were bound to it by then would be too many.
-const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a node has published, and what it is to publish. `None`: the resource is not there. A node
 /// in quarantine has none rather than 0: then its kubelet does not look at it.
@@ -43,57 +37,58 @@ impl Publication {
 
 impl Accounting {
     /// For every Node that there is.
-    pub fn publications(&self, now: Timestamp) -> BTreeMap<Arc<str>, Publication> {
-        let mut order: BTreeMap<&Arc<str>, &NodeEntry> = self.nodes.iter().collect();
-        order.retain(|_, entry| entry.node.is_some());
-        let mut ranks: BTreeMap<&str, u128> = BTreeMap::new();
-        let mut publications = BTreeMap::new();
-        for (name, entry) in order {
-            let Some(node) = &entry.node else {
-                continue;
-            };
-            let rank = entry.subnet().map_or(0, |subnet| {
-                let next = ranks.entry(subnet).or_default();
-                *next += 1;
-                *next - 1
-            });
+    pub fn publications(&self) -> BTreeMap<Arc<str>, Publication> {
+        let promised = self.promised();
+        let known = self.nodes.iter();
+        let there = known.filter_map(|(name, entry)| Some((name, entry, entry.node?)));
+        let publications = there.map(|(name, entry, node)| {
             let publication = Publication {
                 capacity: node.capacity,
                 allocatable: node.allocatable,
-                target: self.target(entry, *node, rank, now),
+                target: self.target(entry, node, promised.get(name).copied()),
             };
-            publications.insert(name.clone(), publication);
-        }
-        publications
+            (name.clone(), publication)
+        });
+        publications.collect()
     }
 
-    fn target(
-        &self,
-        entry: &NodeEntry,
-        node: NodeFacts,
-        rank: u128,
-        now: Timestamp,
-    ) -> Option<u64> {
-        let capacity = match entry.supply(self.settings) {
+    /// Of nodes that draw on a subnet: how many pods each may have.
+    fn promised(&self) -> BTreeMap<Arc<str>, u64> {
+        let mut drawing: BTreeMap<&str, BTreeMap<&Arc<str>, Claim>> = BTreeMap::new();
+        for (name, entry) in &self.nodes {
+            let Ok(Supply::Shared { subnet, has, max }) = entry.supply(self.rules()) else {
+                continue;
+            };
+            let batch = match &entry.nnc {
+                Some(NncFacts::Leases(leases)) => leases.batch,
+                _ => 0,
+            };
+            let floor = has.min(max).max(entry.used);
+            let limit = floor.saturating_add(batch).min(max);
+            drawing.entry(subnet).or_default().insert(name, Claim { floor, limit });
+        }
+        let mut promised = BTreeMap::new();
+        for (subnet, nodes) in drawing {
+            let left = self.subnets.get(subnet).map_or(0, SubnetEntry::pool);
+            let claims: Vec<Claim> = nodes.values().copied().collect();
+            let names = nodes.into_keys().cloned();
+            promised.extend(names.zip(level(&claims, left)));
+        }
+        promised
+    }
+
+    fn target(&self, entry: &NodeEntry, node: NodeFacts, promised: Option<u64>) -> Option<u64> {
+        let capacity = match entry.supply(self.rules()) {
             Err(_) => return None,
-            Ok(Supply::Unlimited) if node.is_younger_than(SETTLES_WITHIN, now) => return None,
+            Ok(Supply::Unlimited) if entry.settles_at.is_some() && self.gives_addresses => {
+                return None;
+            }
             Ok(Supply::Unlimited) => {
                 let pods = node.max_pods.unwrap_or(DEFAULT_MAX_PODS);
                 return Some(pods.max(entry.asked));
             }
             Ok(Supply::Fixed(pods)) => pods,
-            Ok(Supply::Shared { subnet, has, max }) => {
-                let batch = match &entry.nnc {
-                    Some(NncFacts::Leases(leases)) => leases.batch,
-                    _ => 0,
-                };
-                let part = self.subnets.get(subnet).map_or(0, |entry| {
-                    let nodes = entry.sum.drawing.max(1);
-                    let (whole, rest) = (entry.pool() / nodes, entry.pool() % nodes);
-                    saturated(whole + u128::from(rank < rest))
-                });
-                has.saturating_add(part.min(batch)).min(max)
-            }
+            Ok(Supply::Shared { has, .. }) => promised.unwrap_or(has),
         };
         // Kubernetes counts in i64.
         let capacity = capacity.min(i64::MAX.unsigned_abs());
@@ -103,9 +98,11 @@ impl Accounting {
 
 #[cfg(test)]
 mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
     use super::*;
     use crate::accounting::tests::{bound, cidr, leases, shared};
-    use crate::facts::PodFacts;
+    use crate::facts::{PodFacts, SubnetFacts};
 
     const NOW: Timestamp = Timestamp::constant(1_000_000, 0);
 
@@ -114,7 +111,7 @@ mod tests {
     }
 
     fn target(accounting: &Accounting, node: &str) -> Option<u64> {
-        accounting.publications(NOW)[node].target
+        accounting.publications()[node].target
     }
 
     #[test]
@@ -160,20 +157,21 @@ mod tests {
     #[test]
     fn a_node_that_has_no_pod_cidr_yet_publishes_nothing() {
         let mut accounting = Accounting::default();
-        let made = |seconds_ago| NodeFacts {
-            created: Some(NOW - SignedDuration::from_secs(seconds_ago)),
+        accounting.advance(NOW);
+        accounting.apply_node("n", cidr(5));
+        accounting.delete_node("n");
+        let made = NodeFacts {
+            created: Some(NOW),
             ..NodeFacts::default()
         };
-        accounting.apply_node("n", made(1));
+        accounting.apply_node("n", made);
         assert_eq!(target(&accounting, "n"), None);
-        accounting.apply_node("n", made(31));
-        assert_eq!(target(&accounting, "n"), Some(110));
-        let with_cidr = NodeFacts {
-            created: made(1).created,
-            ..cidr(5)
-        };
-        accounting.apply_node("n", with_cidr);
+        accounting.apply_node("n", cidr(5));
         assert_eq!(target(&accounting, "n"), Some(5));
+        accounting.apply_node("virtual", made);
+        assert_eq!(target(&accounting, "virtual"), None);
+        accounting.advance(NOW + SignedDuration::from_secs(30));
+        assert_eq!(target(&accounting, "virtual"), Some(110), "it is never given one");
     }
 
     #[test]
@@ -194,6 +192,27 @@ mod tests {
         );
     }
 
+    /// So that its pods, and its agent, find what the scheduler was told of.
+    #[test]
+    fn figures_stand_still_while_pods_come_within_them() {
+        let mut accounting = shared(&[("a", 1), ("b", 1), ("c", 1)], 8);
+        let said =
+            |accounting: &Accounting| ["a", "b", "c"].map(|n| target(accounting, n).unwrap());
+        assert_eq!(said(&accounting), [4, 4, 3]);
+        for uid in ["1", "2", "3"] {
+            accounting.apply_pod(uid, &asking("a", 1));
+            assert_eq!(said(&accounting), [4, 4, 3]);
+        }
+        // Its agent has fetched three, and the Subnet says so later.
+        accounting.apply_nnc("a", leases(4, 250));
+        let facts = SubnetFacts {
+            capacity: 1000,
+            available: 5,
+        };
+        accounting.apply_subnet("pods", Some(facts));
+        assert_eq!(said(&accounting), [4, 4, 3]);
+    }
+
     #[test]
     fn no_node_publishes_more_than_its_max_ip_count() {
         let mut accounting = shared(&[("a", 1)], 900);
@@ -210,9 +229,9 @@ mod tests {
             ..cidr(6)
         };
         accounting.apply_node("n", said(Some(6), Some(6)));
-        assert!(accounting.publications(NOW)["n"].is_done());
+        assert!(accounting.publications()["n"].is_done());
         // A kubelet has it at 0 when the Node is made anew.
         accounting.apply_node("n", said(Some(0), Some(0)));
-        assert!(!accounting.publications(NOW)["n"].is_done());
+        assert!(!accounting.publications()["n"].is_done());
     }
 }

@@ -18,8 +18,6 @@ pub struct Share {
     pub spare: u128,
     /// Pods beyond those that the node may have at most.
     pub beyond: u128,
-    /// 1 for a node that draws leases from it.
-    pub drawing: u128,
 }
 
 impl Share {
@@ -28,7 +26,6 @@ impl Share {
         self.deficit += other.deficit;
         self.spare += other.spare;
         self.beyond += other.beyond;
-        self.drawing += other.drawing;
     }
 
     /// Of what was added before.
@@ -37,7 +34,6 @@ impl Share {
         self.deficit -= other.deficit;
         self.spare -= other.spare;
         self.beyond -= other.beyond;
-        self.drawing -= other.drawing;
     }
 }
 

@@ -23,7 +23,7 @@ use crate::facts::ObservedPod;
 /// The API server ends what takes longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// After that, a binding that got no answer is not carried out any more.
-const DOUBT: Duration = Duration::from_secs(70);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -187,7 +187,7 @@ fn resolve(session: &Arc<Session>, args: BindingArgs) {
     tasks.spawn(async move {
         let stop = session.stop.clone();
         let wait = async {
-            sleep(DOUBT).await;
+            sleep(ANSWER_TIMEOUT).await;
             loop {
                 match read(&session, &args).await {
                     Ok(pod) if pod.facts().node.is_some() => return,

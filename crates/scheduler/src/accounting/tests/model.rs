@@ -1,6 +1,6 @@
 //! The same as a few lists, counted through for every question.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -24,6 +24,8 @@ struct Model {
     nncs: BTreeMap<String, NncFacts>,
     subnets: BTreeMap<String, SubnetFacts>,
     pods: BTreeMap<String, (bool, Place)>,
+    /// Nodes that had addresses and have none now: no time passes here.
+    settling: BTreeSet<String>,
 }
 
 impl Model {
@@ -76,7 +78,22 @@ impl Model {
                 let more = leases.has.saturating_sub(used) + self.pool(&leases.subnet, but);
                 more.min(leases.max.saturating_sub(used))
             }
+            (None, CidrCapacity::Missing) if self.settling.contains(node) => 0,
             (None, CidrCapacity::Missing) => u64::MAX,
+        }
+    }
+
+    fn has_source(&self, node: &str) -> bool {
+        let cidrs = self.nodes.get(node).map(|facts| facts.cidrs);
+        self.nncs.contains_key(node) || cidrs.is_some_and(|cidrs| cidrs != CidrCapacity::Missing)
+    }
+
+    /// After a change of the node.
+    fn settle(&mut self, node: &str, was_there: bool, had_source: bool) {
+        if !self.nodes.contains_key(node) || self.has_source(node) {
+            self.settling.remove(node);
+        } else if was_there && had_source {
+            self.settling.insert(node.to_owned());
         }
     }
 
@@ -90,6 +107,7 @@ impl Model {
                 nncs: self.nncs.clone(),
                 subnets: self.subnets.clone(),
                 pods: pods.clone(),
+                settling: self.settling.clone(),
             };
             let bounded =
                 |name: &&String| model.free(name, "") != u64::MAX && model.free(name, "") > 0;
@@ -110,6 +128,21 @@ impl Model {
 }
 
 fn apply(accounting: &mut Accounting, model: &mut Model, step: Step) {
+    let node = match &step {
+        Step::Node(node, _) | Step::Nnc(node, _) => Some(name(*node)),
+        _ => None,
+    };
+    let before = node.map(|node| {
+        let (is_there, has) = (model.nodes.contains_key(&node), model.has_source(&node));
+        (node, is_there, has)
+    });
+    take(accounting, model, step);
+    if let Some((node, was_there, had_source)) = before {
+        model.settle(&node, was_there, had_source);
+    }
+}
+
+fn take(accounting: &mut Accounting, model: &mut Model, step: Step) {
     match step {
         Step::Node(node, Some(pods)) => {
             let facts = match pods {
