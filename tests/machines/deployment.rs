@@ -220,11 +220,11 @@ async fn until_gated(user: &Site) {
     };
     wait_for(&user.scene, "the gate is on", async || {
         let object = object("probe", Shape::ProviderConfig, Value::Null);
-        let made = machines(user).create(&params, &object).await?;
-        Ok(if Machine::of(Shape::ProviderConfig, &made).is_gated() {
-            Seen::There
-        } else {
-            Seen::NotYet(format!("{:?}", made.annotations()))
+        Ok(match machines(user).create(&params, &object).await {
+            Ok(made) if Machine::of(Shape::ProviderConfig, &made).is_gated() => Seen::There,
+            Ok(made) => Seen::NotYet(format!("{:?}", made.annotations())),
+            // The gate may be known before its server is up.
+            Err(error) => Seen::NotYet(error.to_string()),
         })
     })
     .await

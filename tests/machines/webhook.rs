@@ -1,6 +1,6 @@
 //! The gate as a webhook, on an API server that has no policy for it.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Result;
@@ -22,8 +22,7 @@ const NAME: &str = "berth-machine-gate";
 
 /// One that nobody listens at.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
+    (Ipv4Addr::LOCALHOST, berth_testbed::free_port().unwrap()).into()
 }
 
 pub async fn a_webhook_gates_where_there_is_no_policy(stage: &Stage) {

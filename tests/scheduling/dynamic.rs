@@ -102,7 +102,6 @@ async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
     let subnets = Api::<Subnet>::all(scene.client.clone());
     let capacity = subnets.get("pods").await.unwrap().status.unwrap().capacity.unwrap();
     let room = usize::try_from(capacity.0).unwrap() - usize::from(NODES);
-    resource::filling_phase(scene, room, room + 5).await;
 
     let mut extender = Extender::start(scene, "berth-scheduler", &[]);
     extender.ready(scene).await;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use berth_api::names::NAMESPACE;
 use berth_e2e::{Scene, Seen, wait_for};
-use berth_testbed::{Component, POD_IMAGE};
+use berth_testbed::{Component, POD_IMAGE, free_port};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -29,14 +29,14 @@ pub struct Extender {
 impl Extender {
     /// It may not lead yet.
     pub fn start(scene: &Scene, name: &str, flags: &[&str]) -> Self {
-        let port = free_port();
+        let port = free_port().unwrap();
         Self::run(scene, name, port, port, flags.iter().map(ToString::to_string))
     }
 
     /// With `tls.crt` and `tls.key` of the directory, for callers with a certificate of its
     /// `ca.crt`.
     pub fn start_over_tls(scene: &Scene, name: &str, directory: &Path, flags: &[&str]) -> Self {
-        let (port, health) = (free_port(), free_port());
+        let (port, health) = (free_port().unwrap(), free_port().unwrap());
         let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
         let own = [
             file("tls-cert", "tls.crt"),
@@ -103,11 +103,6 @@ impl Extender {
         process.terminate().unwrap();
         process.wait().unwrap();
     }
-}
-
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 pub fn get(port: u16, path: &str) -> Result<String> {

@@ -22,18 +22,6 @@ impl From<kube::Error> for ReconcileError {
     }
 }
 
-impl ReconcileError {
-    /// For labels of metrics: few, and always the same.
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::Api(_) => "api",
-            Self::Ledger(_) => "ledger",
-            Self::Contended { .. } => "contended",
-            Self::Owner(_) => "owner",
-        }
-    }
-}
-
 impl Retry for ReconcileError {
     fn is_contention(&self) -> bool {
         matches!(self, Self::Contended { .. })

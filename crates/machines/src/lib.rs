@@ -18,6 +18,7 @@ mod pool;
 pub mod provider;
 pub mod render;
 mod shape;
+mod suspects;
 mod waiting;
 pub mod webhook;
 

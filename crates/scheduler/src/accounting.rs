@@ -26,6 +26,7 @@ use indexmap::{IndexMap, IndexSet};
 use jiff::Timestamp;
 
 use crate::facts::{NncFacts, NodeFacts, PodFacts, SubnetFacts};
+use change::wakes;
 use node::NodeEntry;
 use pod::{Place, PodEntry, Weight};
 use subnet::{Share, SubnetEntry, saturated};
@@ -143,9 +144,11 @@ impl Accounting {
             None if facts.is_none() => return,
             None => self.subnets.entry(name.into()).or_default(),
         };
+        let before = entry.balance();
         entry.facts = facts;
+        let after = entry.balance();
         self.gives_addresses |= facts.is_some();
-        if entry.pool() > 0 {
+        if wakes(before, after) {
             self.wake_subnet(name);
         }
         if self.subnets.get(name).is_some_and(SubnetEntry::is_forgotten) {
@@ -362,7 +365,7 @@ impl Accounting {
     /// How many more pods can start in the whole cluster.
     pub fn pods_that_fit(&self) -> u64 {
         let shared = self.subnets.values().map(|subnet| u128::from(subnet.pods_that_fit()));
-        saturated(self.alone.spare + shared.sum::<u128>())
+        saturated(self.alone.fixed + shared.sum::<u128>())
     }
 
     /// And on the nodes of each subnet.

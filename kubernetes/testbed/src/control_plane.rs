@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use crate::authority::{self, Authority, Pair};
 use crate::component::Component;
 use crate::https::Asker;
+use crate::ports::{free_port, free_ports};
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::{init, kubeconfig, shell};
@@ -160,7 +161,7 @@ impl ControlPlane {
         let file = self.file(&format!("{name}.yaml"));
         std::fs::write(&file, configuration)
             .with_context(|| format!("writing {}", file.display()))?;
-        let [port] = free_ports()?;
+        let port = free_port()?;
         let flags = [
             format!("--config={}", file.display()),
             self.flag("cert-dir", "certificates"),
@@ -366,17 +367,4 @@ fn token_line(user: &str, token: &str) -> String {
         _ => "system:nodes",
     };
     format!("{token},{user},{user},\"{group}\"")
-}
-
-/// Held together and then let go, so that no two are the same.
-fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
-    let mut held = Vec::with_capacity(COUNT);
-    let mut ports = [0; COUNT];
-    for port in &mut ports {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }

@@ -45,9 +45,9 @@ impl Init {
         // this one is tied to.
         command.process_group(0);
         let log = directory.join("init.log");
-        let complaints =
+        let stderr_log =
             File::create(&log).with_context(|| format!("opening {}", log.display()))?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr_log);
         let mut child = command.spawn().context("starting unshare, of util-linux")?;
         let tie = child.stdin.take();
         let said = child.stdout.take().context("unshare has no output")?;

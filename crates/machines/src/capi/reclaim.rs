@@ -2,63 +2,38 @@
 //! shows a claim of that UID nor an IPAddress of its name, and at the end the API server says so
 //! itself.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use berth_kit::watch::Key;
 use berth_ledger::{Kind, Owner};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Context;
 use crate::failure::ReconcileError;
-
-const INTERVAL: Duration = Duration::from_secs(30);
+use crate::suspects::{LOOK_INTERVAL, Suspects};
 
 impl Context {
     pub(super) async fn reclaim(&self) {
-        let mut suspects: BTreeMap<(String, Owner), Instant> = BTreeMap::new();
+        let mut suspects = Suspects::new(Kind::Claim, &self.cluster, self.grace);
         loop {
             if let Err(error) = self.look(&mut suspects).await {
                 warn!(%error, "addresses of claims that are gone can't be looked for; retrying");
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 
-    async fn look(
-        &self,
-        suspects: &mut BTreeMap<(String, Owner), Instant>,
-    ) -> Result<(), ReconcileError> {
-        let now = Instant::now();
-        let mut gone = BTreeMap::new();
-        for subnet in self.ledger.subnets().await {
-            for owner in self.ledger.owners(&subnet).await? {
-                if owner.kind() == Kind::Claim
-                    && *owner.cluster() == *self.cluster
-                    && self.looks_gone(&owner)
-                {
-                    let place = (subnet.clone(), owner);
-                    let since = suspects.get(&place).copied().unwrap_or(now);
-                    gone.insert(place, since);
-                }
-            }
-        }
-        *suspects = gone;
-        let due = suspects
-            .iter()
-            .filter(|(_, since)| now.duration_since(**since) >= self.grace);
-        let due: Vec<(String, Owner)> = due.map(|(place, _)| place.clone()).collect();
-        for (subnet, owner) in due {
-            if self.is_gone(&owner).await? && self.looks_gone(&owner) {
-                let released = self.ledger.release(&subnet, &owner, None).await?;
+    async fn look(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
+        let due = suspects.look(&self.ledger, |owner| self.looks_gone(owner)).await?;
+        for place in due {
+            let (subnet, owner) = &place;
+            if self.is_gone(owner).await? && self.looks_gone(owner) {
+                let released = self.ledger.release(subnet, owner, None).await?;
                 let units = released.iter().flat_map(|lease| &lease.units);
                 self.metrics.reclaimed.inc_by(units.count() as u64);
                 info!(subnet, %owner, "taken back from a claim that is gone");
             }
-            suspects.remove(&(subnet, owner));
+            suspects.forget(&place);
         }
         Ok(())
     }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_kit::queue::Work;
 use berth_kit::watch::Key;
-use futures::StreamExt;
-use tracing::{debug, warn};
+use berth_kit::work::work;
+use tracing::debug;
 
 use super::Context;
 use super::decide::{ALLOCATION_FAILED, POOL_EXHAUSTED, Step, step};
@@ -14,37 +13,16 @@ use super::status::Verdict;
 use crate::failure::ReconcileError;
 use crate::pool::{in_ledger, release_all};
 
-const MAX_BATCH: usize = 256;
 const CONCURRENCY: usize = 48;
 
 impl Context {
     pub(super) async fn work(&self) {
-        while let Some(first) = self.queue.take().await {
-            let mut batch = vec![first];
-            while batch.len() < MAX_BATCH && !self.queue.is_empty() {
-                batch.extend(self.queue.take().await);
-            }
-            let handled = futures::stream::iter(batch).map(|work| self.handle(work));
-            handled.buffer_unordered(CONCURRENCY).collect::<()>().await;
-        }
-    }
-
-    async fn handle(&self, work: Work<Key>) {
-        match self.reconcile(&work).await {
-            Ok(()) => work.succeeded(),
-            Err(error) => {
-                let claim = work.clone();
-                let retry = work.failed();
-                match error {
-                    ReconcileError::Contended { .. } => {
-                        debug!(?claim, %error, ?retry, "tried again")
-                    }
-                    _ => {
-                        warn!(?claim, %error, category = error.category(), ?retry, "failed; it is tried again")
-                    }
-                }
-            }
-        }
+        let context = self.clone();
+        let reconcile = move |name: Key| {
+            let context = context.clone();
+            async move { context.reconcile(&name).await }
+        };
+        work(self.queue.clone(), CONCURRENCY, reconcile).await;
     }
 
     async fn reconcile(&self, name: &Key) -> Result<(), ReconcileError> {

@@ -4,62 +4,36 @@
 //! Two looks must agree over a grace period: no watch shows a Machine of that UID, and at the end
 //! the API server says so itself.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use berth_kit::api_error::is_not_found;
 use berth_ledger::{Kind, Owner};
 use kube::core::DynamicObject;
 use kube::{Api, Resource, ResourceExt};
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Context;
 use crate::failure::ReconcileError;
 use crate::machine::Shape;
-
-const INTERVAL: Duration = Duration::from_secs(30);
+use crate::suspects::{LOOK_INTERVAL, Suspects};
 
 impl Context {
     pub(super) async fn reclaim(&self) {
-        let mut suspects: BTreeMap<(String, Owner), Instant> = BTreeMap::new();
+        let mut suspects = Suspects::new(Kind::Machine, &self.cluster, self.grace);
         loop {
             if let Err(error) = self.look(&mut suspects).await {
                 warn!(%error, "addresses of machines that are gone can't be looked for; retrying");
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
 
-    async fn look(
-        &self,
-        suspects: &mut BTreeMap<(String, Owner), Instant>,
-    ) -> Result<(), ReconcileError> {
-        let now = Instant::now();
-        let mut gone = BTreeMap::new();
-        for subnet in self.ledger.subnets().await {
-            for owner in self.ledger.owners(&subnet).await? {
-                if owner.kind() == Kind::Machine
-                    && *owner.cluster() == *self.cluster
-                    && self.looks_gone(&owner)
-                {
-                    let place = (subnet.clone(), owner);
-                    let since = suspects.get(&place).copied().unwrap_or(now);
-                    gone.insert(place, since);
-                }
+    async fn look(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
+        let due = suspects.look(&self.ledger, |owner| self.looks_gone(owner)).await?;
+        for place in due {
+            let (subnet, owner) = &place;
+            if self.is_gone(owner).await? && self.looks_gone(owner) {
+                self.take_back(subnet, owner).await?;
             }
-        }
-        *suspects = gone;
-        let due: Vec<_> = suspects
-            .iter()
-            .filter(|(_, since)| now.duration_since(**since) >= self.grace)
-            .collect();
-        let due: Vec<(String, Owner)> = due.into_iter().map(|(place, _)| place.clone()).collect();
-        for (subnet, owner) in due {
-            if self.is_gone(&owner).await? && self.looks_gone(&owner) {
-                self.take_back(&subnet, &owner).await?;
-            }
-            suspects.remove(&(subnet, owner));
+            suspects.forget(&place);
         }
         Ok(())
     }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_kit::queue::Work;
-use futures::StreamExt;
+use berth_kit::work::work;
 use k8s_openapi::api::core::v1::ObjectReference;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::Context;
 use super::allocate::Allocation;
@@ -19,8 +18,6 @@ use crate::machine::Machine;
 use crate::network::Network;
 use crate::pool::release_all;
 
-/// At most so many machines at a time: what comes meanwhile waits for the next round.
-const MAX_BATCH: usize = 256;
 /// Writes under way at a time.
 const CONCURRENCY: usize = 48;
 /// Steps that one machine can take in a row, with others writing to it in between.
@@ -28,33 +25,12 @@ const MAX_STEPS: usize = 16;
 
 impl Context {
     pub(super) async fn work(&self) {
-        while let Some(first) = self.queue.take().await {
-            let mut batch = vec![first];
-            while batch.len() < MAX_BATCH && !self.queue.is_empty() {
-                batch.extend(self.queue.take().await);
-            }
-            debug!(machines = batch.len(), "a round begins");
-            let handled = futures::stream::iter(batch).map(|work| self.handle(work));
-            handled.buffer_unordered(CONCURRENCY).collect::<()>().await;
-        }
-    }
-
-    async fn handle(&self, work: Work<Key>) {
-        match self.reconcile(&work).await {
-            Ok(()) => work.succeeded(),
-            Err(error) => {
-                let machine = work.clone();
-                let retry = work.failed();
-                match error {
-                    ReconcileError::Contended { .. } => {
-                        debug!(?machine, %error, ?retry, "tried again")
-                    }
-                    _ => {
-                        warn!(?machine, %error, category = error.category(), ?retry, "failed; it is tried again")
-                    }
-                }
-            }
-        }
+        let context = self.clone();
+        let reconcile = move |key: Key| {
+            let context = context.clone();
+            async move { context.reconcile(&key).await }
+        };
+        work(self.queue.clone(), CONCURRENCY, reconcile).await;
     }
 
     async fn reconcile(&self, key: &Key) -> Result<(), ReconcileError> {

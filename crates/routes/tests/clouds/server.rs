@@ -1,7 +1,7 @@
 //! A server of others, for as long as this lives.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Server {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock();
         let directory = tempfile::tempdir().unwrap();
-        let port = free_port();
+        let port = berth_testbed::free_port().unwrap();
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         let mut command = command(directory.path(), port);
         command.current_dir(directory.path()).stdin(Stdio::null());
@@ -81,14 +81,6 @@ impl Drop for Server {
         }
         let _ = self.child.wait();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 /// Whether this process, or a child of it, listens there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Accounting;
 use super::node::NodeEntry;
 use super::pod::{PodEntry, Weight};
-use super::subnet::Share;
+use super::subnet::{Balance, Share, SubnetEntry};
 
 impl Accounting {
     pub(super) fn put_pod(&mut self, uid: &str, next: PodEntry) {
@@ -66,6 +66,7 @@ impl Accounting {
         } else {
             self.settling.swap_remove(&key);
         }
+        let before = self.balance(next_home.as_deref());
         self.leave(home.as_deref(), share, &key, home != next_home);
         self.join(
             next_home.as_deref(),
@@ -73,10 +74,7 @@ impl Accounting {
             refused.then_some(&key),
             home != next_home,
         );
-        let grew = next_home.as_deref().is_some_and(|subnet| {
-            let entry = self.subnets.get(subnet);
-            entry.is_some_and(|entry| !entry.refused.is_empty() && entry.pool() > 0)
-        });
+        let grew = wakes(before, self.balance(next_home.as_deref()));
         if is_forgotten {
             self.nodes.swap_remove(&key);
             return;
@@ -92,6 +90,11 @@ impl Accounting {
         if grew && let Some(subnet) = next_home {
             self.wake_subnet(&subnet);
         }
+    }
+
+    fn balance(&self, subnet: Option<&str>) -> Balance {
+        let entry = subnet.and_then(|name| self.subnets.get(name));
+        entry.map(SubnetEntry::balance).unwrap_or_default()
     }
 
     fn leave(&mut self, subnet: Option<&str>, share: Share, node: &str, for_good: bool) {
@@ -136,7 +139,7 @@ impl Accounting {
         self.woken.insert(node.clone());
     }
 
-    /// Its pool has something: each node of it that waits and may have more.
+    /// It can give something: each node of it that waits and may have more.
     pub(super) fn wake_subnet(&mut self, subnet: &str) {
         let refused = self.subnets.get(subnet).map(|entry| entry.refused.clone());
         for node in refused.into_iter().flatten() {
@@ -146,4 +149,10 @@ impl Accounting {
             }
         }
     }
+}
+
+/// Whether nodes that wait may have room now. Those that have addresses to spare waited for others'
+/// pods, as long as there was no room at all.
+pub(super) fn wakes(before: Balance, after: Balance) -> bool {
+    after.pool > 0 || (before.room == 0 && after.room > 0)
 }

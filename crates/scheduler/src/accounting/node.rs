@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::NoCidr;
 use super::refusal::Refusal;
 use super::rules::Rules;
-use super::subnet::{Share, SubnetEntry};
+use super::subnet::{Balance, Share, SubnetEntry, saturated};
 use crate::capacity::CidrCapacity;
 use crate::facts::{NncFacts, NodeFacts};
 
@@ -91,11 +91,13 @@ impl NodeEntry {
                 max,
                 subnet: name,
             } => {
-                let more = subnet.map_or(0, |(_, entry)| {
-                    entry.can_give(self.used.saturating_sub(has), used.saturating_sub(has))
+                let balance = subnet.map_or_else(Balance::default, |(_, entry)| match own {
+                    true => entry.balance_with(self.share(rules), self.share_of(rules, used)),
+                    false => entry.balance(),
                 });
                 let within_max = some(max.saturating_sub(used)).ok_or(Refusal::MaxIpCount)?;
-                let free = within_max.min(has.saturating_sub(used).saturating_add(more));
+                let here = has.saturating_sub(used).saturating_add(saturated(balance.pool));
+                let free = within_max.min(here).min(saturated(balance.room));
                 some(free).ok_or_else(|| Refusal::SubnetFull {
                     subnet: subnet.map_or_else(|| name.into(), |(known, _)| known.clone()),
                 })
@@ -116,16 +118,22 @@ impl NodeEntry {
 
     /// What it takes of its subnet's books.
     pub fn share(&self, rules: Rules) -> Share {
+        self.share_of(rules, self.used)
+    }
+
+    /// If its pods used so many.
+    fn share_of(&self, rules: Rules, used: u64) -> Share {
         let mut share = Share::default();
         if let Some(NncFacts::Leases(leases)) = &self.nnc {
             share.listed = leases.listed.into();
-            share.deficit = self.used.saturating_sub(leases.has).into();
+            // Its agent does not ask for more than it may have.
+            share.deficit = used.min(leases.max).saturating_sub(leases.has).into();
         }
         match self.supply(rules) {
-            Ok(Supply::Fixed(pods)) => share.spare = pods.saturating_sub(self.used).into(),
+            Ok(Supply::Fixed(pods)) => share.fixed = pods.saturating_sub(used).into(),
             Ok(Supply::Shared { has, max, .. }) => {
-                let within_max = max.saturating_sub(self.used);
-                let spare = within_max.min(has.saturating_sub(self.used));
+                let within_max = max.saturating_sub(used);
+                let spare = within_max.min(has.saturating_sub(used));
                 share.spare = spare.into();
                 share.beyond = (within_max - spare).into();
             }

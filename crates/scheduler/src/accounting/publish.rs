@@ -54,7 +54,7 @@ impl Accounting {
 
     /// Of nodes that draw on a subnet: how many pods each may have.
     fn promised(&self) -> BTreeMap<Arc<str>, u64> {
-        let mut drawing: BTreeMap<&str, BTreeMap<&Arc<str>, Claim>> = BTreeMap::new();
+        let mut drawing: BTreeMap<&str, BTreeMap<&Arc<str>, (Claim, u64)>> = BTreeMap::new();
         for (name, entry) in &self.nodes {
             let Ok(Supply::Shared { subnet, has, max }) = entry.supply(self.rules()) else {
                 continue;
@@ -65,12 +65,27 @@ impl Accounting {
             };
             let floor = has.min(max).max(entry.used);
             let limit = floor.saturating_add(batch).min(max);
-            drawing.entry(subnet).or_default().insert(name, Claim { floor, limit });
+            drawing
+                .entry(subnet)
+                .or_default()
+                .insert(name, (Claim { floor, limit }, entry.used));
         }
         let mut promised = BTreeMap::new();
         for (subnet, nodes) in drawing {
-            let left = self.subnets.get(subnet).map_or(0, SubnetEntry::pool);
-            let claims: Vec<Claim> = nodes.values().copied().collect();
+            let balance = self.subnets.get(subnet).map(SubnetEntry::balance).unwrap_or_default();
+            let mut claims: Vec<Claim> = nodes.values().map(|(claim, _)| *claim).collect();
+            let spare: u128 =
+                nodes.values().map(|(claim, used)| u128::from(claim.floor - used)).sum();
+            let mut left = balance.pool;
+            if balance.room < spare {
+                // Pods elsewhere wait for what these nodes have to spare.
+                let pared = |(claim, used): &(Claim, u64)| Claim {
+                    floor: *used,
+                    limit: claim.floor,
+                };
+                claims = nodes.values().map(pared).collect();
+                left = balance.room;
+            }
             let names = nodes.into_keys().cloned();
             promised.extend(names.zip(level(&claims, left)));
         }
@@ -211,6 +226,17 @@ mod tests {
         };
         accounting.apply_subnet("pods", Some(facts));
         assert_eq!(said(&accounting), [4, 4, 3]);
+    }
+
+    #[test]
+    fn what_pods_elsewhere_wait_for_is_published_by_nobody() {
+        // Two of a's pods wait for an address; b and c have three and one to spare.
+        let mut accounting = shared(&[("a", 1), ("b", 3), ("c", 1)], 0);
+        for uid in ["1", "2", "3"] {
+            accounting.apply_pod(uid, &asking("a", 1));
+        }
+        let said = ["a", "b", "c"].map(|node| target(&accounting, node).unwrap());
+        assert_eq!(said.iter().sum::<u64>(), 5, "{said:?}");
     }
 
     #[test]

@@ -14,8 +14,10 @@ pub struct Share {
     pub listed: u128,
     /// Pods on the node that the subnet has still to give an address for.
     pub deficit: u128,
-    /// Pods that what the node has is still enough for.
+    /// Pods that the leases of the node are still enough for.
     pub spare: u128,
+    /// Pods that its blocks or podCIDRs are still enough for: no other node can have these.
+    pub fixed: u128,
     /// Pods beyond those that the node may have at most.
     pub beyond: u128,
 }
@@ -25,6 +27,7 @@ impl Share {
         self.listed += other.listed;
         self.deficit += other.deficit;
         self.spare += other.spare;
+        self.fixed += other.fixed;
         self.beyond += other.beyond;
     }
 
@@ -33,6 +36,7 @@ impl Share {
         self.listed -= other.listed;
         self.deficit -= other.deficit;
         self.spare -= other.spare;
+        self.fixed -= other.fixed;
         self.beyond -= other.beyond;
     }
 }
@@ -62,21 +66,42 @@ impl SubnetEntry {
         ungiven.min(facts.available.into())
     }
 
-    /// What is left of that when every bound pod has one.
-    pub fn pool(&self) -> u128 {
-        self.available().saturating_sub(self.sum.deficit)
+    pub fn balance(&self) -> Balance {
+        self.balance_of(self.sum)
     }
 
-    /// The same for a node whose own part in the deficit is not `counted` but `real`.
-    pub fn can_give(&self, counted: u64, real: u64) -> u64 {
-        let deficit = self.sum.deficit - u128::from(counted) + u128::from(real);
-        saturated(self.available().saturating_sub(deficit))
+    /// The same for a node whose part in the sum is not `counted` but `real`.
+    pub fn balance_with(&self, counted: Share, real: Share) -> Balance {
+        let mut sum = self.sum;
+        sum.subtract(counted);
+        sum.add(real);
+        self.balance_of(sum)
+    }
+
+    fn balance_of(&self, sum: Share) -> Balance {
+        let available = self.available();
+        Balance {
+            pool: available.saturating_sub(sum.deficit),
+            room: (available + sum.spare).saturating_sub(sum.deficit),
+        }
     }
 
     /// How many more pods can start on its nodes.
     pub fn pods_that_fit(&self) -> u64 {
-        saturated(self.sum.spare + self.pool().min(self.sum.beyond))
+        let shared = self.balance().room.min(self.sum.spare + self.sum.beyond);
+        saturated(self.sum.fixed + shared)
     }
+}
+
+/// What a subnet has for more pods, when every bound pod has an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Of what nobody has.
+    pub pool: u128,
+    /// Of that and of what nodes have to spare. An agent may give back an address just before a
+    /// pod comes that was promised it, and another agent may fetch it: what that one has to spare
+    /// then belongs to the pod, and its agent gives it back, for the subnet is full.
+    pub room: u128,
 }
 
 pub fn saturated(count: u128) -> u64 {

@@ -270,6 +270,25 @@ fn nodes_share_what_their_subnet_can_still_give() {
     }
 }
 
+/// The agent of `a` gives an address back just before a pod comes that was promised it, and the
+/// agent of `b` fetches it.
+#[test]
+fn what_a_node_has_to_spare_is_owed_to_pods_that_wait_elsewhere() {
+    let mut accounting = shared(&[("a", 2), ("b", 2)], 0);
+    for (uid, node) in [("1", "a"), ("2", "a"), ("3", "b")] {
+        accounting.apply_pod(uid, &bound(node));
+    }
+    accounting.apply_nnc("a", leases(1, 250));
+    assert_eq!(accounting.pods_that_fit(), 0);
+    assert_eq!(accounting.free("b", "4"), Err(full()));
+    assert_eq!(accounting.reserve("4", true, "b"), Err(full()));
+    accounting.refused("b");
+    // The pod that waits for it goes away: b keeps it, and has room.
+    accounting.delete_pod("2");
+    assert_eq!(accounting.take_woken(), ["b".into()]);
+    assert_eq!(accounting.free("b", "4"), Ok(1));
+}
+
 #[test]
 fn an_address_on_its_way_from_subnet_to_node_counts_once() {
     let mut accounting = shared(&[("a", 4)], 6);

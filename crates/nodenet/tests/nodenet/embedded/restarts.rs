@@ -77,23 +77,21 @@ fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the
             }
             scene.check_no_address_is_given_twice().await;
         }
-        settle().await;
+        // Each has what it asks for, and the store has it for them and nothing else.
+        until("both agree", async || {
+            let mut listed = 0;
+            for name in &names {
+                let config = scene.configs().get(name).await.unwrap();
+                let has = addresses(&config).len();
+                if i64::try_from(has).ok() != Some(config.spec.requested_ip_count) {
+                    return None;
+                }
+                listed += 1 + has;
+            }
+            (scene.owned("pods").await == listed).then_some(())
+        })
+        .await;
         scene.check_no_address_is_given_twice().await;
-        let mut listed = 0;
-        for name in &names {
-            let config = scene.configs().get(name).await.unwrap();
-            assert_eq!(
-                i64::try_from(addresses(&config).len()).unwrap(),
-                config.spec.requested_ip_count,
-                "{name}"
-            );
-            listed += 1 + addresses(&config).len();
-        }
-        assert_eq!(
-            scene.owned("pods").await,
-            listed,
-            "what the store says and what the configs say is the same"
-        );
     });
 }
 

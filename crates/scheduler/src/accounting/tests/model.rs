@@ -44,17 +44,26 @@ impl Model {
         all.filter(move |(_, leases)| leases.subnet == subnet)
     }
 
-    /// What the subnet can still give when each pod but one has its own.
-    fn pool(&self, subnet: &str, but: &str) -> u64 {
-        let Some(facts) = self.subnets.get(subnet) else {
-            return 0;
-        };
+    /// What the subnet can still give when each pod but one has its own, and the same with what
+    /// its nodes have to spare.
+    fn pool_and_room(&self, subnet: &str, but: &str) -> (u64, u64) {
         let listed: u64 = self.drawing(subnet).map(|(_, leases)| leases.listed).sum();
-        let deficit =
-            |(name, leases): (&String, &Leases)| self.used(name, but).saturating_sub(leases.has);
-        let deficit: u64 = self.drawing(subnet).map(deficit).sum();
-        let available = facts.available.min(facts.capacity.saturating_sub(listed));
-        available.saturating_sub(deficit)
+        let available = self
+            .subnets
+            .get(subnet)
+            .map_or(0, |facts| facts.available.min(facts.capacity.saturating_sub(listed)));
+        let (mut deficit, mut spare) = (0, 0);
+        for (name, leases) in self.drawing(subnet) {
+            let used = self.used(name, but);
+            deficit += used.min(leases.max).saturating_sub(leases.has);
+            if self.nodes.contains_key(name) {
+                spare += leases.has.min(leases.max).saturating_sub(used);
+            }
+        }
+        (
+            available.saturating_sub(deficit),
+            (available + spare).saturating_sub(deficit),
+        )
     }
 
     fn free(&self, node: &str, uid: &str) -> u64 {
@@ -75,8 +84,9 @@ impl Model {
             (Some(NncFacts::Blocks { pods, .. }), _) => pods.saturating_sub(used),
             (None, CidrCapacity::Pods(pods)) => pods.saturating_sub(used),
             (Some(NncFacts::Leases(leases)), _) => {
-                let more = leases.has.saturating_sub(used) + self.pool(&leases.subnet, but);
-                more.min(leases.max.saturating_sub(used))
+                let (pool, room) = self.pool_and_room(&leases.subnet, but);
+                let more = leases.has.saturating_sub(used) + pool;
+                more.min(room).min(leases.max.saturating_sub(used))
             }
             (None, CidrCapacity::Missing) if self.settling.contains(node) => 0,
             (None, CidrCapacity::Missing) => u64::MAX,
