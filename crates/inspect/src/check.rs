@@ -13,6 +13,7 @@ mod subnets;
 use serde::Serialize;
 
 use crate::facts::Facts;
+use crate::repair::Repair;
 
 /// One disagreement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -23,6 +24,9 @@ pub struct Finding {
     pub problem: String,
     /// What puts it right.
     pub fix: String,
+    /// The same as `berth check --repair` does it, where that can do no harm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
 }
 
 impl Finding {
@@ -31,7 +35,12 @@ impl Finding {
             object: object.into(),
             problem: problem.into(),
             fix: fix.into(),
+            repair: None,
         }
+    }
+
+    fn repaired_by(self, repair: Option<Repair>) -> Self {
+        Self { repair, ..self }
     }
 }
 

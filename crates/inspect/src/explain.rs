@@ -1,6 +1,7 @@
 //! From a symptom to its cause, in plain sentences, with the next step.
 
 mod ip;
+mod ip_at;
 mod machine;
 mod node;
 mod pod;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use ip::ip;
+pub use ip_at::ip_at;
 pub use machine::machine;
 pub use node::node;
 pub use pod::pod;

@@ -57,6 +57,19 @@ pub struct MachineRow {
     pub state: String,
 }
 
+/// The route to a node's pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteRow {
+    pub node: String,
+    pub pod_cidrs: Vec<String>,
+    /// Where it leads: the node's own addresses.
+    pub next_hops: Vec<String>,
+    /// `Routed`, `NoRoute`, or `NotManaged` where no route controller has said anything.
+    pub state: String,
+    pub message: String,
+}
+
 /// Everything, for one screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
@@ -64,6 +77,7 @@ pub struct Status {
     pub nodes: Vec<NodeRow>,
     pub pods: Vec<PodRow>,
     pub machines: Vec<MachineRow>,
+    pub routes: Vec<RouteRow>,
 }
 
 pub fn status(facts: &Facts) -> Status {
@@ -76,7 +90,41 @@ pub fn status(facts: &Facts) -> Status {
             .collect(),
         pods: pod_rows(facts),
         machines: machine_rows(facts),
+        routes: route_rows(facts),
     }
+}
+
+/// Of nodes that have podCIDRs: others need no route.
+fn route_rows(facts: &Facts) -> Vec<RouteRow> {
+    let rows = facts.nodes.iter().map(|(name, node)| {
+        let (state, message) = match condition(node, "NetworkUnavailable") {
+            Some((status, message)) if status == "False" => ("Routed", message),
+            Some((_, message)) => ("NoRoute", message),
+            None => ("NotManaged", String::new()),
+        };
+        RouteRow {
+            node: name.clone(),
+            pod_cidrs: pod_cidrs(node),
+            next_hops: internal_addresses(node),
+            state: state.to_owned(),
+            message,
+        }
+    });
+    rows.filter(|row| !row.pod_cidrs.is_empty()).collect()
+}
+
+fn internal_addresses(node: &Node) -> Vec<String> {
+    let status = node.status.iter();
+    let addresses = status.flat_map(|status| status.addresses.iter().flatten());
+    let internal = addresses.filter(|address| address.type_ == "InternalIP");
+    internal.map(|address| address.address.clone()).collect()
+}
+
+/// `spec.podCIDRs`, or `spec.podCIDR` alone.
+pub fn pod_cidrs(node: &Node) -> Vec<String> {
+    let spec = node.spec.clone().unwrap_or_default();
+    let one = spec.pod_cidr.map(|one| vec![one]);
+    spec.pod_cidrs.or(one).unwrap_or_default()
 }
 
 fn subnet_row(subnet: &Subnet) -> SubnetRow {
@@ -124,17 +172,13 @@ fn node_row(facts: &Facts, name: &str, node: &Node) -> NodeRow {
     let status = nnc.and_then(|nnc| nnc.status.as_ref());
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
     let subnet = containers.map(|container| container.subnet_name.clone()).next();
-    let spec = node.spec.clone().unwrap_or_default();
     let living = || facts.pods_on(name).filter(|(_, pod)| pod.is_living());
     let waiting = living().filter(|(_, pod)| pod.waits_for_address()).count();
     NodeRow {
         name: name.to_owned(),
         ready: condition(node, "Ready").is_some_and(|(status, _)| status == "True"),
         subnet: subnet.unwrap_or_default(),
-        pod_cidrs: spec
-            .pod_cidrs
-            .or(spec.pod_cidr.map(|one| vec![one]))
-            .unwrap_or_default(),
+        pod_cidrs: pod_cidrs(node),
         has: nnc.map(|nnc| listed(nnc).map(addresses_in).sum()).unwrap_or_default(),
         requested: nnc.map(|nnc| nnc.spec.requested_ip_count).unwrap_or_default(),
         pods: living().count(),

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "minimal failing input: input = [\n    200,\n]")]
+    #[should_panic(expected = "minimal failing input: [\n    200,\n]")]
     fn a_body_that_panics_is_shown_its_smallest_input() {
         let inputs = prop::collection::vec(any::<u8>(), 0..8);
         run_seeded(1_000, inputs, |input| assert!(input.iter().all(|byte| *byte < 200)));

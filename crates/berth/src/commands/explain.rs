@@ -5,6 +5,7 @@ use berth_inspect::explain::{self, Explanation};
 use berth_inspect::{Facts, gather};
 use berth_kit::args::CommonArgs;
 use berth_kit::watch::Key;
+use jiff::Timestamp;
 
 use super::output::{OutputArgs, print};
 
@@ -33,8 +34,12 @@ enum What {
     Machine {
         name: String,
     },
+    /// An address: who has it, or had it
     Ip {
         address: IpAddr,
+        /// Who had it then, such as 2026-11-16T03:00:00Z, as far as what is kept goes back
+        #[arg(long, value_name = "TIME", env = "BERTH_AT", value_parser = time)]
+        at: Option<Timestamp>,
     },
 }
 
@@ -67,9 +72,17 @@ impl What {
                 let key = key(name, "");
                 explain::machine(facts, &key).with_context(|| format!("there is no machine {key}"))
             }
-            Self::Ip { address } => Ok(explain::ip(facts, *address)),
+            Self::Ip { address, at } => Ok(match at {
+                Some(at) => explain::ip_at(facts, *address, *at),
+                None => explain::ip(facts, *address),
+            }),
         }
     }
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let read = text.parse();
+    read.map_err(|_| "it is no time: write it as 2026-11-16T03:00:00Z".to_owned())
 }
 
 fn key(text: &str, namespace: &str) -> Key {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use berth_api::Count;
-use berth_inspect::status::{self, MachineRow, NodeRow, PodRow, SubnetRow};
+use berth_inspect::status::{self, MachineRow, NodeRow, PodRow, RouteRow, SubnetRow};
 use berth_inspect::{Facts, gather};
 use berth_kit::args::CommonArgs;
 use kube::Client;
@@ -14,7 +14,7 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// As many pods and machines as fit a screen: those that wait come first.
 const MAX_ROWS: usize = 20;
 
-/// Say what is where: subnets, nodes, pods that wait, machines
+/// Say what is where: subnets, nodes, pods that wait, machines, routes
 #[derive(Debug, clap::Args)]
 pub struct Status {
     /// Only this part
@@ -33,6 +33,7 @@ enum Part {
     Nodes,
     Pods,
     Machines,
+    Routes,
 }
 
 impl Status {
@@ -77,17 +78,23 @@ impl Status {
             Some(Part::Machines) => {
                 print(format, &status.machines, || machines(&status.machines).to_string())
             }
+            Some(Part::Routes) => {
+                print(format, &status.routes, || routes(&status.routes).to_string())
+            }
         }
     }
 }
 
 fn all(status: &status::Status, wide: bool) -> String {
     let mut parts = Vec::new();
+    let unrouted = status.routes.iter().filter(|row| row.state == "NoRoute");
+    let unrouted: Vec<RouteRow> = unrouted.take(MAX_ROWS).cloned().collect();
     let tables = [
         ("", subnets(&status.subnets)),
         ("", nodes(&status.nodes, wide)),
         ("pods that wait", waiting(&status.pods)),
         ("machines", machines(&status.machines)),
+        ("nodes without a route", routes(&unrouted)),
     ];
     for (title, table) in tables {
         if !table.is_empty() {
@@ -189,6 +196,20 @@ fn machines(rows: &[MachineRow]) -> Table {
             row.name.clone(),
             row.addresses.join(","),
             row.state.clone(),
+        ]);
+    }
+    table
+}
+
+fn routes(rows: &[RouteRow]) -> Table {
+    let mut table = Table::new(&["NODE", "PODCIDRS", "NEXT-HOP", "STATE", "MESSAGE"]);
+    for row in rows {
+        table.add([
+            row.node.clone(),
+            row.pod_cidrs.join(","),
+            row.next_hops.join(","),
+            row.state.clone(),
+            row.message.clone(),
         ]);
     }
     table

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use berth_addr::Prefix;
+use berth_api::NodeNetworkConfig;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::Finding;
 use crate::facts::{Facts, is_for_pods, listed};
+use crate::repair::Repair;
 
 /// A Node gets its NodeNetworkConfig, and loses it, within this time.
 const GRACE: SignedDuration = SignedDuration::from_mins(5);
@@ -37,7 +39,12 @@ pub fn without_node(facts: &Facts) -> Vec<Finding> {
         let old = deleting.is_none_or(|since| facts.now.duration_since(since.0) > GRACE);
         !facts.nodes.contains_key(*name) && old && is_old(facts, *nnc)
     });
-    let finding = |(name, _): (&String, _)| {
+    let finding = |(name, nnc): (&String, &NodeNetworkConfig)| {
+        // Where pods live yet, a kubelet may run, and make its Node anew.
+        let lives = facts.pods_on(name).any(|(_, pod)| pod.is_living());
+        let repair = nnc
+            .uid()
+            .filter(|_| !lives && nnc.metadata.deletion_timestamp.is_none());
         Finding::new(
             format!("nnc {name}"),
             "has no Node, and keeps its addresses",
@@ -46,6 +53,10 @@ pub fn without_node(facts: &Facts) -> Vec<Finding> {
                  node never comes back: kubectl delete nnc -n kube-system {name}"
             ),
         )
+        .repaired_by(repair.map(|uid| Repair::DeleteNnc {
+            name: name.clone(),
+            uid,
+        }))
     };
     gone.map(finding).collect()
 }

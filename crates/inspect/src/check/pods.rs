@@ -3,26 +3,40 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use berth_kit::watch::Key;
+
 use super::Finding;
-use crate::facts::{Facts, is_for_pods};
+use crate::facts::{Facts, PodFacts, is_for_pods};
+use crate::repair::Repair;
 
 pub fn shared_addresses(facts: &Facts) -> Vec<Finding> {
-    let mut by_address: BTreeMap<IpAddr, Vec<String>> = BTreeMap::new();
+    let mut by_address: BTreeMap<IpAddr, Vec<(&Key, &PodFacts)>> = BTreeMap::new();
     for (key, pod) in facts.pods.iter().filter(|(_, pod)| pod.is_living()) {
         for address in &pod.addresses {
-            by_address.entry(*address).or_default().push(key.to_string());
+            by_address.entry(*address).or_default().push((key, pod));
         }
     }
     let shared = by_address.into_iter().filter(|(_, pods)| pods.len() > 1);
-    let finding = |(address, pods): (IpAddr, Vec<String>)| {
-        let newest = pods.last().cloned().unwrap_or_default();
-        Finding::new(
-            format!("ip {address}"),
-            format!("is on the pods {}", pods.join(" and ")),
-            format!("delete one of them, such as {newest}: it comes back with another address"),
-        )
-    };
-    shared.map(finding).collect()
+    shared.map(|(address, pods)| shared_address(address, &pods)).collect()
+}
+
+/// The youngest has to go: connections to the others are older.
+fn shared_address(address: IpAddr, pods: &[(&Key, &PodFacts)]) -> Finding {
+    let names: Vec<String> = pods.iter().map(|(key, _)| key.to_string()).collect();
+    let youngest = pods.iter().max_by_key(|(key, pod)| (pod.created, *key));
+    let name = youngest.map(|(key, _)| key.to_string()).unwrap_or_default();
+    let leaves = pods.iter().any(|(_, pod)| pod.is_deleting);
+    let replaced = youngest.filter(|(_, pod)| pod.is_replaced && !leaves);
+    Finding::new(
+        format!("ip {address}"),
+        format!("is on the pods {}", names.join(" and ")),
+        format!("delete one of them, such as {name}: it comes back with another address"),
+    )
+    .repaired_by(replaced.map(|(key, pod)| Repair::DeletePod {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: pod.uid.clone(),
+    }))
 }
 
 /// Its node does not have what it shows: nothing keeps the address from another node.

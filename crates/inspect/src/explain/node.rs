@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::Explanation;
 use super::subnet::state as subnet_state;
 use crate::facts::{Facts, listed};
-use crate::status::condition;
+use crate::status::{condition, pod_cidrs};
 
 pub fn node(facts: &Facts, name: &str) -> Option<Explanation> {
     let found = facts.nodes.get(name)?;
@@ -96,11 +96,7 @@ fn short(facts: &Facts, container: &NetworkContainer) -> Explanation {
 }
 
 fn without_nnc(facts: &Facts, name: &str, node: &Node) -> Explanation {
-    let spec = node.spec.clone().unwrap_or_default();
-    let cidrs = spec
-        .pod_cidrs
-        .or(spec.pod_cidr.map(|one| vec![one]))
-        .unwrap_or_default();
+    let cidrs = pod_cidrs(node);
     let told = Explanation::default();
     if facts.missing.iter().any(|kind| kind == "NodeNetworkConfig") || facts.subnets.is_empty() {
         if !cidrs.is_empty() {

@@ -8,6 +8,9 @@ use kube::ResourceExt;
 
 #[derive(Clone, Debug, Default)]
 pub struct PodFacts {
+    pub uid: String,
+    /// A controller, such as a ReplicaSet, makes another one when this one is deleted.
+    pub is_replaced: bool,
     pub node: Option<String>,
     pub phase: String,
     pub is_on_host_network: bool,
@@ -30,7 +33,13 @@ impl PodFacts {
             let mut failing = all.filter(|one| one.status == "False");
             failing.find(|one| one.type_ == kind).map(said)
         };
+        let owners = pod.owner_references();
         Self {
+            uid: pod.uid().unwrap_or_default(),
+            is_replaced: owners.iter().any(|owner| {
+                // A static pod is its Node's, and comes back as it was.
+                owner.controller == Some(true) && owner.kind != "Node"
+            }),
             node: spec.and_then(|spec| spec.node_name.clone()),
             phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
             is_on_host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),

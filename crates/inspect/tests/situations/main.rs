@@ -10,6 +10,7 @@ mod scene;
 
 use berth_inspect::check::check;
 use berth_inspect::explain;
+use berth_inspect::status::status;
 use berth_kit::watch::Key;
 use scene::{Scene, key};
 use serde_json::json;
@@ -217,6 +218,40 @@ fn a_gated_machine_says_why_it_has_no_network() {
 }
 
 #[test]
+fn who_had_an_address_is_told_as_far_as_it_is_kept() {
+    let mut scene = Scene::healthy();
+    let owned = json!({"4": scene::owner("secondary/c/n1/uid-n1")});
+    scene.block(
+        "pods",
+        "10.0.0.0/32",
+        owned,
+        json!({"5": "2026-11-16T00:00:00.000000Z"}),
+    );
+    let said = |address: &str, at: &str| {
+        let told = explain::ip_at(&scene.facts(), address.parse().unwrap(), at.parse().unwrap());
+        told.sentences.join(" ")
+    };
+    let then = "2026-11-15T12:00:00Z";
+    let told = said("10.0.0.4", then);
+    assert!(
+        told.contains("had 10.0.0.4/32 for secondary n1, since 2026-11-15"),
+        "{told}"
+    );
+    assert!(told.contains("Pod default/web, made before then, shows it"), "{told}");
+    let told = said("10.0.0.4", "2026-11-14T12:00:00Z");
+    assert!(told.contains("after then. Who had it before is not kept."), "{told}");
+    let told = said("10.0.0.5", then);
+    assert!(
+        told.contains("was released at 2026-11-16T00:00:00Z, after then."),
+        "{told}"
+    );
+    let told = said("10.0.0.5", "2026-11-16T00:00:05Z");
+    assert!(told.contains("nobody had 10.0.0.5/32"), "{told}");
+    assert!(said("10.0.0.4", "2027-01-01T00:00:00Z").contains("has not come yet"));
+    assert!(said("192.0.2.1", then).contains("is of no Subnet"));
+}
+
+#[test]
 fn two_pods_with_one_address_are_found_first() {
     let mut scene = Scene::healthy();
     scene.running("other", "n2", "10.0.0.4");
@@ -224,6 +259,64 @@ fn two_pods_with_one_address_are_found_first() {
     assert_eq!(findings[0].object, "ip 10.0.0.4");
     assert_eq!(findings[0].problem, "is on the pods default/other and default/web");
     assert!(of_web(&scene).contains("10.0.0.4 is also on default/other."));
+}
+
+/// What `--repair` would do.
+fn repairs(scene: &Scene) -> Vec<String> {
+    let findings = check(&scene.facts());
+    findings
+        .iter()
+        .filter_map(|found| Some(found.repair.as_ref()?.to_string()))
+        .collect()
+}
+
+#[test]
+fn of_two_pods_with_one_address_the_younger_is_deleted_where_a_controller_makes_another() {
+    let mut scene = Scene::healthy();
+    scene.running("other", "n2", "10.0.0.4");
+    assert_eq!(repairs(&scene), [""; 0], "nobody would make it anew");
+    let old = scene.pod_mut("web");
+    old.is_replaced = true;
+    assert_eq!(repairs(&scene), ["delete pod default/web"]);
+    let young = scene.pod_mut("other");
+    young.is_replaced = true;
+    young.created = young
+        .created
+        .map(|created| created + jiff::SignedDuration::from_secs(1));
+    assert_eq!(repairs(&scene), ["delete pod default/other"]);
+    assert!(check(&scene.facts())[0].fix.contains("such as default/other"));
+    scene.pod_mut("web").is_deleting = true;
+    assert_eq!(repairs(&scene), [""; 0], "one of them goes already");
+}
+
+#[test]
+fn a_config_without_a_node_is_deleted_unless_pods_live_there() {
+    let mut scene = Scene::healthy();
+    scene.nnc("gone", 16, &[]);
+    assert_eq!(repairs(&scene), ["delete nnc gone"]);
+    scene.waiting("yet", "gone");
+    assert_eq!(repairs(&scene), [""; 0]);
+}
+
+#[test]
+fn routes_are_told_for_nodes_with_pod_cidrs() {
+    let mut scene = Scene::healthy();
+    scene.routed("n1", "10.244.1.0/24", Some(("False", "RouteCreated")));
+    scene.routed("n2", "10.244.2.0/24", Some(("True", "quota reached")));
+    scene.routed("n3", "10.244.3.0/24", None);
+    scene.node("n4", json!([]));
+    let routes = status(&scene.facts()).routes;
+    let told: Vec<[&str; 3]> = routes
+        .iter()
+        .map(|row| [row.node.as_str(), row.state.as_str(), row.message.as_str()])
+        .collect();
+    let expected = [
+        ["n1", "Routed", "RouteCreated"],
+        ["n2", "NoRoute", "quota reached"],
+        ["n3", "NotManaged", ""],
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(routes[0].next_hops, ["192.0.2.1"]);
 }
 
 #[test]

@@ -80,6 +80,24 @@ impl Scene {
         self.facts.nodes.insert(name.to_owned(), object(node));
     }
 
+    /// A node with a podCIDR, and what a route controller says.
+    pub fn routed(&mut self, name: &str, cidr: &str, said: Option<(&str, &str)>) {
+        let condition = |(status, message): (&str, &str)| json!({"type": "NetworkUnavailable", "status": status, "message": message});
+        let conditions: Vec<Value> = said.map(condition).into_iter().collect();
+        let node = json!({
+            "metadata": {"name": name, "creationTimestamp": CREATED},
+            "spec": {"podCIDR": cidr},
+            "status": {
+                "conditions": conditions,
+                "addresses": [
+                    {"type": "InternalIP", "address": "192.0.2.1"},
+                    {"type": "Hostname", "address": name},
+                ],
+            },
+        });
+        self.facts.nodes.insert(name.to_owned(), object(node));
+    }
+
     pub fn nnc(&mut self, name: &str, requested: i64, addresses: &[&str]) {
         let assignments: Vec<Value> = addresses
             .iter()
@@ -90,7 +108,10 @@ impl Scene {
         });
         let nnc = json!({
             "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
-            "metadata": {"name": name, "namespace": "kube-system", "creationTimestamp": CREATED},
+            "metadata": {
+                "name": name, "namespace": "kube-system", "uid": format!("uid-{name}"),
+                "creationTimestamp": CREATED,
+            },
             "spec": {"requestedIPCount": requested},
             "status": {"assignedIPCount": addresses.len(), "networkContainers": [container]},
         });
@@ -138,6 +159,10 @@ impl Scene {
         let metadata = json!({"namespace": "default", "name": name, "creationTimestamp": CREATED});
         let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
         self.facts.pods.insert(key("default", name), PodFacts::of(&pod));
+    }
+
+    pub fn pod_mut(&mut self, name: &str) -> &mut PodFacts {
+        self.facts.pods.get_mut(&key("default", name)).unwrap()
     }
 
     pub fn running(&mut self, name: &str, node: &str, address: &str) {

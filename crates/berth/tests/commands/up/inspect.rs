@@ -83,4 +83,12 @@ async fn a_full_subnet_and_an_address_on_two_pods_are_told_with_what_to_do() {
     assert_eq!(checked.status.code(), Some(1));
     let table = String::from_utf8(checked.stdout).unwrap();
     assert!(table.contains("is on the pods default/"), "{table}");
+
+    let repaired = ask(&kubeconfig, &["check", "--repair"]);
+    let done = String::from_utf8(repaired.stderr.clone()).unwrap();
+    assert!(repaired.status.success(), "{repaired:?}");
+    let deleted = done.trim().strip_prefix("repaired: delete pod default/").unwrap();
+    let pair = [&run[0], &wait[0]].map(|pod| (pod.name_any(), pod.uid()));
+    let (_, uid) = pair.iter().find(|(name, _)| name == deleted).unwrap();
+    pods_once(&client, |pods| pods.iter().all(|pod| pod.uid() != *uid)).await;
 }

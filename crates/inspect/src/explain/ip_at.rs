@@ -1,0 +1,72 @@
+//! Whose an address was, as far as what is kept goes back.
+//!
+//! The ledger keeps for each address its owner and since when, or when it was released: the last
+//! change, and none before it.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+
+use super::Explanation;
+use crate::facts::{Facts, Unit};
+
+pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
+    let told = Explanation::default();
+    if at > facts.now {
+        return told.says(format!("{at} has not come yet."));
+    }
+    let Some(subnet) = facts.subnet_of(address) else {
+        return told.says(format!("{address} is of no Subnet."));
+    };
+    let name = subnet.metadata.name.clone().unwrap_or_default();
+    let told = match facts.unit_of(address) {
+        Some((_, unit, Unit::Owned(held))) => {
+            let owner = format!("{} {}", held.kind(), held.name());
+            match held.since {
+                Some(since) if since <= at => told
+                    .says(format!("At {at} the ledger had {unit} for {owner}, since {since}."))
+                    .then(shown(facts, address, at)),
+                Some(since) => told
+                    .says(format!("The ledger has {unit} for {owner} since {since}, after then."))
+                    .then(not_kept(address)),
+                None => told
+                    .says(format!("The ledger has {unit} for {owner}; since when is not kept."))
+                    .then(not_kept(address)),
+            }
+        }
+        Some((_, unit, Unit::Released(released))) if *released <= at => {
+            told.says(format!("At {at} nobody had {unit}: it was released at {released}."))
+        }
+        Some((_, unit, Unit::Released(released))) => told
+            .says(format!("{unit} was released at {released}, after then."))
+            .then(not_kept(address)),
+        None if facts.has_blocks(&name) => told
+            .says(format!("Nobody has {address} of subnet {name}."))
+            .then(not_kept(address)),
+        None => {
+            told.says("Its owner is in the ledger's own store, which the API server does not show.")
+        }
+    };
+    told
+}
+
+fn shown(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
+    let mut told = Explanation::default();
+    for (key, pod) in facts.pods_with(address) {
+        told = match pod.created {
+            Some(created) if created <= at => {
+                told.says(format!("Pod {key}, made before then, shows it now."))
+            }
+            _ => told.says(format!("Pod {key} shows it now, and was made after then.")),
+        };
+    }
+    told
+}
+
+fn not_kept(address: IpAddr) -> Explanation {
+    Explanation::default()
+        .says("Who had it before is not kept.")
+        .advises(format!(
+            "grep {address} in the logs of `berth controller` and `berth agent`"
+        ))
+}

@@ -1,0 +1,64 @@
+//! What puts a finding right, where that can do no harm.
+//!
+//! Each names one object by its UID: an object of the same name that was made since stays. A pod
+//! is deleted only where a controller makes another, and a NodeNetworkConfig only without a Node
+//! and without pods; its finalizer keeps the addresses until the controller has released them, and
+//! a node that comes back gets another.
+
+use berth_api::NodeNetworkConfig;
+use berth_api::names::NAMESPACE;
+use berth_kit::api_error::is_not_found;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client};
+use serde::Serialize;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "action", rename_all = "camelCase")]
+pub enum Repair {
+    DeletePod {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
+    DeleteNnc {
+        name: String,
+        uid: String,
+    },
+}
+
+impl std::fmt::Display for Repair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::DeletePod { namespace, name, .. } => write!(f, "delete pod {namespace}/{name}"),
+            Self::DeleteNnc { name, .. } => write!(f, "delete nnc {name}"),
+        }
+    }
+}
+
+impl Repair {
+    /// What is gone already is done.
+    pub async fn apply(&self, client: &Client) -> kube::Result<()> {
+        let deleted = match self {
+            Self::DeletePod { namespace, name, uid } => {
+                let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+                pods.delete(name, &only(uid)).await.map(drop)
+            }
+            Self::DeleteNnc { name, uid } => {
+                let nncs: Api<NodeNetworkConfig> = Api::namespaced(client.clone(), NAMESPACE);
+                nncs.delete(name, &only(uid)).await.map(drop)
+            }
+        };
+        match deleted {
+            Err(error) if is_not_found(&error) => Ok(()),
+            deleted => deleted,
+        }
+    }
+}
+
+fn only(uid: &str) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions {
+        uid: Some(uid.to_owned()),
+        resource_version: None,
+    })
+}
