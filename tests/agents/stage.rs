@@ -1,11 +1,12 @@
 //! Nodes without a network of anybody else's, the controllers, and an agent on each node.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use berth_api::agent::{AddressLine, AddressState};
+use berth_api::agent::{AddressLine, AddressState, entry_of};
+use berth_api::cni::Attachment;
 use berth_e2e::{Scene, Seen, install, roles, wait_for};
 use berth_testbed::{Builder, Component, Network, Node, POD_IMAGE};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -194,12 +195,12 @@ impl Stage {
         wait_for(&self.scene, "all pods are gone", look).await.unwrap();
     }
 
-    /// How many releases are in the node's queue.
-    pub fn queued(&self, node: &Node) -> std::io::Result<usize> {
+    /// The releases in the node's queue, by attachment.
+    pub fn queued(&self, node: &Node) -> std::io::Result<BTreeSet<Attachment>> {
         let found = std::fs::read_dir(node.path("/var/lib/berth/release-queue"))?;
         let names = found.map(|found| found.map(|found| found.file_name()));
         let names: Vec<_> = names.collect::<Result<_, _>>()?;
-        Ok(names.iter().filter(|name| *name != berth_api::agent::RESERVE).count())
+        Ok(names.iter().filter_map(|name| entry_of(name.to_str()?)).collect())
     }
 
     /// Until nobody on the node has an address, and the kernel has nothing of a pod's.
@@ -212,7 +213,7 @@ impl Stage {
                 .lines()
                 .filter(|line| line.starts_with("10.64.") || line.starts_with("fd64"))
                 .collect();
-            let queued = self.queued(node)?;
+            let queued = self.queued(node)?.len();
             // The node's own link is one, too.
             let clear = status.pool.assigned == 0
                 && links.lines().count() == 1

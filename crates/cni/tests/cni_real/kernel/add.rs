@@ -1,9 +1,9 @@
 //! ADD.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
-use berth_testkit::Namespace;
+use berth_testkit::{Namespace, until_so};
 use serde_json::{Value, json};
 
 use super::node::{Node, done, grant, grant_of};
@@ -24,13 +24,26 @@ fn talk(from: &Namespace, to: &Namespace, address: &str) {
         peer.ip()
     });
     from.inside(|| {
-        let mut stream = TcpStream::connect(target).unwrap();
+        let mut stream = connect(target);
         stream.write_all(b"ahoy").unwrap();
         let mut answer = [0; 4];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"ahoy");
     });
     serving.join().unwrap();
+}
+
+/// On a busy machine the kernel may still be about to bring up the routes of an interface.
+fn connect(target: SocketAddr) -> TcpStream {
+    let mut connected = TcpStream::connect(target);
+    until_so("the address is reached", || match &connected {
+        Err(error) if error.kind() == ErrorKind::HostUnreachable => {
+            connected = TcpStream::connect(target);
+            false
+        }
+        _ => true,
+    });
+    connected.unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use berth_ledger::store::Written;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
@@ -17,7 +17,8 @@ pub struct Line {
     pub address: SocketAddr,
     /// How often it was cut. Connections from before end.
     cuts: watch::Sender<u32>,
-    is_deaf: Arc<AtomicBool>,
+    /// Connections that were made before so many cuts are deaf.
+    deaf_before: Arc<AtomicU32>,
 }
 
 impl Line {
@@ -28,20 +29,21 @@ impl Line {
         let line = Self {
             address: listener.local_addr().unwrap(),
             cuts,
-            is_deaf: Arc::default(),
+            deaf_before: Arc::default(),
         };
-        let is_deaf = Arc::clone(&line.is_deaf);
+        let deaf_before = Arc::clone(&line.deaf_before);
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let mut cut = cut.clone();
-                cut.mark_unchanged();
-                let (is_deaf, tls) = (Arc::clone(&is_deaf), tls.clone());
+                let made = *cut.borrow_and_update();
+                let (deaf_before, tls) = (Arc::clone(&deaf_before), tls.clone());
                 tokio::spawn(async move {
                     let far = TcpStream::connect(server).await?;
+                    let is_deaf = || made < deaf_before.load(Ordering::SeqCst);
                     let carried = async {
                         match tls {
-                            Some(tls) => carry(tls.accept(near).await?, far, &is_deaf).await,
-                            None => carry(near, far, &is_deaf).await,
+                            Some(tls) => carry(tls.accept(near).await?, far, is_deaf).await,
+                            None => carry(near, far, is_deaf).await,
                         }
                     };
                     tokio::select! {
@@ -54,14 +56,14 @@ impl Line {
         line
     }
 
-    /// From now on requests get through, and answers do not.
+    /// From now on requests get through, and answers do not, until the line is cut.
     pub fn be_deaf(&self) {
-        self.is_deaf.store(true, Ordering::SeqCst);
+        self.deaf_before.store(*self.cuts.borrow() + 1, Ordering::SeqCst);
     }
 
-    /// Ends all connections. New ones are whole.
+    /// Ends all connections. New ones are whole; an answer that comes before those from before have
+    /// ended does not get through.
     pub fn cut(&self) {
-        self.is_deaf.store(false, Ordering::SeqCst);
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 }
@@ -69,7 +71,7 @@ impl Line {
 async fn carry(
     near: impl AsyncRead + AsyncWrite,
     far: TcpStream,
-    is_deaf: &AtomicBool,
+    is_deaf: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let (mut from_near, mut to_near) = split(near);
     let (mut from_far, mut to_far) = far.into_split();
@@ -81,7 +83,7 @@ async fn carry(
             if count == 0 {
                 return Ok(());
             }
-            if !is_deaf.load(Ordering::SeqCst) {
+            if !is_deaf() {
                 to_near.write_all(&buffer[..count]).await?;
                 to_near.flush().await?;
             }
