@@ -19,7 +19,7 @@ pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
         return told.says(format!("{address} is of no Subnet."));
     };
     let name = subnet.metadata.name.clone().unwrap_or_default();
-    let told = match facts.unit_of(address) {
+    match facts.unit_of(address) {
         Some((_, unit, Unit::Owned(held))) => {
             let owner = format!("{} {}", held.kind(), held.name());
             match held.since {
