@@ -1,6 +1,5 @@
 //! The CRDs' rules, put to the cases in `tests/rules/`: every refusal names its field and what is
-//! wrong,
-//! and there is no other. For Subnets, `Subnet::validate` must say the same.
+//! wrong, and there is no other. For Subnets, `Subnet::validate` must say the same.
 
 mod openapi;
 

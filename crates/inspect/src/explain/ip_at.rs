@@ -46,8 +46,7 @@ pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
         None => {
             told.says("Its owner is in the ledger's own store, which the API server does not show.")
         }
-    };
-    told
+    }
 }
 
 fn shown(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
