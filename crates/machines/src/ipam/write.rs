@@ -104,31 +104,37 @@ impl Context {
         machine: &Machine,
         verdict: &Verdict,
     ) -> Result<(), ReconcileError> {
-        let Some(conditions) = conditions(&machine.value, verdict, self.now()) else {
-            return Ok(());
-        };
-        let patch = json!({
-            "metadata": {"resourceVersion": machine.metadata.resource_version},
-            "status": {"conditions": conditions},
-        });
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let name = Key::of(machine).name;
-        match self
-            .api(machine)
-            .patch_status(&name, &params, &Patch::Merge(patch))
-            .await
-        {
-            Ok(object) => drop(self.learn(machine, &object)),
-            Err(error) if is_not_found(&error) => {}
-            Err(error) if is_conflict(&error) => {
-                let object = format!("{:?}", Key::of(machine));
-                return Err(ReconcileError::Contended { object });
+        let mut current = Arc::new(machine.clone());
+        loop {
+            let Some(conditions) = conditions(&current.value, verdict, self.now()) else {
+                return Ok(());
+            };
+            let patch = json!({
+                "metadata": {"resourceVersion": current.metadata.resource_version},
+                "status": {"conditions": conditions},
+            });
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let name = Key::of(machine).name;
+            let api = self.api(machine);
+            match api.patch_status(&name, &params, &Patch::Merge(patch)).await {
+                Ok(object) => {
+                    self.learn(machine, &object);
+                    return Ok(());
+                }
+                Err(error) if is_not_found(&error) => return Ok(()),
+                // Whoever builds the machine writes its status at the same moment, and nothing
+                // would have this one written later.
+                Err(error) if is_conflict(&error) => match api.get_opt(&name).await? {
+                    Some(object) if object.uid() == machine.metadata.uid => {
+                        current = self.learn(machine, &object);
+                    }
+                    _ => return Ok(()),
+                },
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => return Err(error.into()),
         }
-        Ok(())
     }
 }
