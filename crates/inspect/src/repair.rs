@@ -7,7 +7,7 @@
 
 use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
-use berth_kit::api_error::is_not_found;
+use berth_kit::api_error::{is_conflict, is_not_found};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
@@ -37,7 +37,7 @@ impl std::fmt::Display for Repair {
 }
 
 impl Repair {
-    /// What is gone already is done.
+    /// What is gone already is done, also when another one has its name by now.
     pub async fn apply(&self, client: &Client) -> kube::Result<()> {
         let deleted = match self {
             Self::DeletePod { namespace, name, uid } => {
@@ -50,7 +50,7 @@ impl Repair {
             }
         };
         match deleted {
-            Err(error) if is_not_found(&error) => Ok(()),
+            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
             deleted => deleted,
         }
     }

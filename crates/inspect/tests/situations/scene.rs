@@ -82,7 +82,10 @@ impl Scene {
 
     /// A node with a podCIDR, and what a route controller says.
     pub fn routed(&mut self, name: &str, cidr: &str, said: Option<(&str, &str)>) {
-        let condition = |(status, message): (&str, &str)| json!({"type": "NetworkUnavailable", "status": status, "message": message});
+        let condition = |(status, message): (&str, &str)| {
+            let kind = "NetworkUnavailable";
+            json!({"type": kind, "status": status, "message": message})
+        };
         let conditions: Vec<Value> = said.map(condition).into_iter().collect();
         let node = json!({
             "metadata": {"name": name, "creationTimestamp": CREATED},

@@ -104,8 +104,9 @@ impl Context {
         machine: &Machine,
         verdict: &Verdict,
     ) -> Result<(), ReconcileError> {
-        let mut current = Arc::new(machine.clone());
+        let mut newer: Option<Arc<Machine>> = None;
         loop {
+            let current = newer.as_deref().unwrap_or(machine);
             let Some(conditions) = conditions(&current.value, verdict, self.now()) else {
                 return Ok(());
             };
@@ -129,7 +130,7 @@ impl Context {
                 // would have this one written later.
                 Err(error) if is_conflict(&error) => match api.get_opt(&name).await? {
                     Some(object) if object.uid() == machine.metadata.uid => {
-                        current = self.learn(machine, &object);
+                        newer = Some(self.learn(machine, &object));
                     }
                     _ => return Ok(()),
                 },

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
+use berth_inspect::repair::Repair;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -46,6 +47,18 @@ async fn a_healthy_cluster_is_told_as_it_is_and_nothing_disagrees() {
     let told = said(&ask(&kubeconfig, &["explain", "ip", &address]));
     assert!(told.contains(&format!("Pod default/{name} on")), "{told}");
     assert_eq!(said(&ask(&kubeconfig, &["check"])), "Nothing disagrees.\n");
+
+    // A repair names its pod by UID: what has its name by now stays.
+    let namespace = "default".to_owned();
+    let (pod, uid) = (name.clone(), "another".to_owned());
+    let repair = Repair::DeletePod {
+        namespace,
+        name: pod,
+        uid,
+    };
+    repair.apply(&client).await.unwrap();
+    let kept = Api::<Pod>::default_namespaced(client).get(&name).await.unwrap();
+    assert!(kept.metadata.deletion_timestamp.is_none());
 
     let gone = ask(&kubeconfig, &["explain", "pod", "nobody"]);
     super::refused(&gone, &["there is no pod default/nobody"]);
