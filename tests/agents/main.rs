@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod check;
 mod deletion;
 mod full;
 mod only;
@@ -9,5 +10,4 @@ mod outage;
 mod people;
 mod pods;
 mod rights;
-mod socket;
 mod stage;

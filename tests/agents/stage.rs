@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use berth_api::agent::{AddressLine, AddressState, entry_of};
 use berth_api::cni::Attachment;
-use berth_e2e::{Scene, Seen, install, roles, wait_for};
+use berth_e2e::{Scene, Seen, install, roles, socket, wait_for};
 use berth_testbed::{Builder, Component, Network, Node, POD_IMAGE};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::socket;
+/// Where the API server reaches it: each node has a network of its own.
+const METRICS: &str = "0.0.0.0:10363";
 
 pub struct Stage {
     pub scene: Scene,
@@ -80,6 +81,8 @@ impl Stage {
             "--install-cni",
             "--cri-socket",
             "/run/containerd/containerd.sock",
+            "--metrics-listen",
+            METRICS,
         ]);
         let agent = node.start_component("berth-agent", command).unwrap();
         self.agents.borrow_mut().insert(node.name().to_owned(), agent);

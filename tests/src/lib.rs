@@ -1,10 +1,13 @@
 //! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in
 //! vain.
 
+pub mod docs;
 mod install;
 mod program;
+pub mod rights;
 pub mod roles;
 mod scene;
+pub mod socket;
 mod wait;
 
 pub use install::{install, install_subnet};

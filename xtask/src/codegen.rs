@@ -1,15 +1,48 @@
-//! `cargo xtask codegen`: the CRDs under `deploy/crds`, from the types in `berth-api`.
+//! `cargo xtask codegen`: the CRDs under `deploy/crds`, from the types in `berth-api`, and the
+//! tables of flags and metrics in `docs`, from the program.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-/// Writes the CRDs, or with `check` only says which files differ from what would be written.
+use crate::cargo::cargo;
+
+/// The test of `berth` that compares the tables, and writes them when it is told to.
+const TABLES: &str = "commands::reference::tables_of_flags_and_metrics_are_those_of_the_code";
+
+/// Writes the CRDs and the tables, or with `check` only says which files differ from what would be
+/// written.
 pub fn run(check: bool) -> Result<()> {
     write("deploy/crds", &berth_api::crds::files()?, check)?;
-    write("deploy/machines/crds", &berth_api::crds::machine_files()?, check)
+    write("deploy/machines/crds", &berth_api::crds::machine_files()?, check)?;
+    tables(check)
+}
+
+/// The command line and the registries are known to the program alone. All of the workspace is
+/// selected, so that what is built for this is what `cargo xtask test` uses.
+fn tables(check: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args([
+        "test",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "berth",
+        "--",
+        "--exact",
+        TABLES,
+    ]);
+    if !check {
+        command.env("BERTH_CODEGEN", "write");
+    }
+    let status = command.status().context("starting cargo test")?;
+    ensure!(
+        status.success(),
+        "the tables of docs are not as the code has them: {status}"
+    );
+    Ok(())
 }
 
 fn write(shown: &str, files: &[(String, String)], check: bool) -> Result<()> {

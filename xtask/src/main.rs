@@ -18,7 +18,7 @@ use clap::Parser;
 enum Command {
     /// Run the tests, all of them or the named parts.
     Test(test::Test),
-    /// Write deploy/crds from the types in berth-api.
+    /// Write deploy/crds from the types in berth-api, and the tables in docs from the program.
     Codegen {
         /// Write nothing; fail and name the files that differ.
         #[arg(long)]

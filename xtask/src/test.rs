@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,9 @@ impl Test {
             println!("TMPDIR is too long for the sockets of tests: they use {shorter}");
         }
         let mut total = Tally::default();
-        let parts = set_up(parts, self.parts.is_empty(), &mut total)?;
+        let parts = possible(parts, &mut total);
         let mut lines = Vec::new();
-        for (part, tally) in run_all(&parts, &targets)? {
+        for (part, tally) in build_and_run(&parts, &targets, self.parts.is_empty())? {
             lines.push(format!("{part}: {tally}"));
             total += tally;
         }
@@ -68,29 +69,45 @@ fn shorter_than(directory: &Path) -> Option<&'static str> {
     (directory.as_os_str().len() > MAX_LENGTH).then_some("/tmp")
 }
 
-/// Builds the tests, and sets up a real Kubernetes beside that if one is asked for: half of it is
-/// downloads. Where this machine can't have it, one line says so and the parts that need it are
-/// left out.
-fn set_up(mut parts: Vec<Part>, is_whole: bool, total: &mut Tally) -> Result<Vec<Part>> {
-    let mut is_real = parts.iter().any(|part| part.is_real());
+/// Without those that this machine can't have: one line says so.
+fn possible(mut parts: Vec<Part>, total: &mut Tally) -> Vec<Part> {
+    let is_real = parts.iter().any(|part| part.is_real());
     if is_real && let Some(why) = real::obstacle() {
         println!("tests on a real Kubernetes are left out: {why}");
         parts.retain(|part| !part.is_real());
         *total += left_out();
-        is_real = false;
     }
+    parts
+}
+
+/// Builds the tests and runs them, and sets up a real Kubernetes beside that if one is asked for:
+/// part of it is downloads, and it takes as long as all the tests that do not need it.
+fn build_and_run(parts: &[Part], targets: &Targets, is_whole: bool) -> Result<Vec<(Part, Tally)>> {
+    let set_up = SetUp::default();
     std::thread::scope(|scope| {
-        let kubernetes = is_real.then(|| scope.spawn(real::set_up));
+        if parts.iter().any(|part| part.is_real()) {
+            scope.spawn(|| set_up.done());
+        }
         if is_whole {
             build_all()?;
         }
-        match kubernetes.map(std::thread::ScopedJoinHandle::join) {
-            Some(Ok(set_up)) => set_up,
-            Some(Err(_)) => bail!("setting up Kubernetes panicked"),
-            None => Ok(()),
-        }
-    })?;
-    Ok(parts)
+        run_all(parts, targets, &set_up)
+    })
+}
+
+/// What a real Kubernetes needs, set up by whoever asks first; all others wait for that.
+#[derive(Debug, Default)]
+struct SetUp {
+    outcome: OnceLock<Result<(), String>>,
+}
+
+impl SetUp {
+    fn done(&self) -> Result<()> {
+        let outcome = self
+            .outcome
+            .get_or_init(|| real::set_up().map_err(|error| format!("{error:#}")));
+        outcome.clone().map_err(anyhow::Error::msg)
+    }
 }
 
 /// Everything at once keeps all cores busy, and shows cargo's own progress.
@@ -109,8 +126,9 @@ fn build_all() -> Result<()> {
 /// Runs all parts, those of different lanes at the same time: most tests wait most of the time, for
 /// a grace period or for a kubelet. What they print comes part after part, as if they had run one
 /// after the other.
-fn run_all(parts: &[Part], targets: &Targets) -> Result<Vec<(Part, Tally)>> {
+fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Part, Tally)>> {
     let (shown, printer) = output::in_order(parts.len());
+    let is_real = parts.iter().any(|part| part.is_real());
     let mut lanes: BTreeMap<Lane, Vec<(Part, output::Shown)>> = BTreeMap::new();
     for (part, shown) in parts.iter().copied().zip(shown) {
         lanes.entry(part.lane()).or_default().push((part, shown));
@@ -118,7 +136,13 @@ fn run_all(parts: &[Part], targets: &Targets) -> Result<Vec<(Part, Tally)>> {
     let mut tallies = std::thread::scope(|scope| {
         let lanes = lanes.into_values().map(|parts| {
             scope.spawn(move || {
-                let run = |(part, shown)| run_shown(part, targets, shown);
+                let run = |(part, shown): (Part, _)| {
+                    // kubectl is one of what is built.
+                    if is_real && (part.is_real() || part == Part::Api) {
+                        set_up.done()?;
+                    }
+                    run_shown(part, targets, shown)
+                };
                 parts.into_iter().map(run).collect::<Result<Vec<_>>>()
             })
         });

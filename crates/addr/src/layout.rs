@@ -261,6 +261,22 @@ impl Layout {
         self.usable.count()
     }
 
+    /// How many units may be given inside `part`, which is as large as a unit or larger and inside
+    /// one CIDR; nothing for any other. Saturates.
+    pub fn capacity_of(&self, part: Prefix) -> u128 {
+        let ends = [part.first(), part.last()].map(|end| self.unit_around(end));
+        let [Some(first), Some(last)] = ends else {
+            return 0;
+        };
+        if part.length() > self.unit_length || self.part_of(first) != self.part_of(last) {
+            return 0;
+        }
+        let spans = self.usable.within(first.0, last.0);
+        spans.fold(0, |sum, (first, last)| {
+            sum.saturating_add(last - first).saturating_add(1)
+        })
+    }
+
     pub fn prefix(&self, unit: Unit) -> Option<Prefix> {
         let part = self.parts.get(self.part_of(unit)?)?;
         let distance = (unit.0 - part.first).checked_shl(self.shift()).unwrap_or(0);

@@ -107,7 +107,8 @@ impl Cluster {
             None => (
                 spec.requested_ip_count,
                 spec.ips_not_in_use.iter().cloned().collect(),
-                held_of(config),
+                // Whatever an agent before this one wrote there, this one says what it holds.
+                held_of(config).unwrap_or_default(),
                 version,
             ),
         };

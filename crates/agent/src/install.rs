@@ -9,12 +9,14 @@
 mod conf;
 mod place;
 mod plugins;
+mod portmap;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use conf::{CONF_NAME, Conf};
 pub use plugins::Source;
+pub use portmap::Portmap;
 
 use place::Place;
 
@@ -72,6 +74,11 @@ impl Directories {
     /// All plugins, or none. Those that are the same already are left alone.
     pub fn install_plugins(&self, source: &Source) -> Result<(), InstallError> {
         plugins::install(source, &self.bins())
+    }
+
+    /// What opens the pods' hostPorts, if this node has it.
+    pub fn portmap(&self) -> Option<Portmap> {
+        Portmap::find(&self.bin)
     }
 
     /// When the agent can serve, and not before. Whether it was not there yet, or another.

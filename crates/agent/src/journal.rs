@@ -14,12 +14,13 @@ mod line;
 mod mark;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use berth_api::cni::{Attachment, PodRef};
+use berth_api::format::NewerFormat;
 use tracing::warn;
 
 use line::Line;
@@ -136,6 +137,7 @@ impl Journal {
     /// has come.
     pub fn open(directory: &Path, mark: &Path, boot: &str) -> Result<(Self, Found), JournalError> {
         let path = directory.join(NAME);
+        check_formats(&path, mark)?;
         let opened = || -> io::Result<(Self, Found)> {
             fs::create_dir_all(directory)?;
             let mut mark = Mark::open(mark, boot)?;
@@ -243,6 +245,32 @@ impl Journal {
         *self = Self::create(self.path.clone(), &self.boot, mark, entries)?;
         Ok(())
     }
+}
+
+/// Before anything is written: what a later agent left is not touched.
+fn check_formats(journal: &Path, mark: &Path) -> Result<(), JournalError> {
+    let check = |path: &Path, format: fn(&[u8]) -> u64, known: u64| {
+        let newer = match first_bytes(path) {
+            Ok(bytes) => NewerFormat::check(format(&bytes), known).err()?,
+            // Whoever opens it next says what is wrong.
+            Err(_) => return None,
+        };
+        Some(JournalError {
+            path: path.display().to_string(),
+            error: io::Error::other(newer),
+            fix: "or drain this node, remove the file, and reboot",
+        })
+    };
+    let newer = check(journal, line::format_of, line::FORMAT)
+        .or_else(|| check(mark, mark::format_of, mark::FORMAT));
+    newer.map_or(Ok(()), Err)
+}
+
+/// With all of a first line.
+fn first_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(1024).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The quarantine is kept, too: whoever is started next must not trust what was made of it.

@@ -16,6 +16,7 @@ mod clock;
 mod cluster;
 pub mod compat;
 pub mod cri;
+mod digest;
 pub mod follow;
 pub mod host_ends;
 pub mod install;
@@ -33,6 +34,10 @@ pub mod server;
 
 pub use agent::{Agent, Observed, Storage, boot_id};
 pub use clock::Clock;
+pub use digest::Digests;
 pub use machine::Machine;
 pub use metrics::AgentMetrics;
-pub use run::{AgentContext, DEFAULT_GRACE, DEFAULT_REUSE_DELAY, Options, RunError, Standing, run};
+pub use run::{
+    AgentContext, DEFAULT_GRACE, DEFAULT_REUSE_DELAY, Options, PurgeError, RunError, Standing,
+    purge, run,
+};

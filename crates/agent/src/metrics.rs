@@ -126,6 +126,21 @@ impl AgentMetrics {
         metrics
     }
 
+    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
+    /// which are made from what is encoded.
+    pub fn sample(&self) {
+        let node = self.of("");
+        node.pool(PoolCounts::default());
+        node.call("", &Ok(()), Duration::ZERO);
+        node.scaled(0, 0);
+        node.journal(0);
+        node.reclaimed(0);
+        node.starved(Duration::ZERO);
+        node.queue(0, Duration::ZERO);
+        node.queue_broken();
+        node.queue_overflowed(false);
+    }
+
     pub fn of(&self, node: &str) -> NodeMetrics {
         NodeMetrics {
             all: self.clone(),

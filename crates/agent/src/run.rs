@@ -11,6 +11,7 @@
 
 mod identity;
 mod lock;
+mod purge;
 mod settle;
 
 use std::fmt;
@@ -43,6 +44,8 @@ use crate::reclaim::Reclaim;
 use crate::server::{self, ListenError, Listener};
 use identity::Place;
 use lock::{Lock, LockError};
+
+pub use purge::{PurgeError, purge};
 
 /// The observers of owners that are gone are asked several times in a grace period, but not all the
 /// time.

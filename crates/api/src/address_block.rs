@@ -45,6 +45,11 @@ pub struct AddressBlockSpec {
     #[schemars(length(max = 43), extend("x-kubernetes-validations" = [fixed(), no_host_bits()]))]
     pub first: String,
 
+    /// The format of the block; 1 when it is left out. A program that does not know it leaves the
+    /// block as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<i64>,
+
     /// The units that are owned, by offset from 0 to 255.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "by_offset::<Owner>")]

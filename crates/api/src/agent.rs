@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cni::{Attachment, PodRef};
 
-pub use inspect::{AddressLine, AddressState, PoolCounts, Status};
+pub use inspect::{AddressLine, AddressState, Digest, DigestLine, PoolCounts, Status};
 pub use queue::{
     MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, entry_name, entry_of, overflow_name, overflow_of,
 };
@@ -31,6 +31,12 @@ pub const GC: &str = "/v1/gc";
 pub const STATUS: &str = "/v1/status";
 /// `GET`; answers a list of [`AddressLine`].
 pub const ADDRESSES: &str = "/v1/addresses";
+
+/// `GET`, beside the metrics and not on the socket; answers [`Digest`], with 503 while the agent
+/// serves nobody.
+pub const DIGEST: &str = "/v1/digest";
+/// Where the metrics of an agent are, and its digest, unless somebody has chosen otherwise.
+pub const DEFAULT_METRICS_PORT: u16 = 10363;
 
 /// The longest body that is read.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -73,6 +79,10 @@ pub struct GrantedAddress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
 }
+
+/// Of an entry in the release queue. The first has no field `format`; a later one has it. Raised
+/// when an entry changes in a way that an older agent can't read.
+pub const RELEASE_FORMAT: u64 = crate::format::FIRST;
 
 /// A DEL. Also the content of an entry in the release queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

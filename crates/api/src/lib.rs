@@ -25,8 +25,11 @@ pub mod cns;
 mod count;
 #[cfg(feature = "resources")]
 pub mod crds;
+pub mod format;
 #[cfg(feature = "resources")]
 mod lease_name;
+#[cfg(feature = "resources")]
+pub mod machines;
 pub mod names;
 #[cfg(feature = "resources")]
 pub mod nnc;

@@ -15,17 +15,37 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::format::{self, NewerFormat};
+
 /// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status
 /// does not list them, as JSON in the form of `ipAssignments`. Agents that do not know it leave it
 /// alone.
 pub const HELD_ANNOTATION: &str = "berth.dev/held";
 
-/// What the agent holds beyond what was delivered. What can't be read says nothing.
-pub fn held_of(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
+/// The list is the first format. A later one is an object with a field `format`.
+const HELD_FORMAT: u64 = format::FIRST;
+
+/// An agent of a later release holds addresses, and this program can't tell which: nothing must be
+/// leased that could be one of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("NodeNetworkConfig {node}: metadata.annotations[{HELD_ANNOTATION}]: {newer}")]
+pub struct UnknownHeld {
+    pub node: String,
+    #[source]
+    pub newer: NewerFormat,
+}
+
+/// What the agent holds beyond what was delivered. What is in no format says nothing.
+pub fn held_of(nnc: &NodeNetworkConfig) -> Result<Vec<IpAssignment>, UnknownHeld> {
     let annotations = nnc.metadata.annotations.as_ref();
-    let held = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION));
-    held.and_then(|held| serde_json::from_str(held).ok())
-        .unwrap_or_default()
+    let Some(held) = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION)) else {
+        return Ok(Vec::new());
+    };
+    NewerFormat::check_json(held.as_bytes(), HELD_FORMAT).map_err(|newer| UnknownHeld {
+        node: nnc.metadata.name.clone().unwrap_or_default(),
+        newer,
+    })?;
+    Ok(serde_json::from_str(held).unwrap_or_default())
 }
 
 /// What the agent wants. Only the agent writes it once the object exists.

@@ -3,17 +3,23 @@
 mod agent;
 mod allocator;
 mod check;
+mod completion;
 mod controller;
 mod count;
 mod crds;
+mod dashboard;
 mod explain;
 mod machine_ipam;
+mod man;
 mod output;
+#[cfg(test)]
+mod reference;
 mod render;
 mod routes;
 mod scheduler;
 mod status;
 mod store;
+mod uninstall;
 mod up;
 mod version;
 
@@ -46,11 +52,15 @@ enum Command {
     Agent(agent::Agent),
     Scheduler(scheduler::Scheduler),
     MachineIpam(machine_ipam::MachineIpam),
+    Dashboard(dashboard::Dashboard),
     Status(status::Status),
     Explain(explain::Explain),
     Check(check::Check),
     Render(render::Render),
     Crds(crds::Crds),
+    Uninstall(uninstall::Uninstall),
+    Completion(completion::Completion),
+    Man(man::Man),
     Version(version::Version),
 }
 
@@ -62,6 +72,8 @@ impl Command {
             Self::Up(_) => {
                 Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"])
             }
+            // An agent that can't be asked is told in one line.
+            Self::Check(_) => Filter::without(&["kube_client::client::builder"]),
             _ => Filter::default(),
         }
     }
@@ -79,11 +91,15 @@ impl Cli {
             Command::Agent(agent) => agent.run(&self.common),
             Command::Scheduler(scheduler) => scheduler.run(&self.common),
             Command::MachineIpam(machines) => machines.run(&self.common),
+            Command::Dashboard(dashboard) => dashboard.run(&self.common),
             Command::Status(status) => status.run(&self.common),
             Command::Explain(explain) => explain.run(&self.common),
             Command::Check(check) => check.run(&self.common),
             Command::Render(render) => render.run(),
             Command::Crds(crds) => crds.run(),
+            Command::Uninstall(uninstall) => uninstall.run(&self.common),
+            Command::Completion(completion) => completion.run(),
+            Command::Man(man) => man.run(),
             Command::Version(version) => version.run(),
         }
     }

@@ -1,8 +1,7 @@
-//! The `berth` command: one file per subcommand under `commands`, and the dashboard of `berth up`.
+//! The `berth` command: one file per subcommand under `commands`.
 //! Called by the name of a CNI plugin, it is that plugin.
 
 mod commands;
-mod dashboard;
 
 use std::env;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 mod http;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_api::agent::{
     CHECK, Check, Done, GC, Gc, Granted, REQUEST, Reason, Refusal, Release, Request, STATUS, Status,
@@ -12,6 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use http::{Answer, NoAnswer};
+
+/// Between two looks for an agent that is away.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How to reach the agent of this node.
 #[derive(Debug)]
@@ -35,6 +38,17 @@ pub enum AgentError {
 }
 
 impl AgentError {
+    /// Nobody listens, or whoever did has just ended. Silence and nonsense are something else.
+    fn is_away(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAnswer {
+                cause: NoAnswer::Failed(_) | NoAnswer::Cut,
+                ..
+            }
+        )
+    }
+
     /// What the runtime is told. Where the same call may be served later, it is told that too.
     pub fn failure(&self) -> CniError {
         let code = match self {
@@ -58,10 +72,21 @@ impl<'a> Agent<'a> {
         Self { settings }
     }
 
+    /// To an agent that is away, as one is that is being updated, it is sent again for as long as
+    /// the conf says. If the first one was heard after all, the attachment is given what it has; if
+    /// it was detached meanwhile, the later DEL counts.
     pub fn request(&self, request: &Request) -> Result<Granted, AgentError> {
         // The agent holds the call that long by itself.
         let limit = self.settings.timeout.saturating_add(self.settings.wait);
-        self.call(REQUEST, request, limit)
+        let deadline = Instant::now() + self.settings.reconnect;
+        loop {
+            match self.call(REQUEST, request, limit) {
+                Err(error) if error.is_away() && Instant::now() < deadline => {
+                    std::thread::sleep(RECONNECT_INTERVAL);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     pub fn release(&self, release: &Release) -> Result<Done, AgentError> {

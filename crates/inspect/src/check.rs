@@ -1,13 +1,15 @@
-//! What disagrees: pods, NodeNetworkConfigs, Nodes, the ledger's records, machines and Subnets are
-//! held against each other.
+//! What disagrees: pods, NodeNetworkConfigs, Nodes, the ledger's records, machines, Subnets, routes
+//! and what agents hold are held against each other.
 //!
 //! All of it is read at about one moment, and a healthy system is in motion. So what the system
 //! puts right by itself within a grace period is not told.
 
+mod agents;
 mod ledger;
 mod machines;
 mod nodes;
 mod pods;
+mod routes;
 mod subnets;
 
 use serde::Serialize;
@@ -47,12 +49,18 @@ impl Finding {
 /// In the order of their weight: addresses on two pods first.
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = pods::shared_addresses(facts);
+    findings.extend(agents::held_twice(facts));
+    findings.extend(agents::pods(facts));
     findings.extend(nodes::listed_twice(facts));
     findings.extend(ledger::other_owner(facts));
     findings.extend(pods::not_listed(facts));
     findings.extend(machines::shared_addresses(facts));
     findings.extend(machines::other_owner(facts));
     findings.extend(subnets::overlapping(facts));
+    findings.extend(routes::shared_pod_cidrs(facts));
+    findings.extend(routes::without_route(facts));
+    findings.extend(agents::not_listed(facts));
+    findings.extend(agents::pods_that_are_gone(facts));
     findings.extend(nodes::without_node(facts));
     findings.extend(nodes::without_nnc(facts));
     findings.extend(ledger::owners_that_are_gone(facts));

@@ -1,21 +1,28 @@
 //! From a symptom to its cause, in plain sentences, with the next step.
 
+mod claim;
 mod ip;
 mod ip_at;
 mod machine;
 mod node;
 mod pod;
+mod reason;
 mod subnet;
 
 use berth_api::Count;
+use berth_kit::watch::Key;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::facts::Facts;
+
+pub use claim::{claim, cluster};
 pub use ip::ip;
 pub use ip_at::ip_at;
 pub use machine::machine;
 pub use node::node;
 pub use pod::pod;
+pub use reason::{GOOD, REFUSALS, STEPS, step};
 pub use subnet::subnet;
 
 /// What is to be told, in order: the symptom first, then what it comes from.
@@ -46,6 +53,36 @@ impl Explanation {
             }
         }
         self
+    }
+}
+
+/// What was warned of lately, with what to do about it.
+fn warned(facts: &Facts, kind: &str, key: &Key) -> Explanation {
+    let mut told = Explanation::default();
+    for event in facts.warnings(kind, key) {
+        let Some(step) = step(&event.reason) else {
+            continue;
+        };
+        let ago = event
+            .at
+            .map_or_else(String::new, |at| format!(", {} ago", span(at, facts.now)));
+        told = told
+            .says(format!("{}{ago}: {}.", event.reason, plain(&event.note)))
+            .advises(step);
+    }
+    told
+}
+
+/// A message without the full stop that the sentence has.
+fn plain(message: &str) -> &str {
+    message.trim_end().trim_end_matches('.')
+}
+
+/// The step for a reason, where there is one.
+fn advised(told: Explanation, reason: Option<&str>) -> Explanation {
+    match reason.and_then(step) {
+        Some(step) => told.advises(step),
+        None => told,
     }
 }
 

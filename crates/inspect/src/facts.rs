@@ -1,14 +1,17 @@
 //! What the API server says at one moment.
 
+mod agents;
 mod blocks;
+mod events;
 mod machine;
 mod pod;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
+use berth_api::agent::DigestLine;
 use berth_api::subnet::Use;
 use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 use berth_kit::api_error::is_not_found;
@@ -20,7 +23,9 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+pub use agents::ask_agents;
 pub use blocks::{Held, Unit, units};
+pub use events::{ClaimFacts, EventFacts, gather_reports};
 pub use machine::MachineFacts;
 pub use pod::PodFacts;
 
@@ -46,6 +51,14 @@ pub struct Facts {
     /// By subnet and unit. Empty where the ledger is not kept in the API server.
     pub units: BTreeMap<(String, Prefix), Unit>,
     pub missing: Vec<String>,
+    /// What the agents hold, by node and address: those that were asked and have answered.
+    pub digests: BTreeMap<String, BTreeMap<IpAddr, DigestLine>>,
+    /// Why the others have not.
+    pub unheard: BTreeMap<String, String>,
+    /// Warnings of the last hour, where they were read.
+    pub events: Vec<EventFacts>,
+    pub claims: BTreeMap<Key, ClaimFacts>,
+    pub clusters: BTreeSet<String>,
 }
 
 /// Reads every kind once, side by side.

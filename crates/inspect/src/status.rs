@@ -1,7 +1,9 @@
 //! What is where, as rows.
 
+use std::collections::BTreeMap;
+
 use berth_addr::Prefix;
-use berth_api::{Count, Subnet};
+use berth_api::{Count, NodeNetworkConfig, Subnet};
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 
@@ -82,20 +84,44 @@ pub struct Status {
 
 pub fn status(facts: &Facts) -> Status {
     Status {
-        subnets: facts.subnets.values().map(subnet_row).collect(),
-        nodes: facts
-            .nodes
-            .iter()
-            .map(|(name, node)| node_row(facts, name, node))
-            .collect(),
-        pods: pod_rows(facts),
-        machines: machine_rows(facts),
-        routes: route_rows(facts),
+        subnets: subnets(facts),
+        nodes: nodes(facts),
+        pods: pods(facts),
+        machines: machines(facts),
+        routes: routes(facts),
     }
 }
 
+pub fn subnets(facts: &Facts) -> Vec<SubnetRow> {
+    facts.subnets.values().map(subnet_row).collect()
+}
+
+/// Pods are counted once for all nodes, not once for each.
+pub fn nodes(facts: &Facts) -> Vec<NodeRow> {
+    let mut on_nodes = BTreeMap::<&str, OnNode>::new();
+    for pod in facts.pods.values().filter(|pod| pod.is_living()) {
+        if let Some(node) = &pod.node {
+            let count = on_nodes.entry(node).or_default();
+            count.pods += 1;
+            count.waiting += usize::from(pod.waits_for_address());
+        }
+    }
+    let row = |(name, node): (&String, &Node)| {
+        let on_node = on_nodes.get(name.as_str()).copied().unwrap_or_default();
+        node_row(facts, name, node, on_node)
+    };
+    facts.nodes.iter().map(row).collect()
+}
+
+/// Of a node, the pods that need an address, and those of them that have none.
+#[derive(Clone, Copy, Default)]
+struct OnNode {
+    pods: usize,
+    waiting: usize,
+}
+
 /// Of nodes that have podCIDRs: others need no route.
-fn route_rows(facts: &Facts) -> Vec<RouteRow> {
+pub fn routes(facts: &Facts) -> Vec<RouteRow> {
     let rows = facts.nodes.iter().map(|(name, node)| {
         let (state, message) = match condition(node, "NetworkUnavailable") {
             Some((status, message)) if status == "False" => ("Routed", message),
@@ -167,24 +193,38 @@ pub fn subnet_state(subnet: &Subnet) -> String {
     state.to_owned()
 }
 
-fn node_row(facts: &Facts, name: &str, node: &Node) -> NodeRow {
+fn node_row(facts: &Facts, name: &str, node: &Node, on_node: OnNode) -> NodeRow {
     let nnc = facts.nncs.get(name);
     let status = nnc.and_then(|nnc| nnc.status.as_ref());
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
     let subnet = containers.map(|container| container.subnet_name.clone()).next();
-    let living = || facts.pods_on(name).filter(|(_, pod)| pod.is_living());
-    let waiting = living().filter(|(_, pod)| pod.waits_for_address()).count();
+    let OnNode { pods, waiting } = on_node;
     NodeRow {
         name: name.to_owned(),
         ready: condition(node, "Ready").is_some_and(|(status, _)| status == "True"),
         subnet: subnet.unwrap_or_default(),
         pod_cidrs: pod_cidrs(node),
-        has: nnc.map(|nnc| listed(nnc).map(addresses_in).sum()).unwrap_or_default(),
+        has: nnc.map(addresses_of).unwrap_or_default(),
         requested: nnc.map(|nnc| nnc.spec.requested_ip_count).unwrap_or_default(),
-        pods: living().count(),
+        pods,
         waiting,
         state: node_state(node, waiting),
     }
+}
+
+/// Single addresses are counted without being read: a node has hundreds of them.
+fn addresses_of(nnc: &NodeNetworkConfig) -> u128 {
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
+    let assignments = containers.flat_map(|container| &container.ip_assignments);
+    let is_own = |nnc: &NodeNetworkConfig| {
+        let mut containers = nnc.status.iter().flat_map(|status| &status.network_containers);
+        containers.any(|container| container.primary_ip.contains('/'))
+    };
+    if assignments.clone().all(|one| !one.ip.contains('/')) && !is_own(nnc) {
+        let count = assignments.filter(|one| !one.ip.is_empty()).count();
+        return u128::try_from(count).unwrap_or(u128::MAX);
+    }
+    listed(nnc).map(addresses_in).sum()
 }
 
 fn addresses_in(unit: Prefix) -> u128 {
@@ -219,7 +259,7 @@ pub fn condition(node: &Node, kind: &str) -> Option<(String, String)> {
     ))
 }
 
-fn pod_rows(facts: &Facts) -> Vec<PodRow> {
+pub fn pods(facts: &Facts) -> Vec<PodRow> {
     let living = facts.pods.iter().filter(|(_, pod)| pod.is_living());
     living
         .map(|(key, pod)| PodRow {
@@ -244,7 +284,7 @@ fn pod_state(pod: &PodFacts) -> &str {
     }
 }
 
-fn machine_rows(facts: &Facts) -> Vec<MachineRow> {
+pub fn machines(facts: &Facts) -> Vec<MachineRow> {
     let state = |machine: &crate::facts::MachineFacts| {
         let state = if machine.is_deleting {
             "Deleting"

@@ -67,6 +67,12 @@ impl Admin {
         })
     }
 
+    /// With more routes beside its own.
+    pub fn with(mut self, more: Router) -> Self {
+        self.router = self.router.merge(more);
+        self
+    }
+
     /// Where it listens: the port that was picked, when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address

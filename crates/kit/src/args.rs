@@ -76,6 +76,14 @@ impl ClusterArgs {
         Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
     }
 
+    /// One that tries nothing again: for questions to which no answer is an answer, too.
+    pub async fn client_without_retries(&self) -> Result<Client, ClusterError> {
+        let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
+        config.default_retry = false;
+        let url = config.cluster_url.clone();
+        Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
+    }
+
     async fn config(&self, kubeconfig: Option<OsString>) -> Result<Config, ClusterError> {
         let (paths, origin) = match (&self.kubeconfig, kubeconfig) {
             (Some(path), _) => (vec![path.clone()], "--kubeconfig"),

@@ -76,6 +76,12 @@ impl EventMetrics {
         metrics
     }
 
+    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
+    /// which are made from what is encoded.
+    pub fn sample(&self) {
+        self.unwritten(Reason::QueueFull);
+    }
+
     fn unwritten(&self, reason: Reason) {
         self.unwritten.get_or_create(&Unwritten { reason }).inc();
     }

@@ -22,6 +22,7 @@ pub mod logs;
 pub mod metrics;
 pub mod private_file;
 pub mod queue;
+pub mod redb_file;
 pub mod serve;
 pub mod shutdown;
 pub mod tls;

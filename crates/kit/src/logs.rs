@@ -33,6 +33,14 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// Everything from info on, but nothing from these modules: whoever calls them tells it.
+    pub fn without(modules: &[&str]) -> Self {
+        let quiet = modules.iter().map(|module| format!(",{module}=off"));
+        Self(quiet.fold(Self::default().0, |filter, one| filter + &one))
+    }
+}
+
 impl FromStr for Filter {
     type Err = tracing_subscriber::filter::ParseError;
 

@@ -22,4 +22,5 @@ pub use error::LedgerError;
 pub use ledger::Ledger;
 pub use metrics::LedgerMetrics;
 pub use owner::{Kind, NotAnOwner, Owner, gate};
+pub use plans::check_format;
 pub use record::{BlockKey, Contradiction, LeaseId, Record, Tenure};

@@ -132,6 +132,14 @@ impl LedgerMetrics {
         metrics
     }
 
+    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
+    /// which are made from what is encoded.
+    pub fn sample(&self) {
+        self.conflict("");
+        self.latency("");
+        self.counts("", &BTreeMap::from([(Family::V4, Counts::default())]));
+    }
+
     pub fn conflict(&self, subnet: &str) {
         self.conflicts.get_or_create(&label(subnet)).inc();
     }

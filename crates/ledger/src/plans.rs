@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_addr::{AddressSet, Range};
+use berth_api::format::{self, NewerFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LedgerError;
@@ -15,15 +16,33 @@ use crate::store::{Store, StoreError};
 /// What others are faster at is tried again so often.
 const ATTEMPTS: usize = 64;
 
-/// By who registered it and by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Of the whole store: of this document and of the blocks beside it. Raised when one of them
+/// changes in a way that an older program can't read, which then finds out before it writes.
+const FORMAT: u64 = format::FIRST;
+
+/// By who registered it and by name. A field that is not known is an error: to write the document
+/// without it would take it away from those who know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Document {
+    #[serde(default = "format::first")]
+    format: u64,
     /// Goes up with every start of a controller. A store that was put back from a copy is behind
     /// what was seen of it.
     #[serde(default)]
     epoch: u64,
     #[serde(default)]
     subnets: BTreeMap<String, BTreeMap<String, Vec<Range>>>,
+}
+
+impl Default for Document {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            epoch: 0,
+            subnets: BTreeMap::new(),
+        }
+    }
 }
 
 impl Document {
@@ -137,7 +156,19 @@ async fn read(store: &dyn Store) -> Result<(Option<crate::store::Version>, Docum
     let Some((version, text)) = store.read_plan().await? else {
         return Ok((None, Document::default()));
     };
-    let unreadable =
-        |error| StoreError::new("ledger", format_args!("the address plan can't be read: {error}"));
-    Ok((Some(version), serde_json::from_slice(&text).map_err(unreadable)?))
+    let unreadable = |why: String| {
+        let place = store.plan_place();
+        StoreError::new(
+            "ledger",
+            format_args!("the address plan in {place} can't be read: {why}"),
+        )
+    };
+    NewerFormat::check_json(&text, FORMAT).map_err(|newer| unreadable(newer.to_string()))?;
+    let document = serde_json::from_slice(&text);
+    Ok((Some(version), document.map_err(|error| unreadable(error.to_string()))?))
+}
+
+/// Whether this program knows the format of the store. Nothing is written.
+pub async fn check_format(store: &dyn Store) -> Result<(), StoreError> {
+    read(store).await.map(drop)
 }

@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 
 use crate::record::{BlockKey, Record};
 
-pub use etcd::{EtcdDocument, EtcdStore, EtcdTls};
+pub use etcd::{EtcdDocument, EtcdFiles, EtcdStore, EtcdTls};
 pub use kubernetes::KubernetesStore;
 pub use memory::MemoryStore;
 pub use redb::RedbStore;
@@ -124,6 +124,11 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         expected: Option<Version>,
         text: Vec<u8>,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Where that document is, for messages.
+    fn plan_place(&self) -> String {
+        "memory".to_owned()
+    }
 
     /// The subnets that have blocks, living or not.
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;

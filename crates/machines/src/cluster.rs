@@ -8,7 +8,6 @@
 //! What stands in the seed cluster belongs to the Cluster, and goes with it.
 
 mod manifests;
-mod networks;
 mod reconcile;
 
 use std::fmt;
@@ -16,26 +15,17 @@ use std::fmt;
 use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use kube::Client;
-use kube::core::{ApiResource, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::webhook::Webhook;
 
+pub use berth_api::machines::cluster::{ClusterError, appended, networks, resource};
 pub use manifests::{NETWORKS, seed_manifests, user_manifests};
-pub use networks::{ClusterError, appended, networks};
 pub use reconcile::run;
 
 /// Where the user cluster's kubeconfig is, in the Cluster's namespace.
 pub const KUBECONFIG_SECRET: &str = "admin-kubeconfig";
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
-
-/// The kind, as Kubermatic had it.
-pub fn resource() -> ApiResource {
-    ApiResource::from_gvk_with_plural(
-        &GroupVersionKind::gvk("kubermatic.k8s.io", "v1", "Cluster"),
-        "clusters",
-    )
-}
 
 #[derive(Clone)]
 pub struct Options {

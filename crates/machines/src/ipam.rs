@@ -15,7 +15,6 @@ mod allocate;
 mod claims;
 mod condition;
 mod decide;
-pub mod flag;
 mod index;
 mod pools;
 mod reclaim;
@@ -29,6 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::machines::flag::NetworkFlag;
 use berth_kit::background::{Background, Run};
 use berth_kit::backoff::Exponential;
 use berth_kit::events::EventMetrics;
@@ -40,19 +40,16 @@ use kube::runtime::events::Reporter;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use flag::NetworkFlag;
 use index::{Index, Key};
 
 use crate::metrics::{MachineMetrics, OwnerMetrics};
 use crate::waiting::Waiting;
 
-pub use pools::NETWORK_LABEL;
+pub use berth_api::machines::BYPASS;
+pub use berth_api::machines::flag::NETWORK_LABEL;
 
 /// On a Machine from before it has an address until that is back.
 pub const FINALIZER: &str = "berth.dev/machine-address";
-
-/// Lets the webhook of machine-controller take a change of a Machine's spec.
-pub const BYPASS: &str = "kubermatic.io/bypass-no-spec-mutation-requirement";
 
 /// The condition that says whether a Machine has its network.
 pub const NETWORK_ALLOCATED: &str = "NetworkAllocated";

@@ -13,15 +13,14 @@ pub mod gate;
 pub mod ipam;
 pub mod machine;
 pub mod metrics;
-pub mod network;
 mod pool;
 pub mod provider;
 pub mod render;
-mod shape;
 mod suspects;
 mod waiting;
 pub mod webhook;
 
+pub use berth_api::machines::network;
 use berth_kit::controller::Controller;
 
 /// The names of our controllers.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::network::{Network, NetworkError};
 
-pub use crate::shape::{NotAMachine, Shape};
+pub use berth_api::machines::{NotAMachine, Shape};
 pub use initializers::{INITIALIZER, INITIALIZERS, Initializers};
 
 /// A Machine with a network that was read, and the rest as it is.

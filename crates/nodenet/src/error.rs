@@ -1,5 +1,6 @@
 //! Why a reconcile is tried again.
 
+use berth_api::nnc::UnknownHeld;
 use berth_kit::work::Retry;
 use berth_ledger::NotAnOwner;
 
@@ -12,6 +13,8 @@ pub enum ReconcileError {
     Api(#[source] Box<kube::Error>),
     #[error(transparent)]
     Allocator(#[from] AllocatorError),
+    #[error(transparent)]
+    Held(#[from] UnknownHeld),
     #[error("{object}: others write it all the time")]
     Contended { object: String },
 }
@@ -34,6 +37,7 @@ impl ReconcileError {
         match self {
             Self::Api(_) => "api",
             Self::Allocator(error) => error.category(),
+            Self::Held(_) => "format",
             Self::Contended { .. } => "contended",
         }
     }

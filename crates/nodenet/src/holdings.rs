@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
-use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, held_of};
+use berth_api::nnc::{IpAssignment, NetworkContainer, OVERLAY, UnknownHeld, held_of};
 use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
 use berth_ledger::{Claim, LeaseId, NotAnOwner, Owner};
 
@@ -43,7 +43,11 @@ pub enum Use {
 
 /// What a nnc says that the node has in this subnet: what its status lists and the agent has not
 /// given back, and what the agent holds beyond that.
-pub fn of_nnc(nnc: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) -> Vec<Holding> {
+pub fn of_nnc(
+    nnc: &NodeNetworkConfig,
+    nc: &ContainerRef,
+    subnet: &str,
+) -> Result<Vec<Holding>, UnknownHeld> {
     let id = nc.id().to_string();
     let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
     let ours = containers
@@ -68,13 +72,16 @@ pub fn of_nnc(nnc: &NodeNetworkConfig, nc: &ContainerRef, subnet: &str) -> Vec<H
             }
         }
     }
-    holdings.extend(held_beyond(nnc, nc));
-    holdings
+    holdings.extend(held_beyond(nnc, nc)?);
+    Ok(holdings)
 }
 
 /// What the agent says that it holds although the status does not list it.
-pub fn held_beyond(nnc: &NodeNetworkConfig, nc: &ContainerRef) -> Vec<Holding> {
-    let held = held_of(nnc);
+pub fn held_beyond(
+    nnc: &NodeNetworkConfig,
+    nc: &ContainerRef,
+) -> Result<Vec<Holding>, UnknownHeld> {
+    let held = held_of(nnc)?;
     let leases = leases_by_name(&held);
     let holding = |assignment: &IpAssignment| {
         let address = assignment.ip.parse().ok()?;
@@ -82,7 +89,7 @@ pub fn held_beyond(nnc: &NodeNetworkConfig, nc: &ContainerRef) -> Vec<Holding> {
         let lease = leases.get(assignment.name.as_str()).copied();
         Some(secondary(address, nc, lease.unwrap_or_else(|| unnamed(nc, address))))
     };
-    held.iter().filter_map(holding).collect()
+    Ok(held.iter().filter_map(holding).collect())
 }
 
 /// What a living pod shows.
@@ -189,7 +196,7 @@ mod tests {
     fn what_is_listed_is_held_but_for_what_was_given_back() {
         let listed =
             json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": lease(2), "ip": "10.0.0.6"}]);
-        let holdings = of_nnc(&nnc(listed, json!([lease(2)]), ""), &nc(), "pods");
+        let holdings = of_nnc(&nnc(listed, json!([lease(2)]), ""), &nc(), "pods").unwrap();
         assert_eq!(
             units_and_leases(&holdings),
             [("10.0.0.1".to_owned(), nc().id()), ("10.0.0.5".to_owned(), lease(1))]
@@ -202,24 +209,43 @@ mod tests {
         let second = lease_name(LeaseOf::Ipv6 { lease: lease(1) });
         let listed =
             json!([{"name": lease(1), "ip": "10.0.0.5"}, {"name": second, "ip": "fd00::5"}]);
-        let holdings = of_nnc(&nnc(listed.clone(), json!([]), ""), &nc(), "pods");
+        let holdings = of_nnc(&nnc(listed.clone(), json!([]), ""), &nc(), "pods").unwrap();
         assert!(holdings[1..].iter().all(|one| one.lease == lease(1)));
-        let holdings = of_nnc(&nnc(listed, json!([second]), ""), &nc(), "pods");
+        let holdings = of_nnc(&nnc(listed, json!([second]), ""), &nc(), "pods").unwrap();
         assert_eq!(holdings.len(), 1);
     }
 
     #[test]
     fn what_an_agent_holds_beyond_the_list_counts_with_and_without_a_name() {
         let held = json!([{"name": lease(7), "ip": "10.0.0.7"}, {"name": "", "ip": "10.0.0.8"}]);
-        let holdings = held_beyond(&nnc(json!([]), json!([]), &held.to_string()), &nc());
+        let holdings = held_beyond(&nnc(json!([]), json!([]), &held.to_string()), &nc()).unwrap();
         assert_eq!(holdings[0].lease, lease(7));
         assert_eq!(holdings[1].lease, unnamed(&nc(), "10.0.0.8".parse().unwrap()));
-        assert!(held_beyond(&nnc(json!([]), json!([]), "not a list"), &nc()).is_empty());
+        let nonsense = nnc(json!([]), json!([]), "not a list");
+        assert!(held_beyond(&nonsense, &nc()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_kept_annotation_says_is_held() {
+        for kept in berth_testkit::stores::kept() {
+            let held = std::fs::read_to_string(kept.join("held.annotation.json")).unwrap();
+            let holdings = held_beyond(&nnc(json!([]), json!([]), &held), &nc()).unwrap();
+            let units: Vec<String> = holdings.iter().map(|one| one.unit.to_string()).collect();
+            assert_eq!(units, ["10.64.0.9/32"]);
+        }
+    }
+
+    #[test]
+    fn what_a_later_agent_holds_is_an_error_that_names_the_node() {
+        let later = nnc(json!([]), json!([]), r#"{"format": 9, "held": {}}"#);
+        let error = of_nnc(&later, &nc(), "pods").unwrap_err().to_string();
+        let begin = "NodeNetworkConfig n1: metadata.annotations[berth.dev/held]: it is in format 9";
+        assert!(error.starts_with(begin), "{error}");
     }
 
     #[test]
     fn another_subnet_is_none_of_this_one() {
         let listed = json!([{"name": lease(1), "ip": "10.0.0.5"}]);
-        assert!(of_nnc(&nnc(listed, json!([]), ""), &nc(), "other").is_empty());
+        assert!(of_nnc(&nnc(listed, json!([]), ""), &nc(), "other").unwrap().is_empty());
     }
 }

@@ -32,13 +32,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use metrics::ServiceMetrics;
 pub use name::SubnetName;
 pub use plan::{AddressPlanError, PlanDocument, PlanFile, PlanStore};
 
 use crate::allocator::local::LocalAllocator;
 use connections::Connections;
 use error::ServiceError;
-use metrics::ServiceMetrics;
 use plan::Plans;
 use turns::Turns;
 

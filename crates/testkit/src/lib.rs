@@ -19,6 +19,7 @@ mod clock;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod namespace;
+pub mod stores;
 pub mod uptime;
 mod wait;
 

@@ -7,6 +7,7 @@ mod call;
 mod list;
 mod params;
 mod path;
+mod proxy;
 mod review;
 mod step;
 mod watch;
@@ -69,6 +70,9 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
         ["openapi", "v3", rest @ ..] => document(front, rest),
         ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => {
             discover(front, &segments, &request)
+        }
+        ["api", "v1", "nodes", target, "proxy", rest @ ..] => {
+            proxy::to_node(front, target, &rest.join("/"), request).await
         }
         _ => resource(front, &segments, request).await,
     }

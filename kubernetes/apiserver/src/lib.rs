@@ -12,6 +12,7 @@ mod garbage;
 mod housekeeping;
 mod http;
 mod kinds;
+mod node_proxy;
 mod openapi;
 mod registry;
 mod resources;
@@ -23,4 +24,5 @@ mod store;
 mod tables;
 
 pub use admission::Admission;
+pub use node_proxy::NodeProxy;
 pub use server::{Options, Server, StartError};

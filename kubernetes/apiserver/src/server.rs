@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use crate::admission::Admission;
 use crate::http::{self, Front};
+use crate::node_proxy::NodeProxy;
 use crate::resources::{Identities, Resources, Writer};
 use crate::store::{KEEP_EVENTS, OpenError, Store};
 use crate::{garbage, housekeeping};
@@ -35,6 +36,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// What is changed about new objects.
     pub admission: Admission,
+    /// What nodes answer themselves.
+    pub node_proxy: NodeProxy,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             keep_events: KEEP_EVENTS,
             seed: None,
             admission: Admission::default(),
+            node_proxy: NodeProxy::default(),
         }
     }
 }
@@ -101,7 +105,7 @@ impl Server {
         ];
         first_objects(&resources).await?;
         Ok(Self {
-            front: Front::new(resources, stop.clone()),
+            front: Front::new(resources, options.node_proxy, stop.clone()),
             credentials,
             stop,
             loops,

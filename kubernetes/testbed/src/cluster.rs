@@ -29,6 +29,7 @@ pub struct Builder<'a> {
     controllers: bool,
     address: Option<Ipv4Addr>,
     runtime: Runtime,
+    max_pods: u32,
     api_flags: Vec<String>,
     manager_flags: Vec<String>,
     logs: Option<PathBuf>,
@@ -66,6 +67,7 @@ impl Cluster {
             controllers: true,
             address: None,
             runtime: Runtime::default(),
+            max_pods: 250,
             api_flags: Vec::new(),
             manager_flags: Vec::new(),
             logs: None,
@@ -238,6 +240,12 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// How many pods each node takes; 250 when nothing is said.
+    pub fn max_pods(mut self, max_pods: u32) -> Self {
+        self.max_pods = max_pods;
+        self
+    }
+
     /// One more flag for kube-apiserver.
     pub fn api_flag(mut self, flag: &str) -> Self {
         self.api_flags.push(flag.to_owned());
@@ -349,6 +357,7 @@ impl<'a> Builder<'a> {
             programs,
             image: &image,
             runtime: self.runtime,
+            max_pods: self.max_pods,
             directory: &entry.directory,
             logs,
             groups: &entry.record.groups,

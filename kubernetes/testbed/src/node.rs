@@ -45,6 +45,8 @@ pub struct NodeContext<'a> {
     /// The pods' image, as an archive.
     pub image: &'a Path,
     pub runtime: Runtime,
+    /// How many pods a node takes.
+    pub max_pods: u32,
     /// The cluster's own.
     pub directory: &'a Path,
     pub logs: &'a Path,
@@ -231,7 +233,10 @@ fn configure(directory: &Path, seat: &Seat, around: NodeContext) -> Result<()> {
     let files = [
         ("containerd/config.toml", around.runtime.configuration()),
         ("kubernetes/ca.crt", control_plane.ca().to_owned()),
-        ("kubernetes/kubelet.json", kubelet::configuration(seat).to_string()),
+        (
+            "kubernetes/kubelet.json",
+            kubelet::configuration(seat, around.max_pods).to_string(),
+        ),
         ("kubernetes/kubelet.kubeconfig", control_plane.kubeconfig_of(&seat.node)),
     ];
     for (name, content) in files {

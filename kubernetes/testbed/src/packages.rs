@@ -15,28 +15,50 @@ const PACKAGES: &[(&str, &str)] = &[
     ("containerd", "containerd"),
     ("cloud-init", "cloud-init"),
     ("ip", "iproute2"),
+    // Debian's portmap calls it.
+    ("iptables", "iptables"),
     ("netplan", "netplan.io"),
+    ("promtool", "prometheus"),
     ("runc", "runc"),
 ];
 
 /// Only its commands are wanted: at the next start of this machine it must do nothing.
 const CLOUD_INIT_DISABLED: &str = "/etc/cloud/cloud-init.disabled";
 
+/// What the tests of the dashboard's page need: a browser, and what builds the page.
+const BROWSER_PACKAGES: &[(&str, &str)] =
+    &[("chromium", "chromium"), ("node", "nodejs"), ("npm", "npm")];
+
+/// Only promtool is wanted: Debian would start a server with it.
+const PROMETHEUS_UNIT: &str = "/etc/systemd/system/prometheus.service";
+
 const PLUGINS_PACKAGE: &str = "containernetworking-plugins";
 
 /// The packages that are missing.
 pub fn missing() -> Vec<&'static str> {
-    let programs = PACKAGES.iter().filter(|(program, _)| shell::find(program).is_none());
-    let mut missing: Vec<&str> = programs.map(|(_, package)| *package).collect();
+    let mut missing = missing_of(PACKAGES);
     if !Path::new(PLUGINS).join("ptp").exists() {
         missing.push(PLUGINS_PACKAGE);
     }
     missing
 }
 
+fn missing_of(packages: &[(&'static str, &'static str)]) -> Vec<&'static str> {
+    let missing = packages.iter().filter(|(program, _)| shell::find(program).is_none());
+    missing.map(|(_, package)| *package).collect()
+}
+
 /// Installs what is missing when we are root, and else names it.
 pub fn install(say: &dyn Fn(&str)) -> Result<()> {
-    let missing = missing();
+    install_all(&missing(), say)
+}
+
+/// The same for a browser and Node.js, which no cluster needs.
+pub fn install_browser(say: &dyn Fn(&str)) -> Result<()> {
+    install_all(&missing_of(BROWSER_PACKAGES), say)
+}
+
+fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -47,13 +69,19 @@ pub fn install(say: &dyn Fn(&str)) -> Result<()> {
         "packages are missing, and there is no apt-get: install what Debian has in {names}"
     );
     say(&format!("installing {names}"));
+    if missing.contains(&"prometheus") && !Path::new(PROMETHEUS_UNIT).exists() {
+        // systemd takes a unit that is /dev/null for one that must not start.
+        let masked = std::fs::create_dir_all("/etc/systemd/system")
+            .and_then(|()| std::os::unix::fs::symlink("/dev/null", PROMETHEUS_UNIT));
+        masked.with_context(|| format!("masking {PROMETHEUS_UNIT}"))?;
+    }
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");
         shell::run(command.arg("--quiet").args(arguments))
     };
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
-    arguments.extend(&missing);
+    arguments.extend(missing);
     // The lists of packages may be old, or were never fetched.
     if apt(&arguments).is_err() {
         apt(&["update"])

@@ -226,3 +226,17 @@ fn plans_that_share_a_cidr_have_only_their_ranges() {
     };
     assert!(alone.space().unwrap().covers("10.0.0.20".parse::<IpAddr>().unwrap()));
 }
+
+#[test]
+fn the_capacity_of_a_part_leaves_out_what_is_kept_out() {
+    let mut plan = plan(&["10.64.0.0/24", "10.65.0.0/24"]);
+    plan.excludes = ranges(&["10.64.0.16-10.64.0.19"]);
+    let layout = only(&plan);
+    let of = |part: &str| layout.capacity_of(part.parse().unwrap());
+    assert_eq!(of("10.64.0.0/24"), 250);
+    assert_eq!(of("10.64.0.0/28"), 15);
+    assert_eq!(of("10.64.0.16/28"), 12);
+    assert_eq!(of("10.64.0.16/32"), 0);
+    assert_eq!(of("10.65.0.1/32"), 1);
+    assert_eq!((of("10.64.0.0/15"), of("10.66.0.0/24")), (0, 0));
+}

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use berth_api::cni::Version;
 use berth_api::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::place::Place;
+use super::portmap::Portmap;
 use super::{InstallError, PLUGINS, shown};
 
 /// Runtimes take the first by name.
@@ -27,11 +29,15 @@ pub struct Conf {
     pub socket: PathBuf,
     pub queue_dir: PathBuf,
     pub mtu: Option<u32>,
+    /// How long an ADD looks for an agent that is away; in whole seconds.
+    pub reconnect: Duration,
+    /// In the chain behind ours, for pods with a hostPort.
+    pub portmap: Option<Portmap>,
 }
 
 impl Conf {
-    /// In the version that the runtimes of today know; those that know `cniVersions` take the
-    /// highest that both do.
+    /// In the version that the runtimes of today know, unless `portmap` is older; those that know
+    /// `cniVersions` take the highest that both do.
     pub fn document(&self) -> Value {
         let mut plugin = json!({"type": "berth-cni"});
         let given = [
@@ -43,14 +49,24 @@ impl Conf {
                 plugin[field] = shown(path).into();
             }
         }
+        if !self.reconnect.is_zero() {
+            plugin["reconnect"] = format!("{}s", self.reconnect.as_secs()).into();
+        }
         if let Some(mtu) = self.mtu {
             plugin["mtu"] = mtu.into();
         }
+        let mut plugins = vec![plugin];
+        let mut versions = Version::ALL.to_vec();
+        if let Some(portmap) = &self.portmap {
+            plugins.push(portmap.entry());
+            versions.retain(|version| portmap.versions().contains(version));
+        }
+        let today = versions.iter().rev().find(|version| **version <= Version::V1_0_0);
         json!({
-            "cniVersion": Version::V1_0_0.as_str(),
-            "cniVersions": Version::ALL.map(Version::as_str),
+            "cniVersion": today.or(versions.first()).map(|version| version.as_str()),
+            "cniVersions": versions.iter().map(|version| version.as_str()).collect::<Vec<_>>(),
             "name": "berth",
-            "plugins": [plugin],
+            "plugins": plugins,
         })
     }
 }

@@ -8,8 +8,11 @@ use berth_api::cni::{Attachment, PodRef};
 
 use super::{Entry, Held};
 
-/// What of a file this is. Another number is another format.
-const FORMAT: &str = "berth-journal-1";
+/// What of a file this is, before the number of its format.
+const TITLE: &str = "berth-journal-";
+/// Raised when a line changes in a way that an older agent can't read. The frame of the first line,
+/// and its first word, stay what they are.
+pub const FORMAT: u64 = 1;
 
 /// Stands for a text that is empty.
 const NONE: &str = "-";
@@ -67,12 +70,24 @@ impl<'a> Line<'a> {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let content = match self {
-            Self::First { boot, id } => format!("{FORMAT} {boot} {id:016x}\n"),
+            Self::First { boot, id } => format!("{TITLE}{FORMAT} {boot} {id:016x}\n"),
             Self::Entry(entry) => write_entry(entry),
         };
         let checksum = sum(content.len(), content.as_bytes());
         write!(f, "{checksum:08x} {:05} {content}", content.len())
     }
+}
+
+/// That of a journal that begins with these bytes; what is damaged, or no journal, says nothing.
+pub fn format_of(bytes: &[u8]) -> u64 {
+    let prefix = bytes.get(..PREFIX).and_then(|prefix| str::from_utf8(prefix).ok());
+    let number = prefix.and_then(parse_prefix).and_then(|(checksum, length)| {
+        let content = bytes.get(PREFIX..PREFIX + length)?;
+        let title = str::from_utf8(content).ok()?.split_whitespace().next()?;
+        let is_whole = sum(length, content) == checksum;
+        title.strip_prefix(TITLE).filter(|_| is_whole)?.parse().ok()
+    });
+    number.unwrap_or(FORMAT)
 }
 
 fn parse_prefix(prefix: &str) -> Option<(u32, usize)> {
@@ -164,7 +179,11 @@ fn parse(content: &str) -> Option<Line<'static>> {
         count += 1;
     }
     let words = words.get(..count)?;
-    if let [FORMAT, boot, id] = words {
+    if let [title, boot, id] = words
+        && title
+            .strip_prefix(TITLE)
+            .is_some_and(|number| number.parse() == Ok(FORMAT))
+    {
         let boot = Cow::Owned((*boot).to_owned());
         let id = u64::from_str_radix(id, 16).ok()?;
         return Some(Line::First { boot, id });

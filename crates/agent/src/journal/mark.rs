@@ -20,6 +20,16 @@ type Slots = [(u64, u64); 2];
 const BOOT: usize = 64;
 const LENGTH: usize = BOOT + 32;
 
+/// Raised when the slots change in a way that an older agent can't read. The first has no number; a
+/// later one has it after [`LENGTH`] bytes, 8 bytes long and little endian.
+pub const FORMAT: u64 = 1;
+
+/// That of a mark that begins with these bytes.
+pub fn format_of(bytes: &[u8]) -> u64 {
+    let number = bytes.get(LENGTH..).and_then(|rest| rest.first_chunk());
+    number.map_or(FORMAT, |number| u64::from_le_bytes(*number))
+}
+
 #[derive(Debug)]
 pub struct Mark {
     file: File,

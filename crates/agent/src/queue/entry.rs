@@ -7,10 +7,12 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use berth_api::agent::{Release, entry_of};
+use berth_api::agent::{RELEASE_FORMAT, Release, entry_of};
 use berth_api::cni::Attachment;
+use berth_api::format::NewerFormat;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
+use tracing::warn;
 
 use super::{Flavour, Stamp, is_trusted};
 
@@ -156,6 +158,16 @@ pub fn read_as(
     let Ok(text) = String::from_utf8(bytes) else {
         return broken(Why::NotText);
     };
+    if let Id::Attachment(_) = &id
+        && let Err(newer) = NewerFormat::check_json(text.as_bytes(), RELEASE_FORMAT)
+    {
+        // It stays for an agent that knows it. Until then the address is not given to anybody.
+        warn!(
+            name = text_name,
+            "an entry of the release queue is left as it is: {newer}"
+        );
+        return Ok(None);
+    }
     match id.queued(&text) {
         Ok(queued) => Ok(Some(Found::Entry(Entry {
             name: text_name.to_owned(),

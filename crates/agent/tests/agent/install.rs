@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use berth_agent::install::{CONF_NAME, Conf, Directories, PLUGINS, Source};
+use berth_agent::install::{CONF_NAME, Conf, Directories, PLUGINS, Portmap, Source};
 use serde_json::{Value, json};
 
 struct Node {
@@ -58,6 +59,8 @@ fn conf() -> Conf {
         socket: "/run/berth/agent.sock".into(),
         queue_dir: "/var/lib/berth/release-queue".into(),
         mtu: None,
+        reconnect: Duration::ZERO,
+        portmap: None,
     }
 }
 
@@ -236,9 +239,68 @@ fn the_conf_says_only_what_is_not_the_default() {
         socket: "/run/other.sock".into(),
         queue_dir: "/var/lib/other".into(),
         mtu: Some(1400),
+        reconnect: Duration::from_secs(20),
+        portmap: None,
     };
-    let plugin = json!({"type": "berth-cni", "socket": "/run/other.sock", "queueDir": "/var/lib/other", "mtu": 1400});
+    let plugin = json!({
+        "type": "berth-cni", "socket": "/run/other.sock", "queueDir": "/var/lib/other",
+        "mtu": 1400, "reconnect": "20s",
+    });
     assert_eq!(other.document()["plugins"][0], plugin);
+}
+
+/// A `portmap` that says this when it is asked for its versions, and is called for nothing else.
+fn with_portmap(script: &str) -> Node {
+    let node = Node::new();
+    fs::create_dir_all(node.bin("")).unwrap();
+    let text = format!("#!/bin/sh\n[ \"$CNI_COMMAND\" = VERSION ] || exit 3\n{script}\n");
+    fs::write(node.bin("portmap"), text).unwrap();
+    fs::set_permissions(node.bin("portmap"), PermissionsExt::from_mode(0o755)).unwrap();
+    node
+}
+
+#[test]
+fn a_node_with_portmap_has_it_in_the_chain_in_the_versions_that_both_know() {
+    let cases = [
+        (
+            r#"echo '{"supportedVersions": ["0.2.0", "0.4.0", "1.0.0", "1.1.0"]}'"#,
+            "1.0.0",
+            json!(["0.4.0", "1.0.0", "1.1.0"]),
+        ),
+        (
+            r#"echo '{"supportedVersions": ["0.3.0", "0.3.1", "0.4.0"]}'"#,
+            "0.4.0",
+            json!(["0.3.1", "0.4.0"]),
+        ),
+        (r#"echo '{"supportedVersions": ["1.1.0"]}'"#, "1.1.0", json!(["1.1.0"])),
+        (
+            r#"echo '{"supportedVersions": ["0.3.1", "0.4.0", "1.0.0", "1.1.0"]}'"#,
+            "1.0.0",
+            json!(["0.3.1", "0.4.0", "1.0.0", "1.1.0"]),
+        ),
+        // It does not say: what every one of the last years knows.
+        ("exit 1", "1.0.0", json!(["0.3.1", "0.4.0", "1.0.0"])),
+        ("echo x", "1.0.0", json!(["0.3.1", "0.4.0", "1.0.0"])),
+    ];
+    for (script, version, versions) in cases {
+        let node = with_portmap(script);
+        let portmap = node.directories().portmap();
+        let is_whole = versions.as_array().unwrap().len() == 4;
+        assert_eq!(
+            portmap.as_ref().map(Portmap::knows_all_versions),
+            Some(is_whole),
+            "{script}"
+        );
+        let document = Conf { portmap, ..conf() }.document();
+        assert_eq!(document["cniVersion"], version, "{script}");
+        assert_eq!(document["cniVersions"], versions, "{script}");
+        let entry =
+            json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true});
+        assert_eq!(document["plugins"], json!([{"type": "berth-cni"}, entry]), "{script}");
+    }
+    let strange = with_portmap(r#"echo '{"supportedVersions": ["2.0.0"]}'"#);
+    assert_eq!(strange.directories().portmap(), None);
+    assert_eq!(Node::new().directories().portmap(), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod compat;
 mod embedded;
 mod install;
+mod kept;
 mod people;
 mod queue;
 mod scene;

@@ -65,3 +65,32 @@ pub struct AddressLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
 }
+
+/// What an agent holds, for whoever compares it with the cluster. It names no pod: a UID says
+/// nothing to somebody who can't read the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Digest {
+    pub node: String,
+    pub addresses: Vec<DigestLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DigestLine {
+    pub address: IpAddr,
+    pub state: AddressState,
+    /// Of the pod that it is assigned to, where the runtime has told it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pod_uid: String,
+}
+
+impl From<AddressLine> for DigestLine {
+    fn from(line: AddressLine) -> Self {
+        Self {
+            address: line.address,
+            state: line.state,
+            pod_uid: line.pod.map(|pod| pod.uid).unwrap_or_default(),
+        }
+    }
+}

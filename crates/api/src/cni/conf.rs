@@ -102,6 +102,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// How much longer an ADD may take, for an address to come free.
     pub wait: Duration,
+    /// How long an ADD looks for an agent that is away, as one is that is being updated.
+    pub reconnect: Duration,
 }
 
 impl Default for Settings {
@@ -111,6 +113,7 @@ impl Default for Settings {
             queue_dir: DEFAULT_QUEUE_DIR.to_owned(),
             timeout: Duration::from_secs(5),
             wait: Duration::ZERO,
+            reconnect: Duration::ZERO,
         }
     }
 }
@@ -223,15 +226,16 @@ impl Settings {
             Need::Collect => None,
             Need::All | Need::Release => path(map, "queueDir", at)?,
         };
-        let wait = match need {
-            Need::All => duration(map, "wait", at)?,
-            Need::Release | Need::Collect => None,
+        let (wait, reconnect) = match need {
+            Need::All => (duration(map, "wait", at)?, duration(map, "reconnect", at)?),
+            Need::Release | Need::Collect => (None, None),
         };
         Ok(Self {
             socket,
             queue_dir: queue_dir.unwrap_or(default.queue_dir),
             timeout,
             wait: wait.unwrap_or(default.wait),
+            reconnect: reconnect.unwrap_or(default.reconnect),
         })
     }
 }

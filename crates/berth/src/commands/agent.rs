@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Directories, Source};
-use berth_agent::{AgentContext, AgentMetrics, Clock, Machine, Options, Standing};
+use berth_agent::install::{Conf, DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Directories, Portmap, Source};
+use berth_agent::{AgentContext, AgentMetrics, Clock, Digests, Machine, Options, Standing};
 use berth_api::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
@@ -18,12 +18,17 @@ use berth_kit::shutdown::Shutdown;
 use kube::runtime::events::Reporter;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tracing::warn;
 
 use super::duration;
 use super::routes::{ClusterCidrs, RouteSettings};
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_secs(2);
+
+/// How long ADDs look for an agent that is being updated: kubelets start a pod in that time also
+/// when they are busy, and wait several times as long for a runtime.
+const RECONNECT: Duration = Duration::from_secs(30);
 
 /// Where containerd answers, on every distribution.
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
@@ -78,11 +83,37 @@ pub struct Agent {
     /// Where the container runtime looks for its network configuration
     #[arg(long, env = "BERTH_CNI_CONF_DIR", value_name = "DIR", default_value = DEFAULT_CONF_DIR)]
     cni_conf_dir: PathBuf,
+    /// Whether the runtime calls the plugin portmap as well, which gives pods their hostPorts:
+    /// auto where --cni-bin-dir has one that knows CNI 1.1.0; always also where it is older, and
+    /// then the runtime asks for no STATUS any more
+    #[arg(long, env = "BERTH_HOST_PORTS", value_name = "WHEN", default_value = "auto")]
+    host_ports: HostPorts,
     /// Make routes to the pods of all other nodes in this machine's kernel; off by default
     #[arg(long, env = "BERTH_ROUTES", value_name = "KIND")]
     routes: Option<Routes>,
     #[command(flatten)]
     cidrs: ClusterCidrs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum HostPorts {
+    Auto,
+    Always,
+    Off,
+}
+
+impl HostPorts {
+    fn portmap(self, directories: &Directories) -> Option<Portmap> {
+        let found = (self != Self::Off).then(|| directories.portmap()).flatten()?;
+        if self == Self::Auto && !found.knows_all_versions() {
+            warn!(
+                "portmap does not know CNI 1.1.0, so the conf is without it, and pods have no \
+                 hostPort; --host-ports=always takes it in, and the runtime then asks for no STATUS"
+            );
+            return None;
+        }
+        Some(found)
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -140,9 +171,10 @@ impl Agent {
                 anyhow::Ok(())
             });
         }
+        let digests = Digests::default();
         if let Some(address) = common.metrics_listen {
             let admin = Admin::bind(address, metrics.clone(), readiness).await?;
-            tasks.spawn("metrics", admin.serve(tasks.stopping()));
+            tasks.spawn("metrics", admin.with(digests.router()).serve(tasks.stopping()));
         }
         let context = AgentContext {
             client,
@@ -153,19 +185,24 @@ impl Agent {
             socket: options.socket.clone(),
             queue_dir: options.queue_dir.clone(),
             mtu: None,
+            reconnect: RECONNECT,
+            portmap: self.host_ports.portmap(&directories),
         });
         let (placing, stopping) = (tasks.clone(), tasks.stopping());
         tasks.spawn("agent", async move {
-            let say = move |standing: Standing<'_>| match standing {
-                Standing::Waits(why) => ready.not_ready_because(why),
-                Standing::Serves(_) => {
-                    ready.ready();
-                    if let Some(conf) = conf.take() {
-                        let directories = directories.clone();
-                        // From now on the kubelet takes the node for ready. A conf that can't be
-                        // placed ends the agent: somebody must see it.
-                        placing
-                            .spawn("conf", async move { directories.place_conf(&conf).map(drop) });
+            let say = move |standing: Standing<'_>| {
+                digests.follow(&standing);
+                match standing {
+                    Standing::Waits(why) => ready.not_ready_because(why),
+                    Standing::Serves(_) => {
+                        ready.ready();
+                        if let Some(conf) = conf.take() {
+                            let directories = directories.clone();
+                            // From now on the kubelet takes the node for ready. A conf that can't
+                            // be placed ends the agent: somebody must see it.
+                            let place = async move { directories.place_conf(&conf).map(drop) };
+                            placing.spawn("conf", place);
+                        }
                     }
                 }
             };

@@ -2,6 +2,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result};
 use berth_inspect::explain::{self, Explanation};
+use berth_inspect::facts::gather_reports;
 use berth_inspect::{Facts, gather};
 use berth_kit::args::CommonArgs;
 use berth_kit::watch::Key;
@@ -34,6 +35,14 @@ enum What {
     Machine {
         name: String,
     },
+    /// An IPAddressClaim of Cluster API, as NAMESPACE/NAME
+    Claim {
+        name: String,
+    },
+    /// The machine network of a Cluster
+    Cluster {
+        name: String,
+    },
     /// An address: who has it, or had it
     Ip {
         address: IpAddr,
@@ -48,7 +57,9 @@ impl Explain {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let facts = runtime.block_on(async {
             let client = common.cluster.client().await?;
-            anyhow::Ok(gather(&client).await?)
+            let mut facts = gather(&client).await?;
+            gather_reports(&client, &mut facts).await?;
+            anyhow::Ok(facts)
         })?;
         let told = self.what.explain(&facts)?;
         print(self.output.output, &told, || text(&told))
@@ -71,6 +82,13 @@ impl What {
             Self::Machine { name } => {
                 let key = key(name, "");
                 explain::machine(facts, &key).with_context(|| format!("there is no machine {key}"))
+            }
+            Self::Claim { name } => {
+                let key = key(name, "default");
+                explain::claim(facts, &key).with_context(|| format!("there is no claim {key}"))
+            }
+            Self::Cluster { name } => {
+                explain::cluster(facts, name).with_context(|| format!("there is no cluster {name}"))
             }
             Self::Ip { address, at } => Ok(match at {
                 Some(at) => explain::ip_at(facts, *address, *at),

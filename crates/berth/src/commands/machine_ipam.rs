@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use berth_api::machines::flag::NetworkFlag;
 use berth_kit::admin::Admin;
 use berth_kit::args::CommonArgs;
 use berth_kit::events::EventMetrics;
@@ -17,7 +18,6 @@ use berth_kit::shutdown::Shutdown;
 use berth_ledger::store::KubernetesStore;
 use berth_ledger::{Clock, Ledger, LedgerMetrics};
 use berth_machines::ipam;
-use berth_machines::ipam::flag::NetworkFlag;
 use berth_machines::metrics::MachineMetrics;
 use berth_nodenet::allocator::local::LocalAllocator;
 use berth_nodenet::controllers::{self, Controller, ControllerMetrics};

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use berth_ledger::store::{EtcdStore, EtcdTls, KubernetesStore, RedbStore, Store};
+use berth_ledger::check_format;
+use berth_ledger::store::{EtcdFiles, EtcdStore, EtcdTls, KubernetesStore, RedbStore, Store};
 use kube::Client;
 
 /// Under which all keys of a ledger are.
@@ -73,17 +74,12 @@ impl EtcdArgs {
         let Some(ca) = &self.etcd_ca else {
             return Ok(None);
         };
-        let read = |flag: &str, path: &PathBuf| {
-            std::fs::read_to_string(path).with_context(|| format!("{flag} {}", path.display()))
+        let files = EtcdFiles {
+            ca: ca.clone(),
+            identity: self.etcd_cert.clone().zip(self.etcd_key.clone()),
         };
-        let identity = match (&self.etcd_cert, &self.etcd_key) {
-            (Some(cert), Some(key)) => Some((read("--etcd-cert", cert)?, read("--etcd-key", key)?)),
-            _ => None,
-        };
-        Ok(Some(EtcdTls {
-            ca: read("--etcd-ca", ca)?,
-            identity,
-        }))
+        let tls = EtcdTls::from_files(files);
+        Ok(Some(tls.context("--etcd-ca, --etcd-cert and --etcd-key")?))
     }
 }
 
@@ -97,7 +93,7 @@ impl StoreChoice {
                     "--store kubernetes: there is no cluster here: use redb=PATH or etcd=URL[,URL]"
                 ),
             },
-            Self::Redb(path) => Arc::new(RedbStore::open(path).context("--store")?),
+            Self::Redb(path) => known(Arc::new(RedbStore::open(path).context("--store")?)).await?,
             Self::Etcd(urls) => {
                 let tls = etcd.tls()?;
                 ensure!(
@@ -105,10 +101,17 @@ impl StoreChoice {
                     "--store {self}: an https URL needs --etcd-ca"
                 );
                 let store = EtcdStore::connect(urls, ETCD_PREFIX, tls.as_ref()).await;
-                Arc::new(store.context("--store")?)
+                known(Arc::new(store.context("--store")?)).await?
             }
         })
     }
+}
+
+/// One that a later program wrote is refused before anything is written to it. A cluster's own
+/// store is not asked here, as its API server may be away: the first to write to it finds out.
+async fn known(store: Arc<dyn Store>) -> Result<Arc<dyn Store>> {
+    check_format(&*store).await.context("--store")?;
+    Ok(store)
 }
 
 #[cfg(test)]

@@ -15,9 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
+use berth_api::agent::DEFAULT_METRICS_PORT;
 use berth_apiserver::Server;
 use berth_cluster::{Cluster, Fleet, Options};
+use berth_dashboard::Dashboard;
+use berth_dashboard::state::About;
 use berth_kit::admin::{self, Admin};
 use berth_kit::args::CommonArgs;
 use berth_kit::clock::Clock;
@@ -34,7 +37,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use tracing::warn;
 
-use crate::dashboard::{Dashboard, Facts};
+use super::dashboard::{ensure_loopback, hint, serve, token};
 use directory::Directory;
 use limit::PodIps;
 use network::Space;
@@ -99,6 +102,10 @@ pub struct Up {
         default_value = "127.0.0.1:7480"
     )]
     dashboard_listen: SocketAddr,
+    /// The file with the token that changes by the dashboard need, for its owner alone; made when
+    /// it is not there [default: dashboard-token in the data directory]
+    #[arg(long, env = "BERTH_DASHBOARD_TOKEN_FILE", value_name = "FILE")]
+    dashboard_token_file: Option<PathBuf>,
     /// Keep nothing: what is made is gone after the stop
     #[arg(long, env = "BERTH_IN_MEMORY")]
     in_memory: bool,
@@ -139,13 +146,7 @@ impl Up {
     ) -> Result<Started> {
         let fleet =
             Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
-        ensure!(
-            self.dashboard_listen.ip().is_loopback(),
-            "--dashboard-listen {}: the dashboard asks for no password, so it listens \
-             on loopback only; give 127.0.0.1:{}",
-            self.dashboard_listen,
-            self.dashboard_listen.port()
-        );
+        ensure_loopback("--dashboard-listen", self.dashboard_listen)?;
         let space = match self.node_cidrs.as_slice() {
             [] => Space::choose(&self.subnet)?,
             cidrs => {
@@ -153,6 +154,14 @@ impl Up {
             }
         };
         let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
+        let (token_flag, token_file) = match self.dashboard_token_file {
+            Some(path) => ("--dashboard-token-file", path),
+            None => ("--data-dir", directory.dashboard_token()),
+        };
+        // One that was handed in is refused before anything is changed.
+        if token_flag != "--data-dir" {
+            token::read(token_flag, &token_file)?;
+        }
         let directories = NodeDirectories::choose(&directory, fleet)?;
         let (api_listener, api) = listen::bind("--api-listen", self.api_listen).await?;
         let (dashboard_listener, dashboard) =
@@ -166,8 +175,15 @@ impl Up {
         };
 
         progress.set_message("starting the API");
+        let digests = nodes::digests(fleet);
+        let asked = digests.clone();
+        let answers = move |node: &str, port: u16| {
+            let digests = asked.get(node).filter(|_| port == DEFAULT_METRICS_PORT);
+            digests.map(berth_agent::Digests::router)
+        };
         let options = berth_apiserver::Options {
             data_dir: directory.objects(),
+            node_proxy: berth_apiserver::NodeProxy::new(answers),
             // New Machines wait for their network, as the policy in a cluster has it.
             admission: berth_apiserver::Admission::new(berth_machines::gate::admit),
             ..berth_apiserver::Options::default()
@@ -179,6 +195,7 @@ impl Up {
         directory.withdraw_kubeconfig()?;
         directory.make()?;
         directory.restrict()?;
+        let token = token::read_or_make(token_flag, &token_file)?;
         let client = server.client();
         progress.set_message("defining Berth's resources");
         define_resources(client.clone()).await?;
@@ -189,7 +206,7 @@ impl Up {
         let controllers = tokio::spawn(running);
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.set_message(format!("starting {} nodes", fleet.size()));
-        let agents = Agents::start(&client, fleet, &directories, &metrics, &tasks)?;
+        let agents = Agents::start(&client, fleet, &directories, &digests, &metrics, &tasks)?;
         let options = Options {
             fleet,
             clock: Clock::System,
@@ -203,12 +220,18 @@ impl Up {
         let nodes = usize::from(fleet.size());
         let _ = tokio::time::timeout(SUPPLY, books.supplied(nodes)).await;
 
-        let facts = Facts::new(format!("https://{api}"), directory.to_string());
-        let page = Dashboard::start(client, facts, &tasks);
+        let options = berth_dashboard::Options {
+            client,
+            about: About::new(format!("https://{api}"), Some(directory.to_string()), true),
+            agents: berth_dashboard::Agents::Here(metrics.clone()),
+            token,
+            token_hint: hint(&token_file),
+        };
+        let page = Dashboard::new(options, tasks.stopping());
         let router = page.router(admin::router(metrics, readiness));
-        let stopping = tasks.stopping().cancelled_owned();
-        let serving = axum::serve(dashboard_listener, router).with_graceful_shutdown(stopping);
-        tasks.spawn("dashboard", async move { serving.await });
+        tasks.spawn("dashboard watches", page.run());
+        let stopping = tasks.stopping();
+        tasks.spawn("dashboard", serve(dashboard_listener, router, stopping));
         if let Some(admin) = admin {
             tasks.spawn("metrics", admin.serve(tasks.stopping()));
         }

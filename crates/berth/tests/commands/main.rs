@@ -5,4 +5,5 @@
 mod agent_returns;
 mod allocator;
 mod controller;
+mod readme;
 mod up;

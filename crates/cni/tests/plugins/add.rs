@@ -123,6 +123,31 @@ fn waiting_for_an_address_is_not_taken_for_silence() {
 }
 
 #[test]
+fn an_agent_that_is_being_updated_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut conf = ipam_conf(directory.path());
+    conf["ipam"]["reconnect"] = json!("60s");
+    let call = Call::new(IPAM, "ADD");
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| call.run(&conf).result());
+        // The old one ends with the call in its hands, and the new one answers.
+        let old = Server::start(directory.path(), &[Manner::Closes]);
+        while old.asked().is_empty() {
+            std::thread::yield_now();
+        }
+        drop(old);
+        let new = Server::start(directory.path(), &[Manner::answers(200, &granted())]);
+        assert_eq!(adding.join().unwrap()["ips"][0]["address"], "10.64.0.5/16");
+        assert_eq!(new.asked().len(), 1);
+    });
+    // A silent one is not waited for any longer than without it.
+    let silent = Server::start(directory.path(), &[Manner::Silent]);
+    conf["ipam"]["timeout"] = json!("200ms");
+    assert_eq!(call.run(&conf).code(), 11);
+    assert_eq!(silent.asked().len(), 1);
+}
+
+#[test]
 fn an_agent_that_does_not_answer_is_to_be_tried_later_and_nothing_is_queued() {
     for manner in [
         None,

@@ -65,6 +65,8 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
 /// The agent says that it holds it beyond what was delivered: the controller knows.
 fn is_held(facts: &Facts, node: &str, address: IpAddr) -> bool {
     let nnc = facts.nncs.get(node);
-    let held = nnc.map(berth_api::nnc::held_of).unwrap_or_default();
+    let held = nnc
+        .and_then(|nnc| berth_api::nnc::held_of(nnc).ok())
+        .unwrap_or_default();
     held.iter().any(|one| one.ip.parse() == Ok(address))
 }

@@ -3,8 +3,8 @@
 use berth_api::subnet::Use;
 use berth_kit::watch::Key;
 
-use super::Explanation;
 use super::subnet::state as subnet_state;
+use super::{Explanation, advised, plain, warned};
 use crate::facts::Facts;
 
 pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
@@ -22,11 +22,17 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
             "" => "is open to be built",
             phase => phase,
         };
-        return Some(told.says(format!("{key} has {has} and {step}.")));
+        let mut told = told.says(format!("{key} has {has} and {step}."));
+        if machine.phase == "Failed" {
+            let why = plain(&machine.message);
+            told = advised(told.says(format!("Its provider says: {why}.")), Some("Failed"));
+        }
+        return Some(told.then(warned(facts, "Machine", key)));
     }
     let mut told = told.says(format!("{key} is gated: nobody builds it before it has a network."));
     if let Some(why) = &machine.why_not {
-        told = told.says(format!("Machine IPAM says: {why}."));
+        let told_why = told.says(format!("Machine IPAM says: {}.", plain(why)));
+        told = advised(told_why, machine.reason.as_deref());
     }
     let mut subnets = 0;
     for subnet in facts
@@ -44,5 +50,5 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
     if machine.why_not.is_none() {
         told = told.advises("is machine IPAM running? kubectl get lease -n kube-system");
     }
-    Some(told)
+    Some(told.then(warned(facts, "Machine", key)))
 }

@@ -1,12 +1,13 @@
 //! Why a node has no address for a pod.
 
 use berth_api::NodeNetworkConfig;
-use berth_api::names::POD_ADDRESSES_AVAILABLE;
+use berth_api::names::{NAMESPACE, POD_ADDRESSES_AVAILABLE};
 use berth_api::nnc::{NetworkContainer, Progress};
+use berth_kit::watch::Key;
 use k8s_openapi::api::core::v1::Node;
 
-use super::Explanation;
 use super::subnet::state as subnet_state;
+use super::{Explanation, advised, plain, warned};
 use crate::facts::{Facts, listed};
 use crate::status::{condition, pod_cidrs};
 
@@ -30,14 +31,34 @@ fn condition_of(name: &str, node: &Node) -> Explanation {
     }
     if let Some((_, why)) = condition(node, "NetworkUnavailable").filter(|(is, _)| is == "True") {
         told = told
-            .says(format!("It has no route yet: {why}."))
+            .says(format!("It has no route yet: {}.", plain(&why)))
             .advises("look at the route controller: kubectl get events -A | grep Route");
+        told = advised(told, reason(node, "NetworkUnavailable"));
     }
     told
 }
 
-/// What it has for pods, and why it does not get more.
+/// What it has for pods, why it does not get more, and what was warned of.
 pub fn addresses(facts: &Facts, name: &str, node: &Node) -> Explanation {
+    let key = |namespace: &str| Key {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let mut told = supply(facts, name, node);
+    if let Some((is, why)) = condition(node, POD_ADDRESSES_AVAILABLE)
+        && is == "False"
+    {
+        told = told.says(format!("Its agent says: {}.", plain(&why)));
+        told = advised(told, reason(node, POD_ADDRESSES_AVAILABLE));
+    }
+    told.then(warned(facts, "Node", &key(""))).then(warned(
+        facts,
+        "NodeNetworkConfig",
+        &key(NAMESPACE),
+    ))
+}
+
+fn supply(facts: &Facts, name: &str, node: &Node) -> Explanation {
     let told = Explanation::default();
     let Some(nnc) = facts.nncs.get(name) else {
         return without_nnc(facts, name, node);
@@ -77,12 +98,14 @@ pub fn addresses(facts: &Facts, name: &str, node: &Node) -> Explanation {
                 "is the agent on {name} running? `berth agent` logs what it waits for"
             ));
     }
-    if let Some((is, why)) = condition(node, POD_ADDRESSES_AVAILABLE)
-        && is == "False"
-    {
-        told = told.says(format!("Its agent says: {why}."));
-    }
     told
+}
+
+/// The condition's, in one word.
+fn reason<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
+    found.reason.as_deref()
 }
 
 fn short(facts: &Facts, container: &NetworkContainer) -> Explanation {

@@ -3,8 +3,9 @@
 use berth_kit::watch::Key;
 
 use super::node::addresses as node_addresses;
+use super::reason::steps_for_refusals;
 use super::subnet::state as subnet_state;
-use super::{Explanation, span};
+use super::{Explanation, span, warned};
 use crate::facts::{Facts, PodFacts, is_for_pods};
 use crate::status::condition;
 
@@ -19,11 +20,12 @@ pub fn pod(facts: &Facts, key: &Key) -> Option<Explanation> {
         let told = told.says(format!("{name} has ended ({}): its address is back.", pod.phase));
         return Some(told);
     }
-    Some(match &pod.node {
+    let told = match &pod.node {
         None => unscheduled(facts, key, pod),
         Some(node) if pod.addresses.is_empty() => waiting(facts, key, pod, node),
         Some(node) => running(facts, key, pod, node),
-    })
+    };
+    Some(told.then(warned(facts, "Pod", key)))
 }
 
 fn age(facts: &Facts, pod: &PodFacts) -> String {
@@ -44,6 +46,9 @@ fn unscheduled(facts: &Facts, key: &Key, pod: &PodFacts) -> Explanation {
             ));
     };
     let mut told = told.says(format!("{name} waits{age}, on no node. The scheduler says: {why}"));
+    for step in steps_for_refusals(why) {
+        told = told.advises(step);
+    }
     let for_want_of_ip = why.contains("pod IP") || why.contains(berth_api::names::POD_IPS);
     if for_want_of_ip {
         let full = facts
@@ -59,11 +64,15 @@ fn unscheduled(facts: &Facts, key: &Key, pod: &PodFacts) -> Explanation {
             told = told.then(subnet_state(subnet));
         }
         if told.next_steps.is_empty() {
+            // By the extended resource, which says no more.
             told = told.advises("add a node, or append a CIDR to the Subnet of the full ones");
         }
         return told;
     }
-    told.advises(format!("kubectl describe pod -n {} {name}", key.namespace))
+    if told.next_steps.is_empty() {
+        told = told.advises(format!("kubectl describe pod -n {} {name}", key.namespace));
+    }
+    told
 }
 
 fn waiting(facts: &Facts, key: &Key, pod: &PodFacts, node: &str) -> Explanation {

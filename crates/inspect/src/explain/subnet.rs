@@ -1,13 +1,19 @@
 //! Why a Subnet gives nothing, or how much it still gives.
 
 use berth_api::Subnet;
+use berth_kit::watch::Key;
 
-use super::{Explanation, text};
+use super::{Explanation, advised, plain, text, warned};
 use crate::facts::{Facts, is_for_pods};
 
 pub fn subnet(facts: &Facts, name: &str) -> Option<Explanation> {
     let found = facts.subnets.get(name)?;
-    Some(state(found).then(demand(facts, name, found)))
+    let key = Key {
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    let told = state(found).then(demand(facts, name, found));
+    Some(told.then(warned(facts, "Subnet", &key)))
 }
 
 /// How full it is, and what its conditions say.
@@ -34,11 +40,21 @@ pub fn state(subnet: &Subnet) -> Explanation {
     }
     if let Some(overlapping) = condition("Overlapping", "True") {
         told = told
-            .says(format!("Subnet {name} overlaps: {}.", overlapping.message))
+            .says(format!("Subnet {name} overlaps: {}.", plain(&overlapping.message)))
             .advises(format!("kubectl edit subnet {name}: use CIDRs that nobody else has"));
+        told = advised(told, Some(&overlapping.reason));
     }
     if let Some(ready) = condition("Ready", "False") {
-        told = told.says(format!("Subnet {name} is not ready: {}.", ready.message));
+        told = told.says(format!("Subnet {name} is not ready: {}.", plain(&ready.message)));
+        told = advised(told, Some(&ready.reason));
+    }
+    if let Some(conflict) = condition("Conflict", "True") {
+        told = told.says(format!("Subnet {name} has a conflict: {}.", plain(&conflict.message)));
+        told = advised(told, Some(&conflict.reason));
+    }
+    if let Some(unknown) = condition("Exhausted", "Unknown") {
+        told = told.says(format!("How full it is is not known: {}.", plain(&unknown.message)));
+        told = advised(told, Some(&unknown.reason));
     }
     let (reserved, capacity) = (text(status.reserved), text(status.capacity));
     let free = text(status.free);
@@ -62,7 +78,8 @@ pub fn state(subnet: &Subnet) -> Explanation {
              cool down."
         ));
     }
-    if condition("Exhausted", "True").is_some() {
+    if let Some(exhausted) = condition("Exhausted", "True") {
+        told = advised(told, Some(&exhausted.reason));
         told = told.says(format!(
             "It is exhausted: nodes keep one spare address and no more, until less than {} % \
              would be reserved.",

@@ -18,6 +18,10 @@ pub struct MachineFacts {
     pub phase: String,
     /// What machine IPAM says of one that has no network.
     pub why_not: Option<String>,
+    /// The same in one word.
+    pub reason: Option<String>,
+    /// What the provider says.
+    pub message: String,
 }
 
 impl MachineFacts {
@@ -44,6 +48,12 @@ impl MachineFacts {
                 .unwrap_or("")
                 .to_owned(),
             why_not: refused.map(|condition| text(condition, "message")),
+            reason: refused.map(|condition| text(condition, "reason")),
+            message: data
+                .pointer("/status/message")
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .to_owned(),
         }
     }
 }

@@ -6,9 +6,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt;
 
+/// On the pod that stands in the API for a static one.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 #[derive(Clone, Debug, Default)]
 pub struct PodFacts {
     pub uid: String,
+    /// By which its node's runtime knows it: a static pod is shown in the API under another.
+    pub sandbox_uid: String,
     /// A controller, such as a ReplicaSet, makes another one when this one is deleted.
     pub is_replaced: bool,
     pub node: Option<String>,
@@ -34,8 +39,10 @@ impl PodFacts {
             failing.find(|one| one.type_ == kind).map(said)
         };
         let owners = pod.owner_references();
+        let uid = pod.uid().unwrap_or_default();
         Self {
-            uid: pod.uid().unwrap_or_default(),
+            sandbox_uid: pod.annotations().get(MIRROR).unwrap_or(&uid).clone(),
+            uid,
             is_replaced: owners.iter().any(|owner| {
                 // A static pod is its Node's, and comes back as it was.
                 owner.controller == Some(true) && owner.kind != "Node"

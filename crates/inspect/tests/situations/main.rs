@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod agents;
+mod reasons;
+mod routes;
 mod scene;
 
 use berth_inspect::check::check;

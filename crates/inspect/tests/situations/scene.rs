@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::AddressBlock;
+use berth_api::agent::DigestLine;
 use berth_inspect::Facts;
-use berth_inspect::facts::{MachineFacts, PodFacts, units};
+use berth_inspect::facts::{ClaimFacts, EventFacts, MachineFacts, PodFacts, units};
 use berth_kit::watch::Key;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
@@ -101,6 +102,15 @@ impl Scene {
         self.facts.nodes.insert(name.to_owned(), object(node));
     }
 
+    /// When the conditions of a node changed last.
+    pub fn transition(&mut self, name: &str, at: &str) {
+        let node = self.facts.nodes.get_mut(name).unwrap();
+        let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
+        for condition in conditions {
+            condition.last_transition_time = Some(object(json!(at)));
+        }
+    }
+
     pub fn nnc(&mut self, name: &str, requested: i64, addresses: &[&str]) {
         let assignments: Vec<Value> = addresses
             .iter()
@@ -133,6 +143,17 @@ impl Scene {
         annotations.insert("berth.dev/held".to_owned(), held);
     }
 
+    /// What the agent of a node says that it holds: address, state, and whose it is.
+    pub fn digest(&mut self, node: &str, lines: &[(&str, &str, &str)]) {
+        let line = |(address, state, uid): &(&str, &str, &str)| {
+            let line: DigestLine =
+                object(json!({"address": address, "state": state, "podUid": uid}));
+            (line.address, line)
+        };
+        let lines = lines.iter().map(line).collect();
+        self.facts.digests.insert(node.to_owned(), lines);
+    }
+
     pub fn subnet(&mut self, name: &str, spec: Value, status: Value) {
         let subnet = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet",
@@ -159,7 +180,10 @@ impl Scene {
 
     pub fn pod(&mut self, name: &str, mut spec: Value, status: Value) {
         spec["containers"] = json!([]);
-        let metadata = json!({"namespace": "default", "name": name, "creationTimestamp": CREATED});
+        let metadata = json!({
+            "namespace": "default", "name": name, "uid": format!("uid-{name}"),
+            "creationTimestamp": CREATED,
+        });
         let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
         self.facts.pods.insert(key("default", name), PodFacts::of(&pod));
     }
@@ -182,6 +206,49 @@ impl Scene {
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         });
         self.pod(name, json!({}), json!({"phase": "Pending", "conditions": [condition]}));
+    }
+
+    /// A warning about an object.
+    pub fn warning(&mut self, kind: &str, about: Key, reason: &str, note: &str) {
+        let event = json!({
+            "metadata": {"name": "e"}, "type": "Warning", "reason": reason, "message": note,
+            "eventTime": "2026-11-15T23:59:56.000000Z",
+            "involvedObject": {"kind": kind, "namespace": about.namespace, "name": about.name},
+        });
+        self.facts.events.push(EventFacts::of(&object(event)));
+    }
+
+    /// A claim with what its condition Ready says.
+    pub fn claim(&mut self, name: &str, reason: &str, message: &str) {
+        let ready =
+            json!({"type": "Ready", "status": "False", "reason": reason, "message": message});
+        let claim: DynamicObject = object(json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim",
+            "metadata": {"namespace": "default", "name": name},
+            "status": {"conditions": [ready]},
+        }));
+        self.facts.claims.insert(key("default", name), ClaimFacts::of(&claim));
+    }
+
+    pub fn cluster(&mut self, name: &str) {
+        self.facts.clusters.insert(name.to_owned());
+    }
+
+    /// A gated machine with what machine IPAM says of it; or one that its provider has failed on.
+    pub fn failed_machine(&mut self, name: &str, gated: bool, reason: &str, message: &str) {
+        let gate = match gated {
+            true => json!({"machine-controller.kubermatic.io/initializers": "ipam.berth.dev"}),
+            false => json!({}),
+        };
+        let condition = json!({
+            "type": "NetworkAllocated", "status": "False", "reason": reason, "message": message,
+        });
+        let machine: DynamicObject = object(json!({
+            "apiVersion": "machine.k8s.io/v1alpha1", "kind": "Machine",
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": gate},
+            "status": {"conditions": [condition], "phase": reason, "message": message},
+        }));
+        self.facts.machines.insert(key("", name), MachineFacts::of(&machine));
     }
 
     pub fn block(&mut self, subnet: &str, first: &str, owned: Value, released: Value) {

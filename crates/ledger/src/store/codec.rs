@@ -31,10 +31,7 @@ const WITHOUT_SINCE: u8 = 1;
 /// Why bytes are no block. The caller knows, and says, which block it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    #[error(
-        "it is in format {found}, this version reads formats {WITHOUT_SINCE} and \
-         {FORMAT}: use the version that wrote it"
-    )]
+    #[error("it is in format {found}, and this program knows formats up to {FORMAT}")]
     Format { found: u8 },
     #[error("it is damaged: its checksum is not that of its content")]
     Checksum,
@@ -46,6 +43,16 @@ pub enum Unreadable {
     Content { what: &'static str },
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
+}
+
+impl Unreadable {
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            Self::Format { .. } => "run the newer Berth that wrote it; nothing was changed",
+            _ => "restore it from a copy",
+        }
+    }
 }
 
 /// Appends the block to `bytes`.
@@ -390,6 +397,6 @@ mod tests {
         bytes[0] = 3;
         let error = decode(&bytes).unwrap_err();
         assert_eq!(error, Unreadable::Format { found: 3 });
-        assert!(error.to_string().contains("use the version that wrote it"));
+        assert!(error.fix().contains("run the newer Berth that wrote it"));
     }
 }

@@ -4,6 +4,8 @@
 mod client;
 mod document;
 mod key;
+mod members;
+mod tls;
 mod watch;
 mod wire;
 
@@ -15,9 +17,9 @@ use tracing::warn;
 use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written, codec, name};
 use crate::record::BlockKey;
 use client::Client;
-pub use client::EtcdTls;
 pub use document::EtcdDocument;
 use key::{Keys, Span};
+pub use tls::{EtcdFiles, EtcdTls};
 use watch::Watch;
 use wire::{
     Compare, CompareTarget, DeleteRangeRequest, KeyValue, Operation, PutRequest, RangeRequest,
@@ -208,6 +210,10 @@ impl Store for EtcdStore {
         text: Vec<u8>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.plan.swap(text, expected).boxed()
+    }
+
+    fn plan_place(&self) -> String {
+        format!("etcd's key {}", self.plan.key())
     }
 
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {

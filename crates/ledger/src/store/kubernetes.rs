@@ -268,6 +268,10 @@ impl Store for KubernetesStore {
         self.replace_plan(expected, text).boxed()
     }
 
+    fn plan_place(&self) -> String {
+        format!("ConfigMap {NAMESPACE}/{PLAN}")
+    }
+
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         self.all_subnets().boxed()
     }
@@ -314,11 +318,8 @@ fn unreachable(failure: KubernetesError) -> StoreError {
 }
 
 fn decode(object: &AddressBlock) -> Result<Stored, StoreError> {
-    let fault = |why| {
-        format!(
-            "AddressBlock {} can't be read: {why}; restore it from a copy",
-            object.name_any()
-        )
+    let fault = |why: object::Unreadable| {
+        format!("AddressBlock {} can't be read: {why}{}", object.name_any(), why.fix())
     };
     object::decode(object).map_err(|why| StoreError::new(STORE, fault(why)))
 }

@@ -143,6 +143,10 @@ impl Store for RedbStore {
         async { swap.await.map_err(|error| StoreError::new(STORE, error))? }.boxed()
     }
 
+    fn plan_place(&self) -> String {
+        self.slot.path().display().to_string()
+    }
+
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         self.reading(file::subnets)
     }

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod kept;
 mod ledger;
 mod model;
 mod stores;

@@ -1,6 +1,6 @@
 //! The promises of the stores that need no server. The others are in `ledger_real`.
 
-mod crds;
+pub mod crds;
 #[macro_use]
 mod promises;
 mod records;

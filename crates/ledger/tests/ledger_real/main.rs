@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod kept;
 mod model;
 mod servers;
 mod stores;

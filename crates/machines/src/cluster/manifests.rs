@@ -1,11 +1,11 @@
 //! What is to stand in the seed cluster and in the user cluster. Pure.
 
 use berth_api::crds;
+use berth_api::machines::flag::NetworkFlag;
 use serde_json::{Value, json};
 
 use super::{KUBECONFIG_KEY, KUBECONFIG_SECRET};
 use crate::gate;
-use crate::ipam::flag::NetworkFlag;
 
 const NAME: &str = "machine-ipam";
 const METRICS_PORT: u16 = 8085;

@@ -102,7 +102,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ipam::flag::NetworkFlag;
+    use berth_api::machines::flag::NetworkFlag;
 
     fn pools() -> Pools {
         let flag: NetworkFlag = "10.0.0.0/24,10.0.0.1".parse().unwrap();

@@ -5,12 +5,10 @@ use std::net::IpAddr;
 
 use berth_addr::Family;
 use berth_api::Subnet;
+use berth_api::machines::flag::NETWORK_LABEL;
 use kube::ResourceExt;
 
 use crate::pool::{Pool, in_ledger};
-
-/// On a Subnet that machines draw on; its value is a number, and lower ones are tried first.
-pub const NETWORK_LABEL: &str = "berth.dev/machine-network";
 
 /// All of them.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use berth_api::Subnet;
+use berth_api::machines::flag::{NETWORK_LABEL, NetworkFlag};
 use berth_kit::api_error::is_conflict;
 use berth_kit::backoff::Exponential;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -10,8 +11,6 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tracing::{error, warn};
 
-use super::flag::NetworkFlag;
-use super::pools::NETWORK_LABEL;
 use super::{Context, FIELD_MANAGER};
 use crate::failure::ReconcileError;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::Subnet;
+use berth_api::machines::flag::NetworkFlag;
 use berth_kit::api_error::is_not_found;
 use berth_kit::watch::{Change, Key as ObjectKey, changes};
 use kube::api::ListParams;
@@ -13,7 +14,6 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::Context;
-use super::flag::NetworkFlag;
 use super::index::Key;
 use crate::machine::{Machine, Shape};
 use crate::pool::outlook;

@@ -1,10 +1,6 @@
 //! The gate: a list of those who must have their say before a machine is built.
 
-/// The annotation. While it names anybody, machine-controller leaves the machine alone.
-pub const INITIALIZERS: &str = "machine-controller.kubermatic.io/initializers";
-
-/// Our entry in it.
-pub const INITIALIZER: &str = "ipam.berth.dev";
+pub use berth_api::machines::{INITIALIZER, INITIALIZERS};
 
 /// The names in the annotation, in their order. Not text: "a,ipam" without "ipam" is "a", not "a,".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

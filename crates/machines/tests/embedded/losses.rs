@@ -1,11 +1,13 @@
 //! Restarts, lost ledgers, machines that went another way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use berth_ledger::store::MemoryStore;
 use berth_machines::machine::Shape;
-use kube::api::{DeleteParams, PostParams};
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::play;
@@ -103,6 +105,43 @@ fn an_address_whose_machine_went_without_its_finalizer_comes_back() {
         until("it is back", async || (scene.owned(SUBNET).await == 0).then_some(())).await;
         assert!(scene.event(SUBNET, "Reclaimed").await.contains("machine/scene//m1/"));
         assert_eq!(scene.metric("berth_machine_reclaimed_total{owner=\"Machine\"}"), 1);
+        running.stop().await;
+    });
+}
+
+/// Before each of the first three writes of a status, whoever builds the machine writes it.
+fn behind_a_provider(scene: &Scene) -> Client {
+    let client = scene.client.clone();
+    let machines = scene.machines(Shape::ProviderConfig);
+    let count = Arc::new(AtomicUsize::new(0));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (client, machines, count) = (client.clone(), machines.clone(), Arc::clone(&count));
+        async move {
+            if request.uri().path().ends_with("/machines/m1/status") {
+                let number = count.fetch_add(1, Ordering::Relaxed);
+                if number < 3 {
+                    let built = Patch::Merge(json!({"status": {"lastOperation": {"n": number}}}));
+                    let params = PatchParams::default();
+                    machines.patch_status("m1", &params, &built).await.unwrap();
+                }
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[test]
+fn the_condition_is_written_although_a_provider_writes_the_status_at_the_same_moment() {
+    play(async |scene| {
+        let running = scene.start_with(behind_a_provider(&scene), &["10.0.0.0/24,10.0.0.1"]);
+        scene.gated("m1").await;
+        scene.says("m1", "Allocated").await;
+        let machine = scene.machines(Shape::ProviderConfig).get("m1").await.unwrap();
+        assert_eq!(
+            machine.data["status"]["lastOperation"]["n"], 2,
+            "nothing of theirs is lost"
+        );
         running.stop().await;
     });
 }

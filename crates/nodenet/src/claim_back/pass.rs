@@ -151,7 +151,7 @@ async fn of_nncs(context: &Context, subnet: &str) -> Result<Vec<Holding>, Reconc
     loop {
         let nncs = context.nncs().list(&page).await?;
         for nnc in &nncs.items {
-            holdings.extend(of_living(context, nnc, subnet));
+            holdings.extend(of_living(context, nnc, subnet)?);
         }
         match nncs.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -161,13 +161,17 @@ async fn of_nncs(context: &Context, subnet: &str) -> Result<Vec<Holding>, Reconc
 }
 
 /// What the nnc of a node that is gone lists, only its pods can speak for.
-fn of_living(context: &Context, nnc: &NodeNetworkConfig, subnet: &str) -> Vec<Holding> {
+fn of_living(
+    context: &Context,
+    nnc: &NodeNetworkConfig,
+    subnet: &str,
+) -> Result<Vec<Holding>, ReconcileError> {
     let name = nnc.name_any();
     let node = context.index().node(&name);
     let Some(node) = node.filter(|node| is_of(nnc, node)) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    of_nnc(nnc, &context.nc(&name, &node.uid), subnet)
+    Ok(of_nnc(nnc, &context.nc(&name, &node.uid), subnet)?)
 }
 
 fn report(context: &Context, subnet: &str, outcome: Outcome) {

@@ -28,7 +28,7 @@ pub async fn claim_what_it_has(
     nnc: &NodeNetworkConfig,
 ) -> Result<(), ReconcileError> {
     let listed: BTreeSet<IpAddr> = listed(nnc).collect();
-    let mut holdings = held_beyond(nnc, nc);
+    let mut holdings = held_beyond(nnc, nc)?;
     let observed = context.pods().on_node(&nc.node);
     holdings.extend(observed.iter().map(|observed| of_pod(observed, nc)));
     review_conflicts(context, subnet, nc, &listed, &holdings);

@@ -152,7 +152,7 @@ async fn take_back(
     let mut leases: BTreeSet<LeaseId> = leases.into_iter().collect();
     if let Some(nnc) = &nnc {
         let nc = context.nc(owner.name(), owner.uid());
-        for holding in held_beyond(nnc, &nc) {
+        for holding in held_beyond(nnc, &nc)? {
             leases.remove(&holding.lease);
         }
     }

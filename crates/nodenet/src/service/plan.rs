@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::allocator::SubnetPlan;
+use berth_api::format::{self, NewerFormat};
 use berth_ledger::{Ledger, LedgerError};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -62,10 +63,26 @@ pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
     fn changed(&self, seen: u64) -> BoxFuture<'_, ()>;
 }
 
-/// All subnets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Of the document. Raised when it changes in a way that an older program can't read.
+const FORMAT: u64 = format::FIRST;
+
+/// All subnets. A field that is not known is an error: to write the document without it would take
+/// it away from those who know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AddressPlan {
+    #[serde(default = "format::first")]
+    format: u64,
     subnets: BTreeMap<SubnetName, Planned>,
+}
+
+impl Default for AddressPlan {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            subnets: BTreeMap::new(),
+        }
+    }
 }
 
 /// A subnet, and the cluster that registered it.
@@ -211,6 +228,10 @@ impl Plans {
     /// And its version.
     async fn read(&self) -> Result<(AddressPlan, u64), PlanStoreError> {
         let kept = self.store.read().await?;
+        NewerFormat::check_json(kept.text.as_bytes(), FORMAT).map_err(|newer| PlanStoreError {
+            place: self.store.place(),
+            why: newer.to_string(),
+        })?;
         let plan = match kept.version {
             0 => AddressPlan::default(),
             _ => serde_json::from_str(&kept.text).map_err(|error| self.unreadable(&error))?,

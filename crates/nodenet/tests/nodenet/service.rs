@@ -2,6 +2,7 @@
 //! and what the service refuses.
 
 mod gate;
+mod kept;
 mod processes;
 mod promises;
 mod raw;

@@ -3,4 +3,5 @@
 #![cfg(test)]
 
 mod controllers;
+mod members;
 mod service;

@@ -14,12 +14,14 @@ use super::params::Params;
 use super::path::Target;
 use super::step::Step;
 use crate::kinds::Kind;
+use crate::node_proxy::NodeProxy;
 use crate::resources::Resources;
 
 /// What the handlers share.
 #[derive(Debug)]
 pub struct Front {
     pub resources: Arc<Resources>,
+    pub node_proxy: NodeProxy,
     /// Watches end when this is cancelled: the server stops.
     pub stop: CancellationToken,
     pub step: Arc<Step>,
@@ -28,9 +30,14 @@ pub struct Front {
 }
 
 impl Front {
-    pub fn new(resources: Arc<Resources>, stop: CancellationToken) -> Arc<Self> {
+    pub fn new(
+        resources: Arc<Resources>,
+        node_proxy: NodeProxy,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             resources,
+            node_proxy,
             stop,
             step: Arc::new(Step::new()),
             documents: Mutex::default(),

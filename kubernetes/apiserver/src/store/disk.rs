@@ -6,19 +6,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use berth_kit::private_file;
+use berth_kit::redb_file::{self, FORMAT, NUMBERS};
 use bytes::Bytes;
-use redb::{
-    Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition,
-};
+use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::record::{Key, Record};
 
 /// `table\0namespace\0name` → version (8 bytes, big endian) and JSON.
 const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
-/// `version` → the last version given out.
-const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
+/// The last version given out.
 const VERSION: &str = "version";
-const FORMAT: &str = "format";
 /// Raised when what is stored changes in a way that an older program can't read.
 const CURRENT_FORMAT: u64 = 1;
 
@@ -35,11 +32,8 @@ pub enum OpenError {
     Directory { path: PathBuf, error: std::io::Error },
     #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
     Damaged { path: PathBuf, why: String },
-    #[error(
-        "{path} was written by a newer version (format {found}); use that version, or \
-         another directory"
-    )]
-    Newer { path: PathBuf, found: u64 },
+    #[error("{path}: {error}")]
+    Newer { path: PathBuf, error: redb_file::OpenError },
 }
 
 #[derive(Debug)]
@@ -74,30 +68,30 @@ impl Disk {
         // The directory may have been there before, and be open to all.
         let file = private_file::open(&path).map_err(unusable)?;
         private_file::wait_until_unlocked(&file).map_err(unusable)?;
-        let database =
-            Builder::new()
-                .set_cache_size(CACHE_BYTES)
-                .create_file(file)
-                .map_err(|error| match error {
-                    DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
-                    DatabaseError::Storage(redb::StorageError::Io(error))
-                        if error.kind() != std::io::ErrorKind::InvalidData
-                            && error.kind() != std::io::ErrorKind::UnexpectedEof =>
-                    {
-                        unusable(error)
-                    }
-                    other => damaged(other.into()),
-                })?;
+        let opened = redb_file::open(file, CACHE_BYTES, CURRENT_FORMAT);
+        let (database, _) = opened.map_err(|error| match error {
+            redb_file::OpenError::Database(error) => match error {
+                DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(directory.to_owned()),
+                DatabaseError::Storage(redb::StorageError::Io(error))
+                    if error.kind() != std::io::ErrorKind::InvalidData
+                        && error.kind() != std::io::ErrorKind::UnexpectedEof =>
+                {
+                    unusable(error)
+                }
+                other => damaged(other.into()),
+            },
+            redb_file::OpenError::Unreadable(error) => damaged(*error),
+            error @ redb_file::OpenError::Newer { .. } => OpenError::Newer {
+                path: path.clone(),
+                error,
+            },
+        })?;
         let disk = Self { database };
         let found = disk.load().map_err(|error| match error {
             LoadError::Redb(error) => damaged(error),
             LoadError::Entry(why) => OpenError::Damaged {
                 path: path.clone(),
                 why,
-            },
-            LoadError::Newer(found) => OpenError::Newer {
-                path: path.clone(),
-                found,
             },
         })?;
         Ok((disk, found))
@@ -109,11 +103,8 @@ impl Disk {
         let transaction = self.database.begin_write()?;
         {
             let mut numbers = transaction.open_table(NUMBERS)?;
-            let format = numbers.get(FORMAT)?.map(|found| found.value());
-            match format {
-                None => drop(numbers.insert(FORMAT, CURRENT_FORMAT)?),
-                Some(CURRENT_FORMAT) => {}
-                Some(found) => return Err(LoadError::Newer(found)),
+            if numbers.get(FORMAT)?.is_none() {
+                numbers.insert(FORMAT, CURRENT_FORMAT)?;
             }
             transaction.open_table(OBJECTS)?;
         }
@@ -167,7 +158,6 @@ impl Disk {
 enum LoadError {
     Redb(redb::Error),
     Entry(String),
-    Newer(u64),
 }
 
 impl<E: Into<redb::Error>> From<E> for LoadError {

@@ -209,3 +209,5 @@ async fn a_namespace_goes_only_when_empty_and_nothing_is_made_in_one_that_is_gon
     };
     assert_eq!(store.commit(gone).await.unwrap_err(), WriteError::NotEmpty);
 }
+
+mod kept;

@@ -16,7 +16,7 @@ pub const SYSCTLS: &[(&str, &str)] = &[
 ];
 
 /// `/etc/kubernetes/kubelet.json` on the node.
-pub fn configuration(seat: &Seat) -> Value {
+pub fn configuration(seat: &Seat, max_pods: u32) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -30,7 +30,7 @@ pub fn configuration(seat: &Seat) -> Value {
         "containerRuntimeEndpoint": format!("unix://{}", containerd::SOCKET),
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "resolvConf": "",
-        "maxPods": 250,
+        "maxPods": max_pods,
         // Several nodes share one machine: none of them manages its limits, its memory or its disk.
         "cgroupDriver": "cgroupfs",
         "cgroupsPerQOS": false,

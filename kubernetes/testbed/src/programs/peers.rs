@@ -165,10 +165,26 @@ const IGNITION: Module = Module {
     takes: "about half a minute on 2 cores",
 };
 
+/// What installs our chart.
+const HELM: Module = Module {
+    title: "Helm",
+    directory: "peers/helm",
+    sources: &["go.mod", "go.sum"],
+    requirement: "helm.sh/helm/v4",
+    commands: &[Command {
+        package: "helm.sh/helm/v4/cmd/helm",
+        names: &["helm"],
+    }],
+    tags: "",
+    variables: |version| vec![("helm.sh/helm/v4/internal/version.version", version.to_owned())],
+    takes: "about 5 minutes on 2 cores",
+};
+
 /// Builds those that tests need and that are not there.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {
     CNS.build(say)?;
     IGNITION.build(say)?;
+    HELM.build(say)?;
     CONTAINERD.build(say)
 }
 
@@ -191,6 +207,12 @@ pub fn cns() -> Result<PathBuf> {
 pub fn ignition_validate(say: &dyn Fn(&str)) -> Result<PathBuf> {
     IGNITION.build(say)?;
     Ok(IGNITION.built()?.join("ignition-validate"))
+}
+
+/// Builds it if it is not there, for tests that are run by themselves.
+pub fn helm() -> Result<PathBuf> {
+    HELM.build(&|line| eprintln!("{line}"))?;
+    Ok(HELM.built()?.join("helm"))
 }
 
 /// Only benchmarks need it.

@@ -52,6 +52,7 @@ fn value(depth: u32) -> BoxedStrategy<String> {
         "queueDir",
         "timeout",
         "wait",
+        "reconnect",
         "mtu",
         "routes",
         "dst",

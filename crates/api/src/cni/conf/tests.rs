@@ -25,12 +25,16 @@ fn with(mut conf: Value, field: &str, value: Value) -> Value {
 
 #[test]
 fn settings_are_under_ipam_for_a_delegate_and_at_the_top_for_a_main_plugin() {
-    let settings = json!({"socket": "/a.sock", "queueDir": "/q", "timeout": "250ms", "wait": "2s"});
+    let settings = json!({
+        "socket": "/a.sock", "queueDir": "/q", "timeout": "250ms", "wait": "2s",
+        "reconnect": "20s",
+    });
     let expected = Settings {
         socket: "/a.sock".to_owned(),
         queue_dir: "/q".to_owned(),
         timeout: Duration::from_millis(250),
         wait: Duration::from_secs(2),
+        reconnect: Duration::from_secs(20),
     };
     let ipam = read(&with(delegated(), "ipam", settings.clone()), Place::Ipam).unwrap();
     assert_eq!((ipam.settings, ipam.mtu), (expected.clone(), None));
@@ -171,7 +175,7 @@ fn what_is_wrong_is_named_with_its_code() {
 fn a_del_reads_the_socket_the_queue_and_the_timeout_alone() {
     let settings = json!({
         "socket": "/a.sock", "queueDir": "/q", "timeout": "250ms",
-        "wait": 7, "routes": 7, "mtu": "1450",
+        "wait": 7, "reconnect": 7, "routes": 7, "mtu": "1450",
     });
     let others = json!({
         "name": "../x", "runtimeConfig": {"ips": 7}, "args": {"cni": {"ips": "x"}},
@@ -195,6 +199,7 @@ fn a_del_reads_the_socket_the_queue_and_the_timeout_alone() {
             queue_dir: "/q".to_owned(),
             timeout: Duration::from_millis(250),
             wait: Duration::ZERO,
+            reconnect: Duration::ZERO,
         };
         assert_eq!(read.settings, expected);
     }

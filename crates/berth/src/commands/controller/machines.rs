@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
+use berth_api::machines::flag::NetworkFlag;
 use berth_kit::controller::Choice;
 use berth_kit::events::EventMetrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::{Clock, Ledger};
-use berth_machines::ipam::flag::NetworkFlag;
 use berth_machines::metrics::MachineMetrics;
 use berth_machines::webhook::Webhook;
 use berth_machines::{CLAIM, CLUSTER, CONTROLLERS, MACHINE, capi, cluster, ipam};

@@ -70,7 +70,7 @@ impl Directory {
     /// What is there already, copied back or made by an older version, becomes its owner's alone
     /// too.
     pub fn restrict(&self) -> Result<()> {
-        for name in ["objects.redb", "ledger.redb", "pki", "nodes"] {
+        for name in ["objects.redb", "ledger.redb", "pki", "nodes", "dashboard-token"] {
             let path = self.path.join(name);
             restrict(&path).with_context(|| {
                 format!(
@@ -91,6 +91,12 @@ impl Directory {
     /// Where the ledger is kept.
     pub fn ledger(&self) -> Option<PathBuf> {
         self.is_durable().then(|| self.path.join("ledger.redb"))
+    }
+
+    /// Where the token is that changes by the dashboard need. In memory it goes with the run.
+    pub fn dashboard_token(&self) -> PathBuf {
+        let directory = self.temporary.as_ref().unwrap_or(&self.path);
+        directory.join("dashboard-token")
     }
 
     fn kubeconfig(&self) -> PathBuf {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use berth_agent::{AgentContext, AgentMetrics, Machine, Options, Standing};
+use berth_agent::{AgentContext, AgentMetrics, Digests, Machine, Options, Standing};
 use berth_cluster::Fleet;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
@@ -70,6 +70,11 @@ impl NodeDirectory {
     }
 }
 
+/// What the agents hold, by node. There before they are: the API server is asked for it.
+pub fn digests(fleet: Fleet) -> BTreeMap<String, Digests> {
+    fleet.names().map(|node| (node, Digests::default())).collect()
+}
+
 /// The agents of all nodes, in this process.
 #[derive(Debug)]
 pub struct Agents {
@@ -83,6 +88,7 @@ impl Agents {
         client: &Client,
         fleet: Fleet,
         node_directories: &NodeDirectories,
+        digests: &BTreeMap<String, Digests>,
         metrics: &Metrics,
         tasks: &Tasks,
     ) -> Result<Self> {
@@ -113,8 +119,10 @@ impl Agents {
             ready.insert(node.clone(), when_ready);
             let random = StdRng::from_rng(&mut random);
             let (context, stopping) = (context.clone(), tasks.stopping());
+            let digests = digests.get(&node).cloned().unwrap_or_default();
             let agent = running.track_future(async move {
                 let say = move |standing: Standing<'_>| {
+                    digests.follow(&standing);
                     serves.send_replace(matches!(standing, Standing::Serves(_)));
                 };
                 berth_agent::run(options, context, random, say, stopping).await

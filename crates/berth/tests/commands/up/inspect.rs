@@ -1,15 +1,18 @@
 //! `berth status`, `explain` and `check` on a cluster that runs.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use berth_inspect::repair::Repair;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::pods::{addresses, all_run, deploy, deploy_on, pods_once};
+use super::pods::{addresses, all_run, deploy, deploy_on, has_kubectl, pods_once};
 use super::{Running, berth, up};
 
 fn ask(kubeconfig: &Path, arguments: &[&str]) -> Output {
@@ -104,4 +107,111 @@ async fn a_full_subnet_and_an_address_on_two_pods_are_told_with_what_to_do() {
     let pair = [&run[0], &wait[0]].map(|pod| (pod.name_any(), pod.uid()));
     let (_, uid) = pair.iter().find(|(name, _)| name == deleted).unwrap();
     pods_once(&client, |pods| pods.iter().all(|pod| pod.uid() != *uid)).await;
+}
+
+#[tokio::test]
+async fn under_the_name_of_a_kubectl_plugin_it_is_one() {
+    if !has_kubectl() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let berth = Running::start(up(&parent.path().join("data")));
+    let programs = parent.path().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let plugin = programs.join("kubectl-berth");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_berth"), plugin).unwrap();
+    let mut path = programs.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap());
+    let asked = |arguments: &[&str]| {
+        let mut kubectl = Command::new("kubectl");
+        kubectl.env("PATH", &path).env("KUBECONFIG", berth.kubeconfig());
+        kubectl.arg("berth").args(arguments).output().unwrap()
+    };
+    let status = said(&asked(&["status", "nodes", "-o", "json"]));
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status.as_array().unwrap().len(), 3, "{status}");
+    let told = said(&asked(&["explain", "subnet", "pods"]));
+    assert!(told.contains("Subnet pods has"), "{told}");
+    assert_eq!(said(&asked(&["check"])), "Nothing disagrees.\n");
+    let gone = asked(&["explain", "pod", "nobody"]);
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+}
+
+/// A pod and the address that it shows, taken from the agent behind the back of all others.
+#[tokio::test]
+async fn what_an_agent_no_longer_holds_is_found() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut command = up(parent.path());
+    command.args(["--nodes", "1"]);
+    let berth = Running::start(command);
+    let (client, kubeconfig) = (berth.client().await, berth.kubeconfig());
+    deploy(&client, 3).await;
+    let pods = pods_once(&client, all_run(3)).await;
+    let checked = ask(&kubeconfig, &["check"]);
+    assert_eq!(said(&checked), "Nothing disagrees.\n");
+    assert!(checked.stderr.is_empty(), "all agents were heard: {checked:?}");
+
+    let directory = parent.path().join("nodes/berth-node-1");
+    let (name, address) = (pods[0].name_any(), addresses(&pods[0])[0].to_string());
+    let lines: Value = agent(&directory, "GET /v1/addresses", "");
+    let mut lines = lines.as_array().unwrap().iter();
+    let held = lines.find(|line| line["address"] == *address).unwrap();
+    let release = json!({"attachment": held["attachment"]}).to_string();
+    assert_eq!(agent(&directory, "POST /v1/release", &release)["released"], 1);
+
+    let checked = ask(&kubeconfig, &["check", "-o", "json"]);
+    assert_eq!(checked.status.code(), Some(1));
+    let findings: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(findings.as_array().unwrap().len(), 1, "{findings}");
+    assert_eq!(findings[0]["object"], format!("pod default/{name}"));
+    let problem = format!("shows {address}, which the agent of berth-node-1 takes for free");
+    assert_eq!(findings[0]["problem"], problem);
+    assert!(findings[0]["fix"].as_str().unwrap().contains("kubectl delete pod"));
+
+    // Nobody answers on another port, and that is told in one line.
+    let checked = ask(&kubeconfig, &["check", "--agent-port", "1"]);
+    assert_eq!(said(&checked), "Nothing disagrees.\n");
+    let told = String::from_utf8(checked.stderr).unwrap();
+    assert!(told.contains("node berth-node-1 answers nothing on port 1"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_disagrees_while_pods_come_and_go() {
+    let parent = tempfile::tempdir().unwrap();
+    let berth = Running::start(up(parent.path()));
+    let (client, kubeconfig) = (berth.client().await, berth.kubeconfig());
+    deploy(&client, 1).await;
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    let checks = std::thread::spawn(move || {
+        (0..12).map(|_| ask(&kubeconfig, &["check"])).collect::<Vec<Output>>()
+    });
+    let mut replicas = (5..90).step_by(7).cycle();
+    while !checks.is_finished() {
+        let scale = json!({"spec": {"replicas": replicas.next()}});
+        let params = PatchParams::default();
+        deployments.patch("web", &params, &Patch::Merge(scale)).await.unwrap();
+        let pods = Api::<Pod>::default_namespaced(client.clone());
+        for pod in pods.list(&Default::default()).await.unwrap().iter().take(3) {
+            drop(pods.delete(&pod.name_any(), &Default::default()).await);
+        }
+    }
+    for checked in checks.join().unwrap() {
+        assert_eq!(said(&checked), "Nothing disagrees.\n");
+        assert!(checked.stderr.is_empty(), "{checked:?}");
+    }
+}
+
+/// What the agent in that directory answers on its socket.
+fn agent(directory: &Path, line: &str, body: &str) -> Value {
+    let mut stream = UnixStream::connect(directory.join("agent.sock")).unwrap();
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n");
+    let head = format!("{head}Content-Type: application/json\r\nContent-Length: {length}\r\n");
+    write!(stream, "{head}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
 }

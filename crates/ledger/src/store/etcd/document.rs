@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::client::{Client, EtcdTls};
+use super::client::Client;
+use super::tls::EtcdTls;
 use super::wire::{
     Compare, CompareTarget, Operation, PutRequest, RangeRequest, RequestOp, TxnRequest,
     WatchCreateRequest,

@@ -45,7 +45,7 @@ impl Span {
 pub enum Stranger {
     #[error("the key {key} is no block's: remove it, or use another prefix")]
     Key { key: String },
-    #[error("the block {key} can't be read: {why}; restore it from a copy")]
+    #[error("the block {key} can't be read: {why}; {}", why.fix())]
     Value { key: String, why: Unreadable },
 }
 

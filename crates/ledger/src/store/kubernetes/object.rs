@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_addr::Prefix;
 use berth_api::AddressBlock;
 use berth_api::address_block::{self, Offset};
+use berth_api::format::{FIRST, NewerFormat};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
@@ -13,9 +14,15 @@ use crate::owner::{NotAnOwner, Owner};
 use crate::record::{BlockKey, Contradiction, LeaseId, Record, Tenure};
 use crate::store::{Stored, Version, name};
 
+/// Of the AddressBlocks that are written here. Raised when one changes in a way that an older
+/// program can't read.
+const FORMAT: u64 = FIRST;
+
 /// An AddressBlock that no ledger wrote.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
+    #[error("spec.format: {0}")]
+    Newer(#[from] NewerFormat),
     #[error("spec.first: {0}")]
     First(#[from] berth_addr::ParseError),
     #[error("metadata.name: spec.subnet and spec.first say that it is {expected}")]
@@ -30,6 +37,16 @@ pub enum Unreadable {
     Contradiction(#[from] Contradiction),
 }
 
+impl Unreadable {
+    /// What to do about it, if it does not say that itself.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            Self::Newer(_) => "",
+            _ => "; restore it from a copy",
+        }
+    }
+}
+
 pub fn object_name(key: &BlockKey) -> String {
     AddressBlock::object_name(&key.subnet, &name::of_block(key.first))
 }
@@ -37,6 +54,7 @@ pub fn object_name(key: &BlockKey) -> String {
 /// Without a version: whoever sends it says what it replaces.
 pub fn encode(key: &BlockKey, record: &Record) -> AddressBlock {
     let mut object = AddressBlock::empty(&key.subnet, &name::of_block(key.first), key.first);
+    object.spec.format = i64::try_from(FORMAT).ok();
     let owner = |tenure: &Tenure| address_block::Owner {
         owner: tenure.owner.to_string(),
         lease: tenure.lease.to_string(),
@@ -52,6 +70,9 @@ pub fn encode(key: &BlockKey, record: &Record) -> AddressBlock {
 }
 
 pub fn decode(object: &AddressBlock) -> Result<Stored, Unreadable> {
+    // First: of another format nothing else is known.
+    let format = object.spec.format.and_then(|format| u64::try_from(format).ok());
+    NewerFormat::check(format.unwrap_or(FIRST), FORMAT)?;
     let first: Prefix = object.spec.first.parse()?;
     let key = BlockKey {
         subnet: object.spec.subnet.clone(),

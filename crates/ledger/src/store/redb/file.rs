@@ -8,10 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use berth_addr::Prefix;
-use berth_kit::private_file;
+use berth_api::format::NewerFormat;
+use berth_kit::{private_file, redb_file};
 use redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition,
+    Database, DatabaseError, ReadTransaction, ReadableTable, StorageError, TableDefinition,
 };
+
+pub use redb_file::{FORMAT, NUMBERS};
 
 use crate::record::BlockKey;
 use crate::store::codec::{self, Unreadable};
@@ -19,13 +22,9 @@ use crate::store::{Stored, Version};
 
 /// Subnet and place → version (8 bytes, big endian) and the block as [`codec`] writes it.
 pub const BLOCKS: TableDefinition<(&str, &Place), &[u8]> = TableDefinition::new("blocks");
-/// Numbers by name.
-pub const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
 /// The last version given out. It stays when blocks go, so that a block that is made again does not
 /// get an old version.
 pub const VERSION: &str = "version";
-/// Raised when the tables change in a way that an older program can't read.
-pub const FORMAT: &str = "format";
 const CURRENT_FORMAT: u64 = 1;
 
 /// What is decided over all subnets at once → version (8 bytes, big endian) and text.
@@ -51,10 +50,8 @@ pub enum OpenError {
     File(#[from] io::Error),
     #[error("it is damaged: {0}; restore it from a copy")]
     Damaged(redb::Error),
-    #[error(
-        "it was written by a newer version (format {found}): use that version, or another file"
-    )]
-    Newer { found: u64 },
+    #[error(transparent)]
+    Newer(NewerFormat),
 }
 
 /// Why something can't be read.
@@ -63,7 +60,7 @@ pub enum Fault {
     // Boxed: it is many times the size of what is read.
     #[error("the file can't be read: {0}")]
     Redb(Box<redb::Error>),
-    #[error("block {first} of subnet {subnet} can't be read: {why}; restore the file from a copy")]
+    #[error("block {first} of subnet {subnet} can't be read: {why}; {}", why.fix())]
     Block {
         subnet: String,
         first: String,
@@ -91,20 +88,31 @@ pub fn open(path: &Path) -> Result<Database, OpenError> {
     // One that was copied back may be open to everybody.
     let file = private_file::open(path)?;
     private_file::wait_until_unlocked(&file)?;
-    let created = Builder::new().set_cache_size(CACHE_BYTES).create_file(file);
-    let database = created.map_err(|error| match error {
-        DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
-        DatabaseError::Storage(StorageError::Io(error)) if !is_damage(&error) => {
-            OpenError::File(error)
-        }
-        other => OpenError::Damaged(other.into()),
-    })?;
+    let opened = redb_file::open(file, CACHE_BYTES, CURRENT_FORMAT);
+    let (database, format) = opened.map_err(OpenError::of)?;
     // A file is not durable before its name is.
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
-    match check_format(&database).map_err(OpenError::Damaged)? {
-        CURRENT_FORMAT => Ok(database),
-        found => Err(OpenError::Newer { found }),
+    if format.is_none() {
+        make_tables(&database).map_err(OpenError::Damaged)?;
+    }
+    Ok(database)
+}
+
+impl OpenError {
+    fn of(error: redb_file::OpenError) -> Self {
+        use redb_file::OpenError as Error;
+        match error {
+            Error::Database(DatabaseError::DatabaseAlreadyOpen) => Self::InUse,
+            Error::Database(DatabaseError::Storage(StorageError::Io(error)))
+                if !is_damage(&error) =>
+            {
+                Self::File(error)
+            }
+            Error::Database(other) => Self::Damaged(other.into()),
+            Error::Unreadable(error) => Self::Damaged(*error),
+            Error::Newer { found, known } => Self::Newer(NewerFormat { found, known }),
+        }
     }
 }
 
@@ -113,19 +121,12 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 /// Makes the tables in a new file, so that readers always find them.
-fn check_format(database: &Database) -> Result<u64, redb::Error> {
+fn make_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
-    let format = {
-        let mut numbers = transaction.open_table(NUMBERS)?;
-        let found = numbers.get(FORMAT)?.map(|found| found.value());
-        if found.is_none() {
-            numbers.insert(FORMAT, CURRENT_FORMAT)?;
-            transaction.open_table(BLOCKS)?;
-        }
-        found.unwrap_or(CURRENT_FORMAT)
-    };
+    transaction.open_table(NUMBERS)?.insert(FORMAT, CURRENT_FORMAT)?;
+    transaction.open_table(BLOCKS)?;
     transaction.commit()?;
-    Ok(format)
+    Ok(())
 }
 
 pub fn load(transaction: &ReadTransaction, subnet: &str) -> Result<Vec<Stored>, Fault> {

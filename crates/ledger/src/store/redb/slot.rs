@@ -25,6 +25,10 @@ impl Slot {
         })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// There is no half of a change in it, so a panic elsewhere does not matter.
     fn current(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
         self.database.lock().unwrap_or_else(PoisonError::into_inner)

@@ -139,7 +139,7 @@ fn what_cannot_be_opened_names_the_file_and_what_to_do() {
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_left_alone() {
+fn a_file_of_a_newer_format_is_left_as_it_is() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("ledger.redb");
     let database = Builder::new().create(&path).unwrap();
@@ -151,6 +151,10 @@ fn a_file_of_a_newer_version_is_left_alone() {
         .unwrap();
     transaction.commit().unwrap();
     drop(database);
+    let before = std::fs::read(&path).unwrap();
     let error = RedbStore::open(&path).unwrap_err().to_string();
-    assert!(error.contains("newer version (format 9)"), "{error}");
+    let expected = "ledger.redb: it is in format 9, and this program knows formats up to 1: run the \
+                    newer Berth";
+    assert!(error.contains(expected), "{error}");
+    assert!(std::fs::read(&path).unwrap() == before, "not a byte of it has changed");
 }

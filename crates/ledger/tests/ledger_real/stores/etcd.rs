@@ -1,8 +1,9 @@
 //! The store in etcd.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use berth_ledger::store::{Change, EtcdStore, EtcdTls, Store, Written};
+use berth_ledger::store::{Change, EtcdDocument, EtcdFiles, EtcdStore, EtcdTls, Store, Written};
 use futures::StreamExt;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -104,9 +105,8 @@ async fn who_shows_the_right_certificate_is_served_over_tls_and_nobody_else() {
     let server = servers::etcd().trim_start_matches("http://").parse().unwrap();
     let line = Line::to(server, Some(acceptor(&ca))).await;
     let endpoint = [format!("https://{}", line.address)];
-    let tls = |trusted: &Issuer, signer: Option<&Issuer>| EtcdTls {
-        ca: trusted.pem(),
-        identity: signer.map(signed),
+    let tls = |trusted: &Issuer, signer: Option<&Issuer>| {
+        EtcdTls::from_pem(trusted.pem(), signer.map(signed))
     };
 
     let store = EtcdStore::connect(&endpoint, "tls", Some(&tls(&ca, Some(&ca))))
@@ -122,6 +122,46 @@ async fn who_shows_the_right_certificate_is_served_over_tls_and_nobody_else() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("is https: name the CA"), "{error}");
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_without_a_restart() {
+    let ca = CertifiedIssuer::self_signed(ca_params(), KeyPair::generate().unwrap()).unwrap();
+    let stranger = CertifiedIssuer::self_signed(ca_params(), KeyPair::generate().unwrap()).unwrap();
+    let server = servers::etcd().trim_start_matches("http://").parse().unwrap();
+    let line = Line::to(server, Some(acceptor(&ca))).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let write = |signer: &Issuer| {
+        let (certificate, key) = signed(signer);
+        std::fs::write(path("tls.crt"), certificate).unwrap();
+        std::fs::write(path("tls.key"), key).unwrap();
+    };
+    std::fs::write(path("ca.crt"), ca.pem()).unwrap();
+    write(&stranger);
+    let files = EtcdFiles {
+        ca: path("ca.crt"),
+        identity: Some((path("tls.crt"), path("tls.key"))),
+    };
+    let tls = EtcdTls::from_files(files).unwrap();
+    let endpoint = [format!("https://{}", line.address)];
+    let document = EtcdDocument::new(&endpoint, "reload", "a", Some(&tls)).unwrap();
+    assert!(document.read().await.is_err(), "etcd does not trust this one");
+
+    // Half of a pair, as between two writes: the old one stays.
+    std::fs::write(path("tls.key"), "nothing").unwrap();
+    pass_reload_interval().await;
+    assert!(document.read().await.is_err());
+    write(&ca);
+    pass_reload_interval().await;
+    assert_eq!(document.read().await.unwrap(), None);
+}
+
+/// Without waiting for it.
+async fn pass_reload_interval() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::resume();
 }
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;

@@ -1,0 +1,138 @@
+//! A Chromium of this machine, driven through `crates/dashboard/web/test/browser.mjs`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+pub struct Browser {
+    child: Child,
+    commands: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Browser {
+    pub fn start(url: &str) -> Self {
+        let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/web");
+        assert!(
+            web.join("node_modules/puppeteer-core").exists(),
+            "run `npm ci` in crates/dashboard/web, or `cargo xtask test real`, which does"
+        );
+        let mut child = Command::new("node")
+            .args(["test/browser.mjs", "/usr/bin/chromium", url])
+            .current_dir(web)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Node.js is needed for this test");
+        Self {
+            commands: child.stdin.take(),
+            answers: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    fn command(&mut self, command: &Value) -> Value {
+        let input = self.commands.as_mut().unwrap();
+        writeln!(input, "{command}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the browser has ended at {command}");
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert!(answer["error"].is_null(), "{command}: {}", answer["error"]);
+        answer["ok"].clone()
+    }
+
+    pub fn size(&mut self, width: u32, height: u32, theme: &str) {
+        self.command(&json!({"do": "size", "width": width, "height": height, "theme": theme}));
+    }
+
+    pub fn open(&mut self, view: &str) {
+        self.command(&json!({"do": "open", "view": view}));
+    }
+
+    /// When it was there, in milliseconds since 1970.
+    pub fn wait(&mut self, selector: &str) -> u128 {
+        let at = self.command(&json!({"do": "wait", "selector": selector}));
+        at.as_u64().unwrap().into()
+    }
+
+    /// Waits until the text there begins so.
+    pub fn says(&mut self, selector: &str, words: &str) {
+        self.command(&json!({"do": "says", "selector": selector, "words": words}));
+    }
+
+    /// The legend of the map.
+    pub fn counts(&mut self) -> Value {
+        self.command(&json!({"do": "counts"}))
+    }
+
+    /// What is said of a cell under the mouse.
+    pub fn hover(&mut self, index: u64) -> String {
+        let text = self.command(&json!({"do": "hover", "index": index}));
+        text.as_str().unwrap().to_owned()
+    }
+
+    pub fn press(&mut self, keys: &[&str]) {
+        self.command(&json!({"do": "press", "keys": keys}));
+    }
+
+    /// Types `text` into a field in place of what is there.
+    pub fn fill(&mut self, selector: &str, text: &str) {
+        self.command(&json!({"do": "fill", "selector": selector, "text": text}));
+    }
+
+    pub fn click(&mut self, selector: &str) {
+        self.command(&json!({"do": "click", "selector": selector}));
+    }
+
+    /// Waits until a text has these words in it, and gives all of it.
+    pub fn has(&mut self, selector: &str, words: &str) -> String {
+        let text = self.command(&json!({"do": "has", "selector": selector, "words": words}));
+        text.as_str().unwrap().to_owned()
+    }
+
+    /// Whether it can't be used now.
+    pub fn is_disabled(&mut self, selector: &str) -> bool {
+        let script = format!("document.querySelector({selector:?}).disabled");
+        self.evaluate(&script).as_bool().unwrap()
+    }
+
+    /// Goes to another page, and gives its status and its text.
+    pub fn visit(&mut self, address: &str) -> (u64, String) {
+        let found = self.command(&json!({"do": "visit", "address": address}));
+        let text = found["text"].as_str().unwrap().to_owned();
+        (found["status"].as_u64().unwrap(), text)
+    }
+
+    /// What a script of the page that is open gives.
+    pub fn evaluate(&mut self, script: &str) -> Value {
+        self.command(&json!({"do": "evaluate", "script": script}))
+    }
+
+    pub fn faults(&mut self) -> Vec<String> {
+        texts(&self.command(&json!({"do": "faults"})))
+    }
+
+    pub fn shot(&mut self, path: &Path) {
+        self.command(&json!({"do": "shot", "path": path}));
+    }
+
+    pub fn errors(&mut self) -> Vec<String> {
+        texts(&self.command(&json!({"do": "errors"})))
+    }
+}
+
+/// It ends Chromium itself once it has nobody to listen to.
+impl Drop for Browser {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        drop(self.child.wait());
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().unwrap().iter();
+    texts.map(|text| text.as_str().unwrap().to_owned()).collect()
+}

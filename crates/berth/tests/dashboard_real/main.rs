@@ -1,0 +1,10 @@
+//! The dashboard in a real Chromium, and on a real kube-apiserver.
+
+#![cfg(test)]
+
+mod attack;
+mod browser;
+mod cluster;
+mod form;
+mod page;
+mod up;

@@ -1,0 +1,138 @@
+//! What AddressBlocks say of each unit, small: a million of them are kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use berth_addr::{Family, Prefix};
+use berth_api::AddressBlock;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+/// Of a unit, its owner as the ledger writes it, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub owner: Arc<str>,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Block {
+    first: Prefix,
+    owned: Vec<(u8, Owned)>,
+    released: Vec<(u8, Timestamp)>,
+}
+
+/// Where a block is among all of them.
+type Place = (String, Prefix);
+
+#[derive(Debug, Default)]
+pub struct Blocks {
+    by_place: BTreeMap<Place, Block>,
+    places: HashMap<String, Place>,
+}
+
+impl Blocks {
+    pub fn apply(&mut self, block: &AddressBlock) {
+        let name = block.name_any();
+        self.delete(&name);
+        // What can't be read says nothing.
+        let Ok(first) = block.spec.first.parse::<Prefix>() else {
+            return;
+        };
+        // A node's addresses lie side by side: one text for all of them.
+        let mut owners = HashMap::<&str, Arc<str>>::new();
+        let owned = block.spec.owned.iter().map(|(offset, owned)| {
+            let owner = owners
+                .entry(&owned.owner)
+                .or_insert_with(|| owned.owner.as_str().into());
+            let since = owned.since.as_ref().map(|since| since.0);
+            let owner = Arc::clone(owner);
+            (offset.0, Owned { owner, since })
+        });
+        let owned = owned.collect();
+        let released = block.spec.released.iter();
+        let released = released.map(|(offset, at)| (offset.0, at.0)).collect();
+        let place = (block.spec.subnet.clone(), first);
+        self.by_place.insert(
+            place.clone(),
+            Block {
+                first,
+                owned,
+                released,
+            },
+        );
+        self.places.insert(name, place);
+    }
+
+    pub fn delete(&mut self, name: &str) {
+        if let Some(place) = self.places.remove(name) {
+            self.by_place.remove(&place);
+        }
+    }
+
+    /// Whether the ledger of this subnet is kept in the API server.
+    pub fn has(&self, subnet: &str) -> bool {
+        let all = Prefix::all(Family::V4);
+        let mut from = self.by_place.range((subnet.to_owned(), all)..);
+        from.next().is_some_and(|((name, _), _)| name == subnet)
+    }
+
+    pub fn owned_in<'a>(
+        &'a self,
+        subnet: &str,
+        window: Prefix,
+    ) -> impl Iterator<Item = (Prefix, &'a Owned)> + use<'a> {
+        let blocks = self.blocks_in(subnet, window);
+        blocks.flat_map(move |block| {
+            let units = block.owned.iter();
+            let units = units.filter_map(|(offset, owned)| Some((block.unit(*offset)?, owned)));
+            units.filter(move |(unit, _)| window.covers(*unit))
+        })
+    }
+
+    pub fn released_in<'a>(
+        &'a self,
+        subnet: &str,
+        window: Prefix,
+    ) -> impl Iterator<Item = (Prefix, Timestamp)> + use<'a> {
+        let blocks = self.blocks_in(subnet, window);
+        blocks.flat_map(move |block| {
+            let units = block.released.iter();
+            let units = units.filter_map(|(offset, at)| Some((block.unit(*offset)?, *at)));
+            units.filter(move |(unit, _)| window.covers(*unit))
+        })
+    }
+
+    /// Those that may have a unit in `window`, which can begin in the middle of one.
+    fn blocks_in<'a>(
+        &'a self,
+        subnet: &str,
+        window: Prefix,
+    ) -> impl Iterator<Item = &'a Block> + use<'a> {
+        let name = subnet.to_owned();
+        let before = self.by_place.range(..(name.clone(), window)).next_back();
+        let before = before.filter(move |((of, _), _)| *of == name);
+        let name = subnet.to_owned();
+        let from = self.by_place.range((name.clone(), window)..);
+        let from =
+            from.take_while(move |((of, first), _)| *of == name && first.first() <= window.last());
+        before.into_iter().chain(from).map(|(_, block)| block)
+    }
+}
+
+impl Block {
+    fn unit(&self, offset: u8) -> Option<Prefix> {
+        let (length, family) = (self.first.length(), self.first.family());
+        let step = u128::from(offset).checked_shl(u32::from(family.bits() - length))?;
+        let next = number(self.first.first()).checked_add(step)?;
+        (next <= family.last()).then(|| Prefix::around(family.address(next), length))?
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}

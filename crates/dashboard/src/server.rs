@@ -1,0 +1,184 @@
+//! The server: the page, the state as JSON and as a stream, maps, and forms.
+
+mod answer;
+mod write;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use jiff::Timestamp;
+use kube::Client;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::agents::Agents;
+use crate::history::{History, SAMPLE_INTERVAL};
+use crate::index::Index;
+use crate::measures::Measured;
+use crate::state::{self, About, State};
+use crate::token::WriteToken;
+use crate::watches::{self, Feed};
+use crate::{guard, page};
+
+/// Between two states that are sent, at least: five a second.
+const STREAM_INTERVAL: Duration = Duration::from_millis(200);
+/// At most a fifth of one core is spent on making states: a large cluster is told less often.
+const REST_FACTOR: u32 = 4;
+
+/// What a dashboard is made of.
+#[derive(Clone)]
+pub struct Options {
+    pub client: Client,
+    pub about: About,
+    pub agents: Agents,
+    /// Needed to change anything, and where a person finds it.
+    pub token: WriteToken,
+    pub token_hint: String,
+}
+
+/// Not derived: a client has nothing to show.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("about", &self.about)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Dashboard {
+    options: Arc<Options>,
+    feed: Feed,
+    seen: Arc<RwLock<Seen>>,
+    /// The last state that was sent, as JSON.
+    stream: watch::Sender<Arc<str>>,
+    stop: CancellationToken,
+}
+
+/// What this process has seen over time.
+#[derive(Debug, Default)]
+struct Seen {
+    history: History,
+    /// Of each agent, what was read last.
+    scrapes: Vec<Measured>,
+    measured: Measured,
+}
+
+impl Seen {
+    /// An agent that does not answer counts as it did before: its calls must not seem to be new
+    /// when it answers again.
+    fn measure(&mut self, now: Timestamp, scrapes: &[Option<String>]) {
+        if scrapes.is_empty() {
+            return;
+        }
+        // What agents had done before is nothing that was seen here.
+        let is_first = self.scrapes.is_empty();
+        self.scrapes.resize_with(scrapes.len(), Measured::default);
+        for (last, text) in self.scrapes.iter_mut().zip(scrapes) {
+            if let Some(text) = text {
+                *last = Measured::read(text);
+            }
+        }
+        let measured = Measured::sum(&self.scrapes);
+        let quantiles = measured.adds_since(&self.measured).filter(|_| !is_first);
+        self.history.record_latency(now, quantiles);
+        self.measured = measured;
+    }
+}
+
+impl Dashboard {
+    pub fn new(options: Options, stop: CancellationToken) -> Self {
+        Self {
+            options: Arc::new(options),
+            feed: Feed::new(),
+            seen: Arc::default(),
+            stream: watch::Sender::new("".into()),
+            stop,
+        }
+    }
+
+    /// Watches the cluster until it is told to stop.
+    pub async fn run(self) -> Result<(), Infallible> {
+        let stop = self.stop.clone();
+        let watching = watches::run(self.options.client.clone(), self.feed.clone());
+        let all = async {
+            tokio::join!(watching, self.clone().publish(), self.clone().sample());
+        };
+        stop.run_until_cancelled(all).await;
+        Ok(())
+    }
+
+    /// The page and what it asks for, and beside them the routes of `others`; all refuse callers
+    /// that come by another name than loopback's.
+    pub fn router(&self, others: Router) -> Router {
+        Router::new()
+            .route("/api/state", get(answer::state))
+            .route("/api/stream", get(answer::stream))
+            .route("/api/nodes", get(answer::nodes))
+            .route("/api/latency", get(answer::latency))
+            .route("/api/subnets/{name}/map", get(answer::map))
+            .route("/api/subnets/{name}/history", get(answer::history))
+            .merge(write::router())
+            .with_state(self.clone())
+            .merge(page::router())
+            .merge(others)
+            .layer(middleware::from_fn(guard::loopback_only))
+    }
+
+    /// What the watches feed; for tests and benchmarks, which feed it themselves.
+    pub fn index(&self) -> &RwLock<Index> {
+        &self.feed.index
+    }
+
+    fn state(&self) -> State {
+        let now = Timestamp::now();
+        // What is said of a pod that waits says for how long.
+        self.feed.index.write().facts.now = now;
+        let index = self.feed.index.read();
+        let seen = self.seen.read();
+        let about = &self.options.about;
+        state::state(&index, about, &seen.history, &seen.measured, now)
+    }
+
+    /// Sends a state whenever one differs from the last, while anybody listens.
+    async fn publish(self) {
+        let mut version = self.feed.version.subscribe();
+        loop {
+            if self.stream.receiver_count() > 0 {
+                let begun = Instant::now();
+                let text: Arc<str> =
+                    serde_json::to_string(&self.state()).unwrap_or_default().into();
+                self.stream.send_if_modified(|last| {
+                    let differs = *last != text;
+                    *last = text;
+                    differs
+                });
+                tokio::time::sleep(STREAM_INTERVAL.max(begun.elapsed() * REST_FACTOR)).await;
+            } else {
+                tokio::time::sleep(STREAM_INTERVAL).await;
+            }
+            // Ages and forecasts change although no object does.
+            drop(tokio::time::timeout(SAMPLE_INTERVAL, version.changed()).await);
+        }
+    }
+
+    async fn sample(self) {
+        let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
+        loop {
+            ticks.tick().await;
+            let samples = state::samples(&self.feed.index.read());
+            let scrapes = self.options.agents.scrape().await;
+            let now = Timestamp::now();
+            let mut seen = self.seen.write();
+            seen.history.record(now, samples);
+            seen.measure(now, &scrapes);
+        }
+    }
+}

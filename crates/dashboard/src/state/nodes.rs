@@ -1,0 +1,126 @@
+//! Nodes with their pools and routes, and pages of them.
+
+use std::collections::BTreeMap;
+
+use berth_inspect::status::{self, NodeRow, condition};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use crate::index::Index;
+
+/// No page is longer.
+const MAX_PAGE: usize = 500;
+
+/// Whether traffic for a node's podCIDR finds the node, as its condition NetworkUnavailable says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RouteState {
+    Routed,
+    /// A route controller has not made it yet, or has failed to.
+    Missing,
+    /// Nobody says anything: no route controller runs, or none is needed.
+    Unknown,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    #[serde(flatten)]
+    pub row: NodeRow,
+    /// The node's own, InternalIP.
+    pub address: String,
+    pub created: Option<Timestamp>,
+    /// The most that it may ask for.
+    pub max: Option<i64>,
+    pub releasing: usize,
+    /// Only of a node with a podCIDR.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<RouteState>,
+    /// What the condition says of its route.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub route_message: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePage {
+    /// How many there are that match, and which of them is first here.
+    pub total: usize,
+    pub from: usize,
+    pub nodes: Vec<NodeView>,
+}
+
+pub fn views(index: &Index, rows: &[NodeRow]) -> Vec<NodeView> {
+    let view = |row: &NodeRow| {
+        let node = index.facts.nodes.get(&row.name);
+        let nnc = index.facts.nncs.get(&row.name);
+        let status = nnc.and_then(|nnc| nnc.status.as_ref());
+        let routed = node.filter(|_| !row.pod_cidrs.is_empty()).map(route);
+        let (route, route_message) = routed.unzip();
+        NodeView {
+            row: row.clone(),
+            address: node.map(address).unwrap_or_default(),
+            created: node.and_then(ResourceExt::creation_timestamp).map(|time| time.0),
+            max: status
+                .and_then(|status| status.scaler)
+                .map(|scaler| scaler.max_ip_count),
+            releasing: nnc.map_or(0, |nnc| nnc.spec.ips_not_in_use.len()),
+            route,
+            route_message: route_message.unwrap_or_default(),
+        }
+    };
+    rows.iter().map(view).collect()
+}
+
+fn route(node: &Node) -> (RouteState, String) {
+    match condition(node, "NetworkUnavailable") {
+        Some((status, message)) if status == "False" => (RouteState::Routed, message),
+        Some((_, message)) => (RouteState::Missing, message),
+        None => (RouteState::Unknown, String::new()),
+    }
+}
+
+fn address(node: &Node) -> String {
+    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    let mut internal = addresses.filter(|address| address.type_ == "InternalIP");
+    internal
+        .next()
+        .map(|address| address.address.clone())
+        .unwrap_or_default()
+}
+
+pub fn routes(views: &[NodeView]) -> BTreeMap<RouteState, usize> {
+    let mut counts = BTreeMap::new();
+    for route in views.iter().filter_map(|view| view.route) {
+        *counts.entry(route).or_default() += 1;
+    }
+    counts
+}
+
+/// Those that a person should look at come first, each group by name.
+pub fn worst_first(mut views: Vec<NodeView>, count: usize) -> Vec<NodeView> {
+    views.sort_by_key(|view| view.row.state == "Ready" && view.row.waiting == 0);
+    views.truncate(count);
+    views
+}
+
+/// Of all nodes whose name, subnet, state or podCIDR has `search` in it, worst first.
+pub fn page(index: &Index, search: &str, from: usize, count: usize) -> NodePage {
+    let search = search.to_lowercase();
+    let has = |row: &NodeRow| {
+        let texts = [&row.name, &row.subnet, &row.state];
+        let mut texts = texts.into_iter().chain(&row.pod_cidrs);
+        texts.any(|text| text.to_lowercase().contains(&search))
+    };
+    let mut rows = status::nodes(&index.facts);
+    rows.retain(has);
+    let total = rows.len();
+    let nodes = worst_first(views(index, &rows), usize::MAX);
+    NodePage {
+        total,
+        from,
+        nodes: nodes.into_iter().skip(from).take(count.min(MAX_PAGE)).collect(),
+    }
+}

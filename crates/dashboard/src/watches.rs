@@ -1,0 +1,192 @@
+//! The shell between the API server and the index: a watch for each kind.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::machines::cluster;
+use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet, names};
+use berth_kit::api_error::is_not_found;
+use berth_kit::watch::{Change, Key, changes};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Resource};
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tracing::debug;
+
+use crate::index::Index;
+
+/// Until a kind is looked for again that the cluster does not have.
+const MISSING_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Machines are in one of two groups.
+const MACHINE_GROUPS: [&str; 2] = ["machine.k8s.io", "cluster.k8s.io"];
+
+/// Of Clusters with machines of their own.
+const CLUSTER_GROUP: &str = "kubermatic.k8s.io";
+
+/// What the watches write to: the index, and a number that grows with every change.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    pub index: Arc<RwLock<Index>>,
+    pub version: watch::Sender<u64>,
+}
+
+/// All kinds that are watched, by the names that [`run`] gives them.
+const KINDS: [&str; 11] = [
+    "Node",
+    "NodeNetworkConfig",
+    "Subnet",
+    "ClusterSubnetState",
+    "AddressBlock",
+    "Pod",
+    "Event",
+    "Lease",
+    MACHINE_GROUPS[0],
+    MACHINE_GROUPS[1],
+    CLUSTER_GROUP,
+];
+
+/// For ever.
+pub async fn run(client: Client, feed: Feed) {
+    let machines = MACHINE_GROUPS.map(|group| {
+        let kind = GroupVersionKind::gvk(group, "v1alpha1", "Machine");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "machines");
+        (group, Api::<DynamicObject>::all_with(client.clone(), &resource))
+    });
+    let [(group, one), (other_group, other)] = machines;
+    let clusters = Api::<DynamicObject>::all_with(client.clone(), &cluster::resource());
+    let leases = Api::<Lease>::namespaced(client.clone(), names::NAMESPACE);
+    let all = &feed;
+    tokio::join!(
+        all.kind::<Node>(Api::all(client.clone()), "Node", |index, change| match change {
+            Told::Apply(node) => index.apply_node(node),
+            Told::Delete(key) => index.delete_node(&key.name),
+        }),
+        all.kind::<NodeNetworkConfig>(
+            Api::all(client.clone()),
+            "NodeNetworkConfig",
+            |index, change| match change {
+                Told::Apply(nnc) => index.apply_nnc(nnc),
+                Told::Delete(key) => index.delete_nnc(&key.name),
+            }
+        ),
+        all.kind::<Subnet>(Api::all(client.clone()), "Subnet", |index, change| match change {
+            Told::Apply(subnet) => index.apply_subnet(subnet),
+            Told::Delete(key) => index.delete_subnet(&key.name),
+        }),
+        all.kind::<ClusterSubnetState>(
+            Api::all(client.clone()),
+            "ClusterSubnetState",
+            |index, change| match change {
+                Told::Apply(state) => index.apply_subnet_state(state),
+                Told::Delete(key) => index.delete_subnet_state(&key.name),
+            }
+        ),
+        all.kind::<AddressBlock>(Api::all(client.clone()), "AddressBlock", |index, change| {
+            match change {
+                Told::Apply(block) => index.apply_block(block),
+                Told::Delete(key) => index.delete_block(&key.name),
+            }
+        }),
+        all.kind::<Pod>(Api::all(client.clone()), "Pod", |index, change| match change {
+            Told::Apply(pod) => index.apply_pod(pod),
+            Told::Delete(key) => index.delete_pod(key),
+        }),
+        all.kind::<Event>(Api::all(client.clone()), "Event", |index, change| match change {
+            Told::Apply(event) => index.apply_event(event),
+            Told::Delete(key) => index.delete_event(key),
+        }),
+        all.kind::<Lease>(leases, "Lease", |index, change| match change {
+            Told::Apply(lease) => index.apply_lease(lease),
+            Told::Delete(key) => index.delete_lease(&key.name),
+        }),
+        all.kind(one, group, move |index, change| match change {
+            Told::Apply(machine) => index.apply_machine(group, machine),
+            Told::Delete(key) => index.delete_machine(group, key),
+        }),
+        all.kind(other, other_group, move |index, change| match change {
+            Told::Apply(machine) => index.apply_machine(other_group, machine),
+            Told::Delete(key) => index.delete_machine(other_group, key),
+        }),
+        all.kind(clusters, CLUSTER_GROUP, |index, change| match change {
+            Told::Apply(cluster) => index.apply_cluster(cluster),
+            Told::Delete(key) => index.delete_cluster(&key.name),
+        }),
+    );
+}
+
+enum Told<'a, K> {
+    Apply(&'a K),
+    Delete(&'a Key),
+}
+
+impl Feed {
+    /// Of a cluster of which nothing is known yet.
+    pub fn new() -> Self {
+        let mut index = Index::default();
+        index.unsynced.extend(KINDS.map(str::to_owned));
+        Self {
+            index: Arc::new(RwLock::new(index)),
+            version: watch::Sender::new(0),
+        }
+    }
+
+    /// On the heap: ten of them side by side are too large for the stack of a thread.
+    fn kind<'a, K>(
+        &'a self,
+        api: Api<K>,
+        name: &'a str,
+        apply: impl Fn(&mut Index, Told<'_, K>) + Send + Sync + 'a,
+    ) -> BoxFuture<'a, ()>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let watching = async move {
+            self.until_there(&api, name).await;
+            changes(api, ListParams::default(), |change| match change {
+                Change::Apply(object) => self.write(|index| apply(index, Told::Apply(&object))),
+                Change::Delete(key) => self.write(|index| apply(index, Told::Delete(&key))),
+                Change::Restarted => {}
+                Change::Synced => self.write(|index| {
+                    index.unsynced.remove(name);
+                }),
+            })
+            .await;
+        };
+        watching.boxed()
+    }
+
+    /// A kind that the cluster does not have is empty, and looked for again now and then. Any
+    /// other error is the watch's to retry and to log.
+    async fn until_there<K>(&self, api: &Api<K>, name: &str)
+    where
+        K: Clone + Debug + DeserializeOwned,
+    {
+        loop {
+            match api.list_metadata(&ListParams::default().limit(1)).await {
+                Err(error) if is_not_found(&error) => {}
+                _ => break,
+            }
+            debug!(kind = name, "the cluster does not have this kind");
+            self.write(|index| {
+                index.unsynced.remove(name);
+                index.miss(name);
+            });
+            tokio::time::sleep(MISSING_INTERVAL).await;
+        }
+        self.write(|index| index.find(name));
+    }
+
+    /// The lock is held for one change: whoever reads waits no longer than that.
+    fn write(&self, on: impl FnOnce(&mut Index)) {
+        on(&mut self.index.write());
+        self.version.send_modify(|version| *version += 1);
+    }
+}

@@ -1,0 +1,2 @@
+// esbuild puts them into app.css.
+declare module "*.css";

@@ -1,0 +1,52 @@
+// Machines and their step on the way to a network.
+
+import type { Machine, State } from "../api";
+import { Card, Nothing, Table, Told, Word } from "../parts";
+import { number } from "../words";
+
+/** Of the form for its network. */
+const machinePath = ({ group, namespace, name }: Machine) =>
+  ["#/machines", group, ...(namespace === "" ? [] : [namespace]), name]
+    .map((part, place) => (place === 0 ? part : encodeURIComponent(part)))
+    .join("/");
+
+export function Machines({ state }: { state: State }) {
+  const waiting = state.machines.filter((machine) => machine.explanation !== undefined);
+  const more = state.totals.machines - state.machines.length;
+  return (
+    <>
+      {waiting.map((machine) => (
+        <Card
+          key={`${machine.namespace}/${machine.name}`}
+          title={`${machine.namespace}/${machine.name} waits for its network`}
+        >
+          {machine.explanation && <Told explanation={machine.explanation} />}
+        </Card>
+      ))}
+      <Card title="Machines">
+        <p>
+          <a href="#/machines/new">Make a machine</a>
+        </p>
+        {state.machines.length === 0 ? (
+          <Nothing>There are no machines in this cluster.</Nothing>
+        ) : (
+          <Table label="Machines" head={["Namespace", "Machine", "Addresses", "Step"]}>
+            {state.machines.map((machine) => (
+              <tr key={`${machine.namespace}/${machine.name}`}>
+                <td>{machine.namespace}</td>
+                <th scope="row">
+                  <a href={machinePath(machine)}>{machine.name}</a>
+                </th>
+                <td>{machine.addresses.join(", ") || "–"}</td>
+                <td>
+                  <Word text={machine.state} />
+                </td>
+              </tr>
+            ))}
+          </Table>
+        )}
+        {more > 0 && <Nothing>And {number(more)} more.</Nothing>}
+      </Card>
+    </>
+  );
+}

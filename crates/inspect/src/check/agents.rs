@@ -1,0 +1,145 @@
+//! What agents hold, against pods and NodeNetworkConfigs. An agent that was not asked, or has not
+//! answered, is compared with nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use berth_api::agent::{AddressState, DigestLine};
+
+use super::Finding;
+use crate::facts::{Facts, PodFacts, listed};
+
+fn is_assigned(line: &DigestLine) -> bool {
+    line.state == AddressState::Assigned
+}
+
+/// All that is assigned on a node.
+fn assigned(facts: &Facts) -> impl Iterator<Item = (&str, &DigestLine)> {
+    facts.digests.iter().flat_map(|(node, lines)| {
+        let assigned = lines.values().filter(|line| is_assigned(line));
+        assigned.map(move |line| (node.as_str(), line))
+    })
+}
+
+/// Two agents would give one address to their pods.
+pub fn held_twice(facts: &Facts) -> Vec<Finding> {
+    let mut by_address: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
+    for (node, line) in assigned(facts) {
+        by_address.entry(line.address).or_default().push(node);
+    }
+    let twice = by_address.into_iter().filter(|(_, nodes)| nodes.len() > 1);
+    let finding = |(address, nodes): (IpAddr, Vec<&str>)| {
+        Finding::new(
+            format!("ip {address}"),
+            format!("is assigned by the agents of {}", nodes.join(" and ")),
+            "delete the pod that has it on one of the nodes: berth explain ip names both",
+        )
+    };
+    twice.map(finding).collect()
+}
+
+/// A pod shows what its node's agent has for another pod, or for nobody.
+pub fn pods(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
+    let living = facts.pods.values().filter(|pod| pod.is_living());
+    let shown = living.flat_map(|pod| &pod.addresses);
+    let shared: BTreeSet<IpAddr> = shown.copied().filter(|one| !seen.insert(*one)).collect();
+    for (key, pod) in facts.pods.iter().filter(|(_, pod)| pod.is_living() && !pod.is_deleting) {
+        let Some(node) = pod.node.as_deref() else {
+            continue;
+        };
+        let (Some(lines), Some(nnc)) = (facts.digests.get(node), facts.nncs.get(node)) else {
+            continue;
+        };
+        for address in &pod.addresses {
+            // What Berth does not give is nobody's business here.
+            let ours = listed(nnc).any(|unit| unit.contains(*address));
+            // Two pods with one address are told already, and one of them agrees with nobody.
+            if !ours || shared.contains(address) {
+                continue;
+            }
+            if let Some(problem) = disagrees(pod, node, *address, lines.get(address)) {
+                findings.push(Finding::new(
+                    format!("pod {key}"),
+                    problem,
+                    format!(
+                        "kubectl delete pod -n {} {}: it comes back with an address that \
+                         nobody else has",
+                        key.namespace, key.name
+                    ),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn disagrees(
+    pod: &PodFacts,
+    node: &str,
+    address: IpAddr,
+    line: Option<&DigestLine>,
+) -> Option<String> {
+    let word = match line.map(|line| line.state) {
+        // Until it is known whether somebody has it, it is given to nobody.
+        Some(AddressState::Quarantined) => return None,
+        Some(AddressState::Assigned) => {
+            let holder = line.map(|line| line.pod_uid.as_str()).unwrap_or_default();
+            let same = holder.is_empty() || holder == pod.sandbox_uid;
+            return (!same).then(|| {
+                format!("shows {address}, which the agent of {node} has for another pod ({holder})")
+            });
+        }
+        Some(AddressState::Free | AddressState::CoolingDown) | None => "takes for free",
+        Some(AddressState::Releasing) => "gives back",
+    };
+    Some(format!("shows {address}, which the agent of {node} {word}"))
+}
+
+/// A pod has what its node's NodeNetworkConfig does not list: another node may be given it.
+pub fn not_listed(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (node, line) in assigned(facts) {
+        let Some(nnc) = facts.nncs.get(node) else {
+            continue;
+        };
+        let held = berth_api::nnc::held_of(nnc);
+        // What a newer agent wrote is not read here, and nothing is said about it.
+        let told = || match &held {
+            Ok(held) => held.iter().any(|one| one.ip.parse() == Ok(line.address)),
+            Err(_) => true,
+        };
+        if !listed(nnc).any(|unit| unit.contains(line.address)) && !told() {
+            findings.push(Finding::new(
+                format!("node {node}"),
+                format!(
+                    "has {} assigned, which its NodeNetworkConfig does not list",
+                    line.address
+                ),
+                "is the agent cut off from the API server? Look at its log; then delete the pod",
+            ));
+        }
+    }
+    findings
+}
+
+/// Nobody uses it, and nobody else can.
+pub fn pods_that_are_gone(facts: &Facts) -> Vec<Finding> {
+    let living: BTreeSet<&str> = facts
+        .pods
+        .values()
+        .filter(|pod| !pod.is_finished())
+        .map(|pod| pod.sandbox_uid.as_str())
+        .collect();
+    let gone = assigned(facts)
+        .filter(|(_, line)| !line.pod_uid.is_empty() && !living.contains(line.pod_uid.as_str()));
+    let finding = |(node, line): (&str, &DigestLine)| {
+        Finding::new(
+            format!("node {node}"),
+            format!("holds {} for pod {}, which is not there", line.address, line.pod_uid),
+            "wait for --reclaim-grace of its agent; if it stays, does the agent have a --cri-socket?",
+        )
+    };
+    gone.map(finding).collect()
+}

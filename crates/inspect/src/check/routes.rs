@@ -1,0 +1,84 @@
+//! Routes to the podCIDRs of nodes, as far as the route controller tells of them: it writes of each
+//! Node whether its routes are in the backend.
+
+use berth_addr::Prefix;
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+
+use super::Finding;
+use crate::facts::Facts;
+use crate::status::pod_cidrs;
+
+/// A new node is routed within this time, also while a cloud is slow.
+const GRACE: SignedDuration = SignedDuration::from_mins(2);
+
+fn network_unavailable(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|one| one.type_ == "NetworkUnavailable")
+}
+
+/// A route leads to one of them only.
+pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
+    // By their first address: of those that overlap, each contains the next one's first.
+    let mut all: Vec<(Prefix, &str)> = Vec::new();
+    for (name, node) in &facts.nodes {
+        let cidrs = pod_cidrs(node);
+        let parsed = cidrs.iter().filter_map(|cidr| cidr.parse().ok());
+        all.extend(parsed.map(|cidr: Prefix| (cidr, name.as_str())));
+    }
+    all.sort_by_key(|(cidr, name)| (cidr.first(), cidr.length(), *name));
+    let mut findings = Vec::new();
+    let mut widest: Option<(Prefix, &str)> = None;
+    for (cidr, name) in all {
+        if let Some((wide, other)) = widest.filter(|(wide, _)| wide.overlaps(cidr))
+            && other != name
+        {
+            findings.push(Finding::new(
+                format!("node {name}"),
+                format!(
+                    "has the podCIDR {cidr}, and node {other} has {wide}: a route leads to one"
+                ),
+                format!("kubectl delete node {name}, and let it register again"),
+            ));
+            continue;
+        }
+        widest = Some((cidr, name));
+    }
+    findings
+}
+
+/// The route controller says that there is none, or says nothing of this node while it does of
+/// others.
+pub fn without_route(facts: &Facts) -> Vec<Finding> {
+    let with_cidrs = || facts.nodes.iter().filter(|(_, node)| !pod_cidrs(node).is_empty());
+    let is_told = with_cidrs().any(|(_, node)| network_unavailable(node).is_some());
+    let mut findings = Vec::new();
+    for (name, node) in with_cidrs() {
+        let cidrs = pod_cidrs(node).join(", ");
+        let (since, problem) = match network_unavailable(node) {
+            Some(condition) if condition.status == "False" => continue,
+            Some(condition) => {
+                let said = condition.message.as_deref().unwrap_or_default();
+                let since = condition.last_transition_time.as_ref().map(|time| time.0);
+                (since, format!("has no route to {cidrs}: {said}"))
+            }
+            None if is_told => {
+                let since = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                (
+                    since,
+                    format!("has the podCIDRs {cidrs}, and the route controller knows none"),
+                )
+            }
+            None => continue,
+        };
+        if since.is_some_and(|since| facts.now.duration_since(since) < GRACE) {
+            continue;
+        }
+        findings.push(Finding::new(
+            format!("node {name}"),
+            problem,
+            format!("berth explain node {name}; does the controller route run, and lead?"),
+        ));
+    }
+    findings
+}

@@ -1,0 +1,37 @@
+//! Why a claim of Cluster API has no address, and what is wrong with a cluster's machine network.
+
+use berth_kit::watch::Key;
+
+use super::{Explanation, advised, plain, warned};
+use crate::facts::Facts;
+
+pub fn claim(facts: &Facts, key: &Key) -> Option<Explanation> {
+    let claim = facts.claims.get(key)?;
+    let mut told = Explanation::default();
+    told = match (&claim.address, claim.is_ready) {
+        (Some(address), true) => told.says(format!("{key} has the IPAddress {address}.")),
+        _ if claim.reason.is_empty() => told
+            .says(format!("{key} waits: no controller has looked at it."))
+            .advises("is `berth controller` running with the controller claim?"),
+        _ => {
+            let why = plain(&claim.message);
+            let told = told.says(format!("{key} waits ({}): {why}.", claim.reason));
+            advised(told, Some(&claim.reason))
+        }
+    };
+    Some(told.then(warned(facts, "IPAddressClaim", key)))
+}
+
+pub fn cluster(facts: &Facts, name: &str) -> Option<Explanation> {
+    facts.clusters.get(name)?;
+    let key = Key {
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    let warnings = warned(facts, "Cluster", &key);
+    let told = match warnings.sentences.is_empty() {
+        true => format!("Nothing was warned of lately about the machine network of {name}."),
+        false => format!("The machine network of {name} is not as it should be."),
+    };
+    Some(Explanation::default().says(told).then(warnings))
+}

@@ -1,0 +1,65 @@
+//! What is needed for endpoints with `https`: texts, or files that are read again when they change.
+
+use std::io;
+use std::path::PathBuf;
+
+/// All in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EtcdTls {
+    /// Whose signature etcd's certificate must have.
+    pub(super) ca: String,
+    /// Certificate and key that we show.
+    pub(super) identity: Option<(String, String)>,
+    /// Where they come from; nowhere when they were given as texts.
+    files: Option<EtcdFiles>,
+}
+
+/// Where CA, and certificate and key, are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdFiles {
+    pub ca: PathBuf,
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl std::fmt::Debug for EtcdTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the key.
+        f.debug_struct("EtcdTls")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EtcdTls {
+    pub fn from_pem(ca: String, identity: Option<(String, String)>) -> Self {
+        Self {
+            ca,
+            identity,
+            files: None,
+        }
+    }
+
+    /// Whoever uses it reads the files again: certificates are renewed by others.
+    pub fn from_files(files: EtcdFiles) -> io::Result<Self> {
+        let read = |path: &PathBuf| {
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            };
+            std::fs::read_to_string(path).map_err(named)
+        };
+        let identity = match &files.identity {
+            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+            None => None,
+        };
+        Ok(Self {
+            ca: read(&files.ca)?,
+            identity,
+            files: Some(files),
+        })
+    }
+
+    /// What is in the files by now; `None` where there are none.
+    pub(super) fn read_again(&self) -> Option<io::Result<Self>> {
+        self.files.clone().map(Self::from_files)
+    }
+}
