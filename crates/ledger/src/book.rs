@@ -120,6 +120,11 @@ impl Book {
         self.restore(&stored.key, Some(stored.version), &stored.record, now)
     }
 
+    /// Whether the block is there, as far as is known.
+    pub fn knows(&self, key: &BlockKey) -> bool {
+        self.place(key).and_then(|place| self.known(place)).is_some()
+    }
+
     /// Takes over a change that somebody made, unless it is one that is known or an older one.
     pub fn follow(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
         let known = self.place(&stored.key).and_then(|place| self.known(place));

@@ -192,7 +192,7 @@ impl Committer {
             tokio::select! {
                 biased;
                 change = change => {
-                    self.follow(change);
+                    self.follow(change).await;
                     self.note_losses(&[]);
                 }
                 // Before requests: it waits for no store, and must not wait for those that do.

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::{Committer, RETRY_INTERVAL};
 use crate::book::Misfit;
+use crate::record::BlockKey;
 use crate::store::{Change, StoreError, Stored};
 
 impl Committer {
@@ -56,12 +58,30 @@ impl Committer {
         }
     }
 
-    pub(super) fn follow(&mut self, change: Option<Change>) {
+    pub(super) async fn follow(&mut self, change: Option<Change>) {
         match change {
-            Some(Change::Written(stored)) => self.take_over(&stored),
+            Some(Change::Written(stored)) if self.book.knows(&stored.key) => {
+                self.take_over(&stored)
+            }
+            Some(Change::Written(stored)) => self.look_up(&stored.key).await,
             Some(Change::Removed(key, version)) => self.book.follow_removal(&key, version),
             Some(Change::Lost) | None => {
                 self.changes = None;
+                self.stale = true;
+            }
+        }
+    }
+
+    /// What is told comes late, later still from a member of etcd that was away. Of a block that is
+    /// not known it may be older than the end of that block, which is known: its owners would be
+    /// back until that is told, too. So what the store has now counts.
+    async fn look_up(&mut self, key: &BlockKey) {
+        let store = Arc::clone(&self.store);
+        match self.wait_for(store.read(key)).await {
+            Ok(Some(stored)) => self.take_over(&stored),
+            Ok(None) => {}
+            Err(error) => {
+                warn!(subnet = self.subnet, %error, "a new block can't be read");
                 self.stale = true;
             }
         }

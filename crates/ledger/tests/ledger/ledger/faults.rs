@@ -12,9 +12,10 @@ use berth_ledger::store::{
 };
 use berth_ledger::{BlockKey, Clock, Ledger, LedgerError, LedgerMetrics, Record, Tenure};
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{REUSE_DELAY, ids, lease, over, owner, plan, reserved, units};
@@ -29,6 +30,8 @@ struct Strange {
     /// Writes nothing, and does not say so.
     mute: Arc<AtomicBool>,
     broken: Arc<AtomicBool>,
+    /// Changes are told as there are permits; at once without.
+    news: Option<Arc<Semaphore>>,
 }
 
 impl Store for Strange {
@@ -72,7 +75,20 @@ impl Store for Strange {
         &'a self,
         subnet: &'a str,
     ) -> BoxFuture<'a, Result<BoxStream<'static, Change>, StoreError>> {
-        self.store.watch(subnet)
+        let Some(news) = &self.news else {
+            return self.store.watch(subnet);
+        };
+        let (news, watch) = (Arc::clone(news), self.store.watch(subnet));
+        Box::pin(async move {
+            let told = watch.await?.then(move |change| {
+                let news = Arc::clone(&news);
+                async move {
+                    news.acquire().await.unwrap().forget();
+                    change
+                }
+            });
+            Ok(told.boxed())
+        })
     }
 
     fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
@@ -164,6 +180,30 @@ async fn late_news_of_a_removal_do_not_hide_a_block_that_was_made_again() {
         assert_eq!(held, given.leases, "round {round}");
         assert_eq!(ledger.release("pods", &owner("b"), None).await.unwrap(), given.leases);
     }
+}
+
+/// A member of etcd that was away tells late what the others have done since.
+#[tokio::test(start_paused = true)]
+async fn late_news_of_a_block_that_is_gone_do_not_bring_its_owners_back() {
+    let news = Arc::new(Semaphore::new(0));
+    let store = Strange {
+        news: Some(Arc::clone(&news)),
+        ..Strange::default()
+    };
+    let ledger = over(store);
+    ledger
+        .set_subnet("pods", &plan(&["10.0.0.0/24"]), Duration::ZERO)
+        .await
+        .unwrap();
+    lease(&ledger, "a", 0..1).await;
+    assert_eq!(ledger.release("pods", &owner("a"), None).await.unwrap().len(), 1);
+    // That it was made; not yet that it went.
+    news.add_permits(1);
+    for _ in 0..3 {
+        assert_eq!(ledger.held("pods", &owner("a")).await.unwrap(), []);
+    }
+    assert_eq!(news.available_permits(), 0, "it was told");
+    assert_eq!(reserved(&ledger).await, [0]);
 }
 
 fn misplaced(first: &str, offset: u8) -> Write {
