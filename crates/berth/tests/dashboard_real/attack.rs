@@ -1,7 +1,8 @@
 //! A page of another site, in the same Chromium, that knows even the token: it can't write.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -9,31 +10,37 @@ use super::browser::Browser;
 use super::form::{clusters, make_cluster};
 use super::up::Berth;
 
-/// Serves one page to whoever asks for anything, until the test ends.
+/// Serves one page to whoever asks for anything, until the test ends. A browser opens connections
+/// that it may need later and says nothing on them: each is served for itself.
 fn serve(page: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let page: Arc<str> = page.into();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let lines = BufReader::new(&stream).lines();
-            // The end of the head; what else is there does not matter.
-            let head: Vec<String> = lines
-                .map_while(Result::ok)
-                .take_while(|line| !line.is_empty())
-                .collect();
-            if head.is_empty() {
-                continue;
-            }
-            let length = page.len();
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\
-                 Connection: close\r\n\r\n{page}"
-            );
-            drop(stream.write_all(answer.as_bytes()));
+            let page = Arc::clone(&page);
+            std::thread::spawn(move || answer(stream.unwrap(), &page));
         }
     });
     address
+}
+
+fn answer(mut stream: TcpStream, page: &str) {
+    let lines = BufReader::new(&stream).lines();
+    // The end of the head; what else is there does not matter.
+    let head: Vec<String> = lines
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    if head.is_empty() {
+        return;
+    }
+    let length = page.len();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{page}"
+    );
+    drop(stream.write_all(answer.as_bytes()));
 }
 
 #[tokio::test]
