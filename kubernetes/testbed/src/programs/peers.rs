@@ -177,7 +177,7 @@ const HELM: Module = Module {
     }],
     tags: "",
     variables: |version| vec![("helm.sh/helm/v4/internal/version.version", version.to_owned())],
-    takes: "about 5 minutes on 2 cores",
+    takes: "about a minute on 2 cores",
 };
 
 /// Builds those that tests need and that are not there.
