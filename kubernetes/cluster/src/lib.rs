@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use berth_kit::watch::Feed;
 pub use kubelet::{PodNetwork, PodNetworkError, Sandbox};
-pub use nodes::{Fleet, TooManyNodes};
+pub use nodes::{Fleet, TooManyNodes, register as register_nodes};
 pub use scheduler::{Candidate, PodLimit};
 
 /// What is left of events when the cluster stops gets this long to be written.

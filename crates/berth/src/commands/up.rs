@@ -3,13 +3,16 @@
 //! Whatever can fail because of how it was called fails before anything is changed: first the
 //! flags, then the ports, then the data directory.
 
+mod demo;
 mod directory;
 mod limit;
 mod lines;
 mod network;
 mod nodes;
 mod plugin;
+mod progress;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +31,6 @@ use berth_kit::health::Readiness;
 use berth_kit::listen;
 use berth_kit::metrics::Metrics;
 use berth_kit::shutdown::{Shutdown, Tasks, Unclean};
-use indicatif::ProgressBar;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
@@ -38,11 +40,13 @@ use rustix::process::umask;
 use tracing::warn;
 
 use super::dashboard::{ensure_loopback, hint, serve, token};
+use super::duration;
 use directory::Directory;
 use limit::PodIps;
 use network::Space;
 use nodes::{Agents, NodeDirectories};
 use plugin::Plugin;
+use progress::Progress;
 
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_millis(1800);
@@ -109,6 +113,13 @@ pub struct Up {
     /// Keep nothing: what is made is gone after the stop
     #[arg(long, env = "BERTH_IN_MEMORY")]
     in_memory: bool,
+    /// Play a load to watch on the dashboard: deployments grow and shrink, a small Subnet runs out
+    /// and recovers, nodes come and go, machines are made. Nothing is kept
+    #[arg(long, env = "BERTH_DEMO", conflicts_with_all = ["data_dir", "node_cidrs"])]
+    demo: bool,
+    /// How long the demo rests between two acts
+    #[arg(long, env = "BERTH_DEMO_INTERVAL", value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    demo_interval: Duration,
 }
 
 impl Up {
@@ -124,13 +135,19 @@ impl Up {
 
     async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
-        // Draws nothing unless stderr is a terminal.
-        let progress = ProgressBar::new_spinner();
-        progress.enable_steady_tick(Duration::from_millis(80));
+        let progress = Progress::start();
         let started = self.start(common, shutdown.tasks(), &progress).await;
-        progress.finish_and_clear();
+        progress.end();
         let started = started?;
         lines::print(&started.kubeconfig, started.dashboard, &started.directory);
+        if let Some(demo) = started.demo {
+            let tasks = shutdown.tasks();
+            let stopping = tasks.stopping();
+            tasks.spawn("demo", async move {
+                demo.run(stopping).await;
+                Ok::<(), Infallible>(())
+            });
+        }
         match shutdown.finished(STOP).await {
             Err(slow @ Unclean::TimedOut { .. }) => warn!("{slow}"),
             other => other?,
@@ -142,18 +159,19 @@ impl Up {
         self,
         common: &CommonArgs,
         tasks: Tasks,
-        progress: &ProgressBar,
+        progress: &Progress,
     ) -> Result<Started> {
         let fleet =
             Fleet::new(self.nodes).map_err(|error| anyhow!("--nodes {}: {error}", self.nodes))?;
         ensure_loopback("--dashboard-listen", self.dashboard_listen)?;
         let space = match self.node_cidrs.as_slice() {
+            [] if self.demo => Space::of_demo(&self.subnet)?,
             [] => Space::choose(&self.subnet)?,
             cidrs => {
                 Space::of_nodes(cidrs, self.node_cidr_mask_size, self.node_cidr_mask_size_ipv6)?
             }
         };
-        let mut directory = Directory::choose(self.data_dir, self.in_memory)?;
+        let mut directory = Directory::choose(self.data_dir, self.in_memory || self.demo)?;
         let (token_flag, token_file) = match self.dashboard_token_file {
             Some(path) => ("--dashboard-token-file", path),
             None => ("--data-dir", directory.dashboard_token()),
@@ -174,7 +192,7 @@ impl Up {
             None => None,
         };
 
-        progress.set_message("starting the API");
+        progress.begin("starting the API");
         let digests = nodes::digests(fleet);
         let asked = digests.clone();
         let answers = move |node: &str, port: u16| {
@@ -197,15 +215,16 @@ impl Up {
         directory.restrict()?;
         let token = token::read_or_make(token_flag, &token_file)?;
         let client = server.client();
-        progress.set_message("defining Berth's resources");
+        progress.begin("defining Berth's resources");
         define_resources(client.clone()).await?;
         let has_node_cidrs = space.ensure(client.clone()).await?;
+        progress.begin("starting the controllers");
         let store = network::open_store(directory.ledger())?;
         let running =
             network::run(client.clone(), store, has_node_cidrs, metrics.clone(), tasks.stopping());
         let controllers = tokio::spawn(running);
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
-        progress.set_message(format!("starting {} nodes", fleet.size()));
+        progress.begin(&format!("starting {} nodes", fleet.size()));
         let agents = Agents::start(&client, fleet, &directories, &digests, &metrics, &tasks)?;
         let options = Options {
             fleet,
@@ -216,10 +235,13 @@ impl Up {
             limit: Some(Arc::new(PodIps::new(books.clone()))),
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
+        progress.begin("giving the nodes their first addresses");
         // So that the first pods need not be told that their nodes have nothing yet.
         let nodes = usize::from(fleet.size());
         let _ = tokio::time::timeout(SUPPLY, books.supplied(nodes)).await;
 
+        progress.begin("opening the dashboard");
+        let demo = demo::Demo::new(client.clone(), fleet, self.demo_interval);
         let options = berth_dashboard::Options {
             client,
             about: About::new(format!("https://{api}"), Some(directory.to_string()), true),
@@ -256,6 +278,7 @@ impl Up {
             directory,
             kubeconfig,
             dashboard,
+            demo: self.demo.then_some(demo),
         })
     }
 }
@@ -265,6 +288,7 @@ struct Started {
     directory: Directory,
     kubeconfig: PathBuf,
     dashboard: SocketAddr,
+    demo: Option<demo::Demo>,
 }
 
 /// So that `kubectl get nnc` and `kubectl explain nnc.spec` work from the first moment.

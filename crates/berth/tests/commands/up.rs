@@ -2,6 +2,7 @@
 
 mod agents;
 mod dashboard;
+mod demo;
 mod inspect;
 mod machines;
 mod metrics;

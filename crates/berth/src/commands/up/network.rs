@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
-use berth_api::subnet::{UnitLengths, Use};
+use berth_api::subnet::{Scaler, UnitLengths, Use};
 use berth_api::{Subnet, SubnetSpec};
 use berth_kit::events::EventMetrics;
 use berth_kit::metrics::Metrics;
@@ -25,6 +25,7 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::demo;
 use crate::commands::controller::controller_metrics;
 use crate::commands::routes::RouteSettings;
 
@@ -45,16 +46,30 @@ pub struct Space {
 
 impl Space {
     pub fn choose(cidrs: &[String]) -> Result<Self> {
+        Self::of_pods(cidrs, DEFAULT_CIDR, SubnetSpec::default())
+    }
+
+    /// One that runs out and recovers while one watches.
+    pub fn of_demo(cidrs: &[String]) -> Result<Self> {
+        let spec = SubnetSpec {
+            reuse_delay: demo::REUSE_DELAY.to_owned(),
+            scaler: Scaler {
+                batch_size: demo::BATCH_SIZE,
+                ..Scaler::default()
+            },
+            ..SubnetSpec::default()
+        };
+        Self::of_pods(cidrs, demo::CIDR, spec)
+    }
+
+    fn of_pods(cidrs: &[String], default: &str, spec: SubnetSpec) -> Result<Self> {
         let asked = !cidrs.is_empty();
         let cidrs = if asked {
             cidrs.to_vec()
         } else {
-            vec![DEFAULT_CIDR.to_owned()]
+            vec![default.to_owned()]
         };
-        let spec = SubnetSpec {
-            cidrs,
-            ..SubnetSpec::default()
-        };
+        let spec = SubnetSpec { cidrs, ..spec };
         if let Err(refused) = spec.validate() {
             let why: Vec<String> = refused.iter().map(|invalid| invalid.message.clone()).collect();
             bail!("--subnet {}: {}", spec.cidrs.join(" --subnet "), why.join("; "));

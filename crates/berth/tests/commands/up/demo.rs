@@ -1,0 +1,147 @@
+//! `berth up --demo`: each act says when it can be seen, and it can.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use berth_api::Subnet;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher;
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::Value;
+
+use super::berth;
+
+/// One round. What follows a number is what was seen.
+const ACTS: [&str; 9] = [
+    "web runs with 6 pods",
+    "web has grown to ",
+    "the Subnet is full, and ",
+    "batch is gone, and ",
+    "node berth-node-2 is drained and gone",
+    "node berth-node-2 is back",
+    "3 machines have their network",
+    "the machines are gone",
+    "web has shrunk to 6 pods",
+];
+
+/// Ends with the test.
+struct Demo(Child);
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// What happened, in order.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+fn watch<K>(
+    api: Api<K>,
+    seen: &Seen,
+    tell: impl Fn(watcher::Event<K>) -> Option<String> + Send + 'static,
+) where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let seen = Arc::clone(seen);
+    tokio::spawn(async move {
+        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+        while let Some(event) = events.next().await {
+            if let Some(line) = event.ok().and_then(&tell) {
+                let mut seen = seen.lock().unwrap();
+                if seen.last() != Some(&line) {
+                    seen.push(line);
+                }
+            }
+        }
+    });
+}
+
+fn watch_all(client: &Client, seen: &Seen) {
+    watch(Api::<Subnet>::all(client.clone()), seen, |event| {
+        let watcher::Event::Apply(subnet) = event else {
+            return None;
+        };
+        let conditions = subnet.status.as_ref().map(|status| &status.conditions)?;
+        let exhausted = conditions.iter().find(|condition| condition.type_ == "Exhausted")?;
+        (subnet.name_any() == "pods").then(|| format!("exhausted {}", exhausted.status))
+    });
+    watch(Api::<Node>::all(client.clone()), seen, |event| match event {
+        watcher::Event::Delete(node) => Some(format!("{} goes", node.name_any())),
+        watcher::Event::Apply(node) => {
+            let is_new = node.spec.as_ref().is_none_or(|spec| spec.unschedulable != Some(true));
+            is_new.then(|| format!("{} is there", node.name_any()))
+        }
+        _ => None,
+    });
+    let kind = GroupVersionKind::gvk("cluster.k8s.io", "v1alpha1", "Machine");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "machines");
+    let machines: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    watch(machines, seen, |event| match event {
+        watcher::Event::Delete(machine) => Some(format!("{} goes", machine.name_any())),
+        watcher::Event::Apply(machine) => {
+            let phase = machine.data.pointer("/status/phase").and_then(Value::as_str);
+            Some(format!("{} {}", machine.name_any(), phase.unwrap_or("waits")))
+        }
+        _ => None,
+    });
+}
+
+/// That these are in it in this order.
+fn check_order(seen: &[String], lines: &[&str]) {
+    let mut rest = seen.iter();
+    for line in lines {
+        assert!(rest.any(|seen| seen == line), "{line}: {seen:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_plays_every_act_and_each_can_be_seen() {
+    let mut command = berth();
+    command.args(["up", "--demo", "--demo-interval", "1s", "--nodes", "2"]);
+    command.args(["--api-listen", "127.0.0.1:0", "--dashboard-listen", "127.0.0.1:0"]);
+    let mut demo = Demo(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines();
+    let mut next = || tokio::task::block_in_place(|| lines.next().unwrap().unwrap());
+    let first = next();
+    let kubeconfig = first.split_once("KUBECONFIG=").unwrap().1;
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let client = Client::try_from(config).unwrap();
+    let seen = Seen::default();
+    watch_all(&client, &seen);
+    for _ in 0..3 {
+        next();
+    }
+    for act in ACTS {
+        let line = next();
+        let told = line.strip_prefix("Demo:        ").unwrap();
+        assert!(told.starts_with(act), "{act}: {line}");
+    }
+    let seen = seen.lock().unwrap().clone();
+    check_order(&seen, &["exhausted True", "exhausted False"]);
+    check_order(&seen, &["berth-node-2 goes", "berth-node-2 is there"]);
+    for machine in ["machine-1", "machine-2", "machine-3"] {
+        let provisioned = format!("{machine} Provisioned");
+        let goes = format!("{machine} goes");
+        check_order(&seen, &[&format!("{machine} waits"), &provisioned, &goes]);
+    }
+}
+
+#[test]
+fn the_demo_keeps_nothing_and_says_so_where_a_directory_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = berth();
+    command.args(["up", "--demo", "--data-dir"]).arg(directory.path());
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("--demo") && text.contains("--data-dir"), "{text}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
