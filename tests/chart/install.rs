@@ -57,12 +57,7 @@ async fn installed_it_runs_pods_through_an_update_and_uninstalled_it_leaves_noth
     let say = |what: &str| println!("{what} after {:.1} s", start.elapsed().as_secs_f64());
     let directory = tempfile::tempdir().unwrap();
     let audit = Audit::of(directory.path()).unwrap();
-    let audited = |cluster: Builder<'static>| {
-        let flags = audit.flags();
-        flags
-            .iter()
-            .fold(cluster.nodes(3), |cluster, flag| cluster.api_flag(flag))
-    };
+    let audited = |cluster: Builder<'static>| audit.on(cluster.nodes(3));
     let site = Site::open("chart-install", &["v1", "v2"], audited).await;
     reach::install_portmap(&site);
     let before = Remains::of(&site).unwrap();

@@ -17,6 +17,7 @@ mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_e2e::rights::{Asked, Audit};
 use berth_e2e::{Scene, Seen, wait_for};
 use berth_machines::machine::{Machine, Shape};
 use kube::ResourceExt;
@@ -24,6 +25,38 @@ use site::{Site, kill};
 use stage::{Stage, Step};
 
 const MACHINES: usize = 200;
+
+/// Who has which roles here.
+const ROLES: [(&str, &str); 3] = [
+    ("berth-machine-ipam", "berth-machine-ipam"),
+    ("berth-controller", "berth-claim"),
+    ("berth-controller", "berth-cluster"),
+];
+/// Rights for what does not happen here.
+const ELSEWHERE: [(&str, &str); 16] = [
+    // What somebody else has written at the same moment is read again.
+    ("berth-machine-ipam", "cluster.k8s.io/machines get"),
+    ("berth-machine-ipam", "machine.k8s.io/machines get"),
+    ("berth-machine-ipam", "berth.dev/subnets get"),
+    ("berth-claim", "ipam.cluster.x-k8s.io/ipaddressclaims get"),
+    ("berth-claim", "ipam.cluster.x-k8s.io/ipaddresses get"),
+    // Blocks that nobody needs any more go, and one that somebody else has written is read again.
+    ("berth-machine-ipam", "berth.dev/addressblocks delete"),
+    ("berth-machine-ipam", "berth.dev/addressblocks get"),
+    // Nobody waits for an address, and nothing is wrong.
+    ("berth-machine-ipam", "events.k8s.io/events create"),
+    ("berth-machine-ipam", "events.k8s.io/events patch"),
+    // In namespaces of which the controller's own role says nothing.
+    ("berth-claim", "events.k8s.io/events create"),
+    ("berth-claim", "events.k8s.io/events patch"),
+    ("berth-cluster", "events.k8s.io/events create"),
+    ("berth-cluster", "events.k8s.io/events patch"),
+    // What the API server asks for by itself: for owner references, and when what is applied is not
+    // there yet.
+    ("berth-claim", "ipam.cluster.x-k8s.io/ipaddressclaims/finalizers update"),
+    ("berth-cluster", "/serviceaccounts create"),
+    ("berth-cluster", "apps/deployments create"),
+];
 
 /// With the one that asks whether whoever names an owner may hold up its deletion.
 const PLUGINS: &str =
@@ -39,8 +72,10 @@ const OLDER: [&str; 2] = [
 /// All in one: each part goes on from what the one before has left.
 #[tokio::test(flavor = "multi_thread")]
 async fn machines_get_their_networks_step_by_step() {
+    let directory = tempfile::tempdir().unwrap();
+    let audit = Audit::of(directory.path()).unwrap();
     let seed = Scene::open("machines", |builder| {
-        builder.nodes(1).network(deployment::network).api_flag(PLUGINS)
+        audit.on(builder.nodes(1).network(deployment::network).api_flag(PLUGINS))
     });
     let stage = Stage::open(seed.await.unwrap()).await.unwrap();
     the_gate_holds_with_the_controller_stopped(&stage).await;
@@ -61,6 +96,19 @@ async fn machines_get_their_networks_step_by_step() {
     let user = Site::new(user.await.unwrap()).unwrap();
     deployment::the_deployment_of_a_cluster_runs(&stage.site, &user).await;
     claims::a_move_to_another_api_server_keeps_every_address(&stage.site, &user).await;
+    rights_are_least(&stage.site.scene, &audit.asked().unwrap()).await;
+}
+
+/// Nobody has a right that none of its requests needed.
+async fn rights_are_least(scene: &Scene, asked: &Asked) {
+    let mut unknown = Vec::new();
+    for (account, role) in ROLES {
+        let superfluous = asked.superfluous_of(scene, account, Some(role)).await.unwrap();
+        let is_known = |right: &String| ELSEWHERE.contains(&(role, right.as_str()));
+        let more = superfluous.into_iter().filter(|right| !is_known(right));
+        unknown.extend(more.map(|right| format!("{role}: {right}")));
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {

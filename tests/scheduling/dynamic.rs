@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use berth_api::Subnet;
+use berth_e2e::rights::Audit;
 use berth_e2e::{Scene, Seen, install_subnet, roles, wait_for};
 use berth_testbed::{Component, Network, Seat};
 use k8s_openapi::api::core::v1::Node;
@@ -21,8 +22,10 @@ const NODES: u8 = 3;
 /// Nodes whose network are our agents.
 struct Stage {
     scene: Scene,
+    audit: Audit,
     _processes: Vec<Component>,
     _plugins: tempfile::TempDir,
+    _audit_directory: tempfile::TempDir,
 }
 
 impl Stage {
@@ -34,7 +37,9 @@ impl Stage {
             configuration: None,
             plugins: directory.clone(),
         };
-        let scene = Scene::open(test, |cluster| cluster.nodes(NODES).network(bare))
+        let audit_directory = tempfile::tempdir().unwrap();
+        let audit = Audit::of(audit_directory.path()).unwrap();
+        let scene = Scene::open(test, |cluster| audit.on(cluster.nodes(NODES).network(bare)))
             .await
             .unwrap();
         install_subnet(&scene, subnet, &spec).await.unwrap();
@@ -62,11 +67,28 @@ impl Stage {
         }
         let stage = Self {
             scene,
+            audit,
             _processes: processes,
             _plugins: plugins,
+            _audit_directory: audit_directory,
         };
         stage.ready().await;
         stage
+    }
+
+    /// Nobody has a right in these roles that none of its requests needed, but for those that are
+    /// for what does not happen here.
+    async fn rights_are_least(&self, roles: &[(&str, &str)], elsewhere: &[&str]) {
+        let asked = self.audit.asked().unwrap();
+        let mut unknown = Vec::new();
+        for (account, role) in roles {
+            let superfluous = asked.superfluous_of(&self.scene, account, Some(role)).await.unwrap();
+            let more = superfluous
+                .into_iter()
+                .filter(|right| !elsewhere.contains(&right.as_str()));
+            unknown.extend(more.map(|right| format!("{role}: {right}")));
+        }
+        assert!(unknown.is_empty(), "{unknown:#?}");
     }
 
     async fn ready(&self) {
@@ -138,6 +160,9 @@ async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
         begin.elapsed()
     );
     extender.stop();
+    stage
+        .rights_are_least(&[("berth-scheduler", "berth-scheduler")], &[])
+        .await;
 }
 
 /// By a scheduler `berth`, on nodes that have room for so many pods each.
@@ -169,6 +194,9 @@ async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
     deployed.delete(scene);
     clear(scene, None).await;
     resource::filling_phase(scene, 24, 30).await;
+    let roles = ["nodeipam", "pod-ips"].map(|name| format!("berth-controller-{name}"));
+    let roles: Vec<(&str, &str)> = roles.iter().map(|role| ("berth-controller", &**role)).collect();
+    stage.rights_are_least(&roles, &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use berth_api::names::NAMESPACE;
+use berth_testbed::Builder;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
@@ -80,13 +81,12 @@ impl Audit {
         Ok(Self { directory })
     }
 
-    /// What the API server is started with.
-    pub fn flags(&self) -> [String; 2] {
+    /// The cluster whose API server keeps it.
+    pub fn on<'a>(&self, cluster: Builder<'a>) -> Builder<'a> {
         let file = |name: &str| self.directory.join(name).display().to_string();
-        [
-            format!("--audit-policy-file={}", file("policy.yaml")),
-            format!("--audit-log-path={}", file("audit.log")),
-        ]
+        cluster
+            .api_flag(&format!("--audit-policy-file={}", file("policy.yaml")))
+            .api_flag(&format!("--audit-log-path={}", file("audit.log")))
     }
 
     /// What was asked until now. Whoever is ended after it may be refused while its roles go.
@@ -138,11 +138,24 @@ impl Asked {
     /// Each right of the account that none of its requests needed: `group/resource verb`. The
     /// roles must be in the cluster, and nobody should live by them any more.
     pub async fn superfluous(&self, scene: &Scene, account: &str) -> Result<BTreeSet<String>> {
+        self.superfluous_of(scene, account, None).await
+    }
+
+    /// The same of the roles of one name, which the account may have beside others.
+    pub async fn superfluous_of(
+        &self,
+        scene: &Scene,
+        account: &str,
+        name: Option<&str>,
+    ) -> Result<BTreeSet<String>> {
         let [allowed, refused] = self.requests(account);
         anyhow::ensure!(refused.is_empty(), "{account} was refused {refused:#?}");
         anyhow::ensure!(!allowed.is_empty(), "{account} has asked for nothing");
         let mut superfluous = BTreeSet::new();
-        for role in roles_of(&scene.client, account).await? {
+        let mut roles = roles_of(&scene.client, account).await?;
+        roles.retain(|role| name.is_none_or(|name| role.name == name));
+        anyhow::ensure!(!roles.is_empty(), "{account} has no role {name:?}");
+        for role in roles {
             for cut in cuts(&role.rules) {
                 role.put(&scene.client, &cut.rules_left).await?;
                 cut.is_seen(scene, account, &role).await?;
