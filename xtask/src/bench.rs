@@ -9,7 +9,7 @@ use berth_testbed::{Programs, peers};
 use clap::ValueEnum;
 
 use crate::cargo::{cargo, exit_code, target_directory};
-use crate::plugins;
+use crate::{browser, plugins};
 
 #[derive(Debug, clap::Args)]
 pub struct Bench {
@@ -38,6 +38,8 @@ enum Name {
     Scheduler,
     /// Machines and Cluster API's claims; and the in-cluster provider.
     Machines,
+    /// The dashboard of 5,000 nodes with a million addresses, in Chromium.
+    Dashboard,
 }
 
 impl Bench {
@@ -76,6 +78,12 @@ impl Bench {
                 build_kubernetes()?;
                 peers::build_in_cluster(&|line| eprintln!("{line}"))?;
                 command.args(["bench", "--package", "berth-e2e", "--bench", "machines", "--"]);
+            }
+            Name::Dashboard => {
+                command.env("BERTH_PROGRAM", build_berth()?);
+                build_kubernetes()?;
+                browser::set_up(&|line| eprintln!("{line}"))?;
+                command.args(["bench", "--package", "berth-e2e", "--bench", "dashboard", "--"]);
             }
             Name::Ledger => {
                 command.args(["bench", "--package", "berth-ledger", "--bench", "ledger", "--"]);

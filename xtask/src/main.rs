@@ -1,6 +1,7 @@
 //! `cargo xtask`: what is done to the workspace, as opposed to what it does.
 
 mod bench;
+mod browser;
 mod cargo;
 mod codegen;
 mod crates;

@@ -13,6 +13,7 @@
     reason = "only tests use it"
 )]
 
+mod browser;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 mod clock;
@@ -23,6 +24,7 @@ pub mod stores;
 pub mod uptime;
 mod wait;
 
+pub use browser::Browser;
 pub use clock::on_a_stopped_clock;
 pub use namespace::Namespace;
 pub use wait::{until, until_ok, until_so, within};

@@ -4,11 +4,13 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages, peers};
+
+use crate::browser;
 
 /// Why this machine can't have it, in one line.
 pub fn obstacle() -> Option<String> {
@@ -25,26 +27,7 @@ pub fn set_up() -> Result<()> {
     peers::build(&say)?;
     peers::install_clouds(&say)?;
     packages::install(&say)?;
-    packages::install_browser(&say)?;
-    web_packages(&say)
-}
-
-/// What the page of the dashboard is built and tested with, as its lock file has it.
-fn web_packages(say: &dyn Fn(&str)) -> Result<()> {
-    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/dashboard/web");
-    let modified = |file: &str| web.join(file).metadata().and_then(|file| file.modified()).ok();
-    // npm writes the second when it is through.
-    let installed = modified("node_modules/.package-lock.json");
-    if installed.is_some() && installed >= modified("package-lock.json") {
-        return Ok(());
-    }
-    say("installing the packages of crates/dashboard/web");
-    let mut command = Command::new("npm");
-    command.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-    let status = command.current_dir(&web).stdout(Stdio::null()).status();
-    let status = status.context("starting npm")?;
-    ensure!(status.success(), "npm ci in {} ended with {status}", web.display());
-    Ok(())
+    browser::set_up(&say)
 }
 
 /// For the API suite, which makes and removes whatever it likes in it.

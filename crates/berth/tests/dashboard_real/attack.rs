@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::browser::Browser;
 use super::form::{clusters, make_cluster};
 use super::up::Berth;
 
@@ -64,7 +63,7 @@ async fn a_page_of_another_site_can_not_write() {
         escaped(value)
     );
     let evil = serve(page);
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
 
     // The same machine, another port: another origin, and for cookies even the same site.

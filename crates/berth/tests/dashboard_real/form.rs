@@ -6,7 +6,6 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::browser::Browser;
 use super::up::{Berth, screenshots};
 
 pub fn clusters(client: &Client) -> Api<DynamicObject> {
@@ -32,7 +31,7 @@ async fn a_machine_network_is_made_and_grows_and_does_not_shrink() {
     let client = berth.client().await;
     make_cluster(&client, "blue", json!({"vsphere": {}})).await;
     make_cluster(&client, "green", json!({"aws": {}})).await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
 
     // Offered for vSphere alone, and off.
@@ -128,7 +127,7 @@ async fn a_form_that_somebody_was_faster_than_says_so_and_writes_nothing() {
     let berth = Berth::start(&["--in-memory"]);
     let client = berth.client().await;
     make_cluster(&client, "blue", json!({"vsphere": {}})).await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
     browser.open("clusters/blue");
     browser.click("#on");
@@ -159,7 +158,7 @@ async fn a_form_that_somebody_was_faster_than_says_so_and_writes_nothing() {
 async fn a_machine_is_made_with_a_network_by_hand() {
     let berth = Berth::start(&["--in-memory"]);
     let client = berth.client().await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
     browser.open("machines");
     browser.click("a[href='#/machines/new']");
@@ -200,7 +199,7 @@ async fn everybody_can_read_the_forms_on_a_desk_and_on_a_phone() {
     let berth = Berth::start(&["--in-memory"]);
     let client = berth.client().await;
     make_cluster(&client, "blue", json!({"vsphere": {}})).await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     for (width, height) in [(1440, 900), (360, 740)] {
         for theme in ["light", "dark"] {
             browser.size(width, height, theme);

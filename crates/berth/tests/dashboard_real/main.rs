@@ -3,7 +3,6 @@
 #![cfg(test)]
 
 mod attack;
-mod browser;
 mod cluster;
 mod form;
 mod page;

@@ -13,7 +13,6 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::browser::Browser;
 use super::up::{Berth, screenshots};
 
 const VIEWS: [&str; 7] = ["", "subnets", "nodes", "pods", "machines", "routes", "events"];
@@ -50,7 +49,7 @@ fn milliseconds(time: SystemTime) -> u128 {
 async fn a_change_in_the_cluster_is_on_the_page_without_a_reload() {
     let berth = Berth::start(&["--in-memory"]);
     let client = berth.client().await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
     browser.open("");
     browser.wait("a[href='#/subnets/pods']");
@@ -71,7 +70,7 @@ async fn a_change_in_the_cluster_is_on_the_page_without_a_reload() {
 async fn the_map_counts_what_the_api_counts() {
     let berth = Berth::start(&["--in-memory", "--subnet", "10.64.0.0/20"]);
     let client = berth.client().await;
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
     deploy(&client, 40).await;
     browser.open("subnets/pods");
@@ -109,7 +108,7 @@ async fn the_map_counts_what_the_api_counts() {
 #[tokio::test]
 async fn keys_look_into_a_cell_and_back() {
     let berth = Berth::start(&["--in-memory"]);
-    let mut browser = Browser::start(&berth.dashboard);
+    let mut browser = berth.browser();
     browser.size(1440, 900, "light");
     browser.open("subnets/pods");
     browser.wait("[data-window='10.64.0.0/16']");
@@ -129,7 +128,7 @@ async fn everybody_can_read_every_view_on_a_desk_and_on_a_phone() {
         let berth = Berth::start(&arguments);
         let client = berth.client().await;
         deploy(&client, 60).await;
-        let mut browser = Browser::start(&berth.dashboard);
+        let mut browser = berth.browser();
         if name == "pods" {
             browser.open("");
             browser.wait(".tile.bad");

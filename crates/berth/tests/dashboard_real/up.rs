@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use berth_testkit::Browser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
@@ -36,6 +37,12 @@ impl Berth {
             token: std::fs::read_to_string(&token).unwrap().trim().to_owned(),
             _directory: directory,
         }
+    }
+
+    /// One that looks at its page.
+    pub fn browser(&self) -> Browser {
+        let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/web");
+        Browser::start(&web, &self.dashboard)
     }
 
     pub async fn client(&self) -> Client {

@@ -11,17 +11,17 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 // A page that has not changed for so long does not change any more.
 const QUIET = 30_000;
 // For one step of the browser itself, on a machine that is busy with other tests.
-const PATIENCE = 600_000;
+const TIMEOUT = 600_000;
 
 const browser = await puppeteer.launch({
   executablePath: chromium,
-  timeout: PATIENCE,
-  protocolTimeout: PATIENCE,
+  timeout: TIMEOUT,
+  protocolTimeout: TIMEOUT,
   // The name is for attacks: a page of another site whose name leads here.
   args: ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP rebound.test 127.0.0.1"],
 });
 const page = await browser.newPage();
-page.setDefaultTimeout(PATIENCE);
+page.setDefaultTimeout(TIMEOUT);
 // What the browser reports: errors of the script, and of the content security policy.
 const errors = [];
 page.on("console", (line) => line.type() === "error" && errors.push(line.text()));

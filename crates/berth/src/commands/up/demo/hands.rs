@@ -23,7 +23,7 @@ const MACHINES: [(&str, &str); 3] = [
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// An act that has not come so far by then is not waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Hands {
     pub client: Client,
@@ -262,8 +262,8 @@ where
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    match tokio::time::timeout(PATIENCE, looking).await {
+    match tokio::time::timeout(TIMEOUT, looking).await {
         Ok(found) => found,
-        Err(_) => bail!("it waited {} s for {what}", PATIENCE.as_secs()),
+        Err(_) => bail!("it waited {} s for {what}", TIMEOUT.as_secs()),
     }
 }

@@ -1,4 +1,4 @@
-//! A Chromium of this machine, driven through `crates/dashboard/web/test/browser.mjs`.
+//! A Chromium of this machine, driven through the `test/browser.mjs` of a page's sources.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+#[derive(Debug)]
 pub struct Browser {
     child: Child,
     commands: Option<ChildStdin>,
@@ -13,11 +14,12 @@ pub struct Browser {
 }
 
 impl Browser {
-    pub fn start(url: &str) -> Self {
-        let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/web");
+    /// With the sources in `web`, for a page at `url`.
+    pub fn start(web: &Path, url: &str) -> Self {
         assert!(
             web.join("node_modules/puppeteer-core").exists(),
-            "run `npm ci` in crates/dashboard/web, or `cargo xtask test real`, which does"
+            "run `npm ci` in {}, or `cargo xtask test real`, which does",
+            web.display()
         );
         let mut child = Command::new("node")
             .args(["test/browser.mjs", "/usr/bin/chromium", url])

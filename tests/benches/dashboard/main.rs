@@ -1,0 +1,45 @@
+//! `cargo xtask bench dashboard`: 5,000 nodes with a million addresses on a real kube-apiserver,
+//! and `berth dashboard` in a real Chromium: how soon something is on the page, how soon a change,
+//! and what the server takes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "a benchmark that can't measure ends with the reason"
+)]
+
+mod feed;
+mod page;
+
+use berth_e2e::{Scene, install};
+use berth_testbed::{Builder, Figures, Programs, Storage};
+use serde_json::json;
+
+use page::Page;
+
+#[tokio::main]
+async fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    if let Err(error) = Programs::find() {
+        eprintln!(
+            "kube-apiserver can't be had here, and there is nothing to measure without \
+             it: {error:#}"
+        );
+        return;
+    }
+    // Without the cluster's own controllers: they would write to nodes that no kubelet cares for.
+    let durable =
+        |cluster: Builder<'static>| cluster.without_controllers().storage(Storage::Durable);
+    let scene = Scene::open("bench-dashboard", durable).await.unwrap();
+    install(&scene, &json!({"cidrs": [feed::CIDR]})).await.unwrap();
+    let addresses = feed::fill(&scene.client).await;
+    let mut figures = Figures::default();
+    figures.count("nodes", feed::NODES as f64);
+    figures.count("addresses", addresses as f64);
+    let mut page = Page::start(&scene);
+    page.measure_paint(&mut figures);
+    page.measure_updates(&scene.client, &mut figures).await;
+    page.measure_memory(&mut figures);
+    figures.print(json);
+}
