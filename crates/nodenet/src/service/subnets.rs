@@ -119,14 +119,15 @@ async fn count(shared: &Shared, name: &SubnetName) -> Result<SubnetCounts, Servi
 }
 
 /// A lease takes a unit of each family, so the family with the fewest left says how full the subnet
-/// is.
+/// is. At this moment: who has just leased sees it.
 pub async fn utilization(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,
 ) -> Result<Json<[Utilization; 1]>, ServiceError> {
     let _permit = shared.admit().await?;
-    let outlook = outlook(&shared, &name).await?.borrow().clone();
-    let fullest = scarcest(&outlook.counts).unwrap_or_default();
+    let counts = shared.allocator.counts(name.key()).await;
+    let counts = counts.map_err(|error| ServiceError::of_allocator(error, &name))?;
+    let fullest = scarcest(&counts.families).unwrap_or_default();
     Ok(Json([Utilization {
         timestamp: Time(Timestamp::now()),
         capacity: fullest.capacity.into(),
