@@ -89,7 +89,9 @@ impl Hands {
         until("the Subnet to be full", move || async move {
             let pods = self.pods("batch").await?;
             let waiting = pods.iter().filter(|pod| phase(pod) != "Running").count();
-            let is_full = is_exhausted(&self.subnet().await?);
+            let subnet = self.subnet().await?;
+            let fit = subnet.status.as_ref().and_then(|status| status.pods_that_fit);
+            let is_full = is_exhausted(&subnet) && fit.is_some_and(|fit| fit.0 == 0);
             Ok((is_full && waiting > 0 && waiting < pods.len()).then_some(waiting))
         })
         .await
