@@ -29,8 +29,12 @@ async fn main() {
         return;
     }
     // Without the cluster's own controllers: they would write to nodes that no kubelet cares for.
-    let durable =
-        |cluster: Builder<'static>| cluster.without_controllers().storage(Storage::Durable);
+    let durable = |cluster: Builder<'static>| {
+        cluster
+            .without_controllers()
+            .storage(Storage::Durable)
+            .api_flag("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+    };
     let scene = Scene::open("bench-dashboard", durable).await.unwrap();
     install(&scene, &json!({"cidrs": [feed::CIDR]})).await.unwrap();
     let addresses = feed::fill(&scene.client).await;

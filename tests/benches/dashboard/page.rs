@@ -17,6 +17,7 @@ use serde_json::json;
 const UPDATES: usize = 20;
 
 pub struct Page {
+    url: String,
     browser: Browser,
     server: Server,
 }
@@ -49,6 +50,7 @@ impl Page {
         let mut browser = Browser::start(&web, &url);
         browser.size(1440, 900, "light");
         Self {
+            url,
             browser,
             server: Server { child },
         }
@@ -60,10 +62,10 @@ impl Page {
         self.browser.open("");
         self.browser.has("main", "5,000");
         for (view, name) in [("", "overview"), ("subnets/pods", "map of the Subnet")] {
-            // A page that was open already would only change its view.
-            self.browser.visit("about:blank");
+            // With another address: a page that was open already would only change its view.
             let begin = milliseconds();
-            self.browser.open(view);
+            self.browser.visit(&format!("{}?{begin}#/{view}", self.url));
+            self.browser.wait("main h2, main .tile");
             if !view.is_empty() {
                 self.browser.counts();
             }
