@@ -23,6 +23,8 @@ const OF_OTHERS: [&str; 5] = [
     "endpointslices.discovery.k8s.io",
     "ipaddresses.networking.k8s.io",
 ];
+/// A kubelet may renew its Lease for the first time after its Node was seen.
+const OF_KUBELETS: &str = "Lease kube-node-lease ";
 
 impl Remains {
     /// An error while definitions are on their way out: what was just listed may be gone.
@@ -41,7 +43,8 @@ impl Remains {
             "--output=custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name",
         ]))?;
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        remains.objects = listed.lines().map(words).collect();
+        let listed = listed.lines().map(words);
+        remains.objects = listed.filter(|line| !line.starts_with(OF_KUBELETS)).collect();
         let shown = "--output=jsonpath={range .items[*]}{.metadata.name}\
                      {range .status.conditions[*]} {.type}{end}{\"\\n\"}{end}";
         let conditions = tried(kubectl().args(["get", "nodes", shown]))?;
