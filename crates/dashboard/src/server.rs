@@ -26,8 +26,8 @@ use crate::token::WriteToken;
 use crate::watches::{self, Feed};
 use crate::{guard, page};
 
-/// Between two states that are sent, at least: five a second.
-const STREAM_INTERVAL: Duration = Duration::from_millis(200);
+/// Between two states that are sent, at least: ten a second.
+const STREAM_INTERVAL: Duration = Duration::from_millis(100);
 /// At most a fifth of one core is spent on making states: a large cluster is told less often.
 const REST_FACTOR: u32 = 4;
 

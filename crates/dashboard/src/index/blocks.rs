@@ -19,8 +19,16 @@ pub struct Owned {
 #[derive(Debug)]
 struct Block {
     first: Prefix,
-    owned: Vec<(u8, Owned)>,
+    owned: Box<[Run]>,
     released: Vec<(u8, Timestamp)>,
+}
+
+/// Units side by side that one owner has since the same moment, as it is given them.
+#[derive(Debug)]
+struct Run {
+    from: u8,
+    to: u8,
+    owned: Owned,
 }
 
 /// Where a block is among all of them.
@@ -50,7 +58,7 @@ impl Blocks {
             let owner = Arc::clone(owner);
             (offset.0, Owned { owner, since })
         });
-        let owned = owned.collect();
+        let owned = runs(owned);
         let released = block.spec.released.iter();
         let released = released.map(|(offset, at)| (offset.0, at.0)).collect();
         let place = (block.spec.subnet.clone(), first);
@@ -85,8 +93,10 @@ impl Blocks {
     ) -> impl Iterator<Item = (Prefix, &'a Owned)> + use<'a> {
         let blocks = self.blocks_in(subnet, window);
         blocks.flat_map(move |block| {
-            let units = block.owned.iter();
-            let units = units.filter_map(|(offset, owned)| Some((block.unit(*offset)?, owned)));
+            let units = block.owned.iter().flat_map(|run| {
+                let offsets = (run.from..=run.to).map(move |offset| (offset, &run.owned));
+                offsets.filter_map(|(offset, owned)| Some((block.unit(offset)?, owned)))
+            });
             units.filter(move |(unit, _)| window.covers(*unit))
         })
     }
@@ -121,6 +131,24 @@ impl Blocks {
     }
 }
 
+/// Offsets come in their order.
+fn runs(owned: impl Iterator<Item = (u8, Owned)>) -> Box<[Run]> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (offset, owned) in owned {
+        match runs.last_mut() {
+            Some(run) if run.to.checked_add(1) == Some(offset) && run.owned == owned => {
+                run.to = offset;
+            }
+            _ => runs.push(Run {
+                from: offset,
+                to: offset,
+                owned,
+            }),
+        }
+    }
+    runs.into_boxed_slice()
+}
+
 impl Block {
     fn unit(&self, offset: u8) -> Option<Prefix> {
         let (length, family) = (self.first.length(), self.first.family());
@@ -134,5 +162,37 @@ fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
         IpAddr::V6(address) => address.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_side_by_side_are_one_run_and_come_out_one_by_one() {
+        let owned = |name: &str| Owned {
+            owner: name.into(),
+            since: None,
+        };
+        let listed = [(0, "a"), (1, "a"), (2, "b"), (4, "b"), (254, "b"), (255, "b")];
+        let runs = runs(listed.iter().map(|(offset, name)| (*offset, owned(name))));
+        let ends: Vec<(u8, u8)> = runs.iter().map(|run| (run.from, run.to)).collect();
+        assert_eq!(ends, [(0, 1), (2, 2), (4, 4), (254, 255)]);
+        let mut blocks = Blocks::default();
+        let first: Prefix = "10.0.0.0/32".parse().unwrap();
+        let block = Block {
+            first,
+            owned: runs,
+            released: Vec::new(),
+        };
+        blocks.by_place.insert(("pods".to_owned(), first), block);
+        let window = "10.0.0.0/24".parse().unwrap();
+        let found: Vec<(String, String)> = blocks
+            .owned_in("pods", window)
+            .map(|(unit, owned)| (unit.first().to_string(), owned.owner.to_string()))
+            .collect();
+        let wanted = listed.map(|(offset, name)| (format!("10.0.0.{offset}"), name.to_owned()));
+        assert_eq!(found, wanted);
     }
 }
