@@ -6,6 +6,7 @@ mod blocks;
 mod clusters;
 mod events;
 mod leases;
+mod listed;
 mod trim;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +21,12 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 
-pub use addresses::{Addresses, Lister};
+pub use addresses::Addresses;
 pub use blocks::{Blocks, Owned};
 pub use clusters::{ClusterFacts, cidrs as cluster_cidrs, is_vsphere};
 pub use events::{EventRow, Events};
 pub use leases::{LeaderRow, Leases};
+pub use listed::Lister;
 
 /// [`Facts`] are what `berth_inspect` speaks of; the rest is what the map needs to be quick, and
 /// what only the page shows.

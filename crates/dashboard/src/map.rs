@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Serialize;
 
+use crate::arithmetic::number;
 use crate::index::Index;
 pub use states::State;
 pub use units::Detail;
@@ -321,12 +322,5 @@ impl Counts {
 
     fn given(&self) -> u128 {
         self.primary.0 + self.leased.0 + self.assigned.0 + self.cooling_down.0
-    }
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use berth_addr::Prefix;
 use berth_api::NodeNetworkConfig;
@@ -10,49 +9,42 @@ use berth_inspect::facts::listed;
 use berth_kit::watch::Key;
 use k8s_openapi::api::core::v1::Node;
 
-/// Which node has it, and for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lister {
-    /// The node's own address in its network container.
-    Primary,
-    /// For its pods, in its NodeNetworkConfig.
-    Pool,
-    /// For its pods, as the podCIDR of the Node.
-    PodCidr,
-}
+use super::listed::{Listed, Lister, Name};
 
 /// Several may have one address, when something is wrong: all of them are kept.
 #[derive(Debug, Default)]
 pub struct Addresses {
-    listed: BTreeSet<(Prefix, Lister, Arc<str>)>,
+    listed: Listed,
     pods: BTreeSet<(IpAddr, Key)>,
     machines: BTreeSet<(IpAddr, Key)>,
 }
 
 impl Addresses {
     pub fn list_nnc(&mut self, node: &str, nnc: &NodeNetworkConfig) {
-        let node: Arc<str> = node.into();
-        for (prefix, lister) in of_nnc(nnc) {
-            self.listed.insert((prefix, lister, Arc::clone(&node)));
+        let node = Name::new(node.into());
+        for (unit, lister) in of_nnc(nnc) {
+            self.listed.insert(unit, lister, &node);
         }
     }
 
     pub fn unlist_nnc(&mut self, node: &str, nnc: &NodeNetworkConfig) {
-        let node: Arc<str> = node.into();
-        for (prefix, lister) in of_nnc(nnc) {
-            self.listed.remove(&(prefix, lister, Arc::clone(&node)));
+        let node = Name::new(node.into());
+        for (unit, lister) in of_nnc(nnc) {
+            self.listed.remove(unit, lister, &node);
         }
     }
 
     pub fn list_node(&mut self, name: &str, node: &Node) {
+        let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
-            self.listed.insert((cidr, Lister::PodCidr, name.into()));
+            self.listed.insert(cidr, Lister::PodCidr, &name);
         }
     }
 
     pub fn unlist_node(&mut self, name: &str, node: &Node) {
+        let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
-            self.listed.remove(&(cidr, Lister::PodCidr, name.into()));
+            self.listed.remove(cidr, Lister::PodCidr, &name);
         }
     }
 
@@ -78,14 +70,18 @@ impl Addresses {
         }
     }
 
-    /// What nodes have that begins in `window`.
-    pub fn listed_in(&self, window: Prefix) -> impl Iterator<Item = (Prefix, Lister, &str)> {
-        // Prefixes are in the order of their first addresses, the larger ones first: whatever is
-        // inside comes after the window itself.
-        let from = (window, Lister::Primary, Arc::from(""));
-        let listed = self.listed.range(from..);
-        let listed = listed.map(|(prefix, lister, node)| (*prefix, *lister, node.as_ref()));
-        listed.take_while(move |(prefix, ..)| window.covers(*prefix))
+    /// Units of this length in `window` that nodes have, in their order.
+    pub fn listed_in(
+        &self,
+        window: Prefix,
+        length: u8,
+    ) -> impl Iterator<Item = (Prefix, Lister, &str)> {
+        self.listed.in_window(window, length)
+    }
+
+    /// A node that has this address, or the podCIDR that it is in.
+    pub fn node_with(&self, address: IpAddr) -> Option<&str> {
+        self.listed.node_with(address)
     }
 
     /// Living pods by their addresses in `window`.

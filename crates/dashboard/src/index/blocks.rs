@@ -1,13 +1,14 @@
 //! What AddressBlocks say of each unit, small: a million of them are kept.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use berth_addr::{Family, Prefix};
 use berth_api::AddressBlock;
 use jiff::Timestamp;
 use kube::ResourceExt;
+
+use crate::arithmetic::unit_after;
 
 /// Of a unit, its owner as the ledger writes it, and since when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,17 +152,7 @@ fn runs(owned: impl Iterator<Item = (u8, Owned)>) -> Box<[Run]> {
 
 impl Block {
     fn unit(&self, offset: u8) -> Option<Prefix> {
-        let (length, family) = (self.first.length(), self.first.family());
-        let step = u128::from(offset).checked_shl(u32::from(family.bits() - length))?;
-        let next = number(self.first.first()).checked_add(step)?;
-        (next <= family.last()).then(|| Prefix::around(family.address(next), length))?
-    }
-}
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
+        unit_after(self.first.first(), self.first.length(), offset)
     }
 }
 

@@ -97,9 +97,8 @@ pub fn states<'a>(
             observers.push(Box::new(cooling.map(said(true))));
         }
         Source::NodesAndPods => {
-            let listed = index.addresses.listed_in(window);
             // The podCIDR of a node is a unit only where units are podCIDRs.
-            let listed = listed.filter(move |(unit, ..)| unit.length() == unit_length);
+            let listed = index.addresses.listed_in(window, unit_length);
             let listed = listed.map(|(unit, lister, _)| (unit, State::of_lister(lister)));
             observers.push(Box::new(listed.map(said(true))));
         }

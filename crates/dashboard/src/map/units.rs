@@ -88,11 +88,8 @@ fn of_owner(owned: &Owned) -> (State, Detail) {
 
 /// As the nodes list them.
 fn nodes(index: &Index, window: Prefix, unit_length: u8, units: &mut Units) {
-    for (prefix, lister, node) in index.addresses.listed_in(window) {
-        // The podCIDR of a node is a unit only where units are podCIDRs.
-        if prefix.length() != unit_length {
-            continue;
-        }
+    // The podCIDR of a node is a unit only where units are podCIDRs.
+    for (unit, lister, node) in index.addresses.listed_in(window, unit_length) {
         let kind = match lister {
             Lister::Primary => "primary",
             Lister::Pool => "secondary",
@@ -104,7 +101,7 @@ fn nodes(index: &Index, window: Prefix, unit_length: u8, units: &mut Units) {
             ..Detail::default()
         };
         units
-            .entry(prefix)
+            .entry(unit)
             .or_insert_with(|| (State::of_lister(lister), detail()));
     }
 }
