@@ -167,7 +167,11 @@ pub fn state(
         machines: machines.len(),
         machines_waiting: machines.iter().filter(|row| waits(row)).count(),
         routes: nodes::routes(&views),
-        releasing: facts.nncs.values().map(|nnc| nnc.spec.ips_not_in_use.len()).sum(),
+        releasing: facts
+            .nncs
+            .values()
+            .map(|nnc| nnc.object.spec.ips_not_in_use.len())
+            .sum(),
     };
     State {
         about: about.clone(),
@@ -316,10 +320,10 @@ fn releases(index: &Index, measured: &Measured) -> Vec<Releases> {
         .nncs
         .values()
         .map(|nnc| {
-            let node = nnc.name_any();
+            let node = nnc.object.name_any();
             let queue = measured.queued.get(&node);
             Releases {
-                releasing: nnc.spec.ips_not_in_use.len(),
+                releasing: nnc.object.spec.ips_not_in_use.len(),
                 queued: queue.map(|queue| queue.entries),
                 oldest_seconds: queue.map(|queue| queue.age_seconds),
                 node,

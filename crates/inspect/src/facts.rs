@@ -4,6 +4,7 @@ mod agents;
 mod blocks;
 mod events;
 mod machine;
+mod nnc;
 mod pod;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ pub use agents::ask_agents;
 pub use blocks::{Held, Unit, units};
 pub use events::{ClaimFacts, EventFacts, gather_reports};
 pub use machine::MachineFacts;
+pub use nnc::NncFacts;
 pub use pod::PodFacts;
 
 /// Why nothing can be said.
@@ -43,7 +45,7 @@ pub struct GatherError {
 pub struct Facts {
     pub now: Timestamp,
     pub nodes: BTreeMap<String, Node>,
-    pub nncs: BTreeMap<String, NodeNetworkConfig>,
+    pub nncs: BTreeMap<String, NncFacts>,
     pub subnets: BTreeMap<String, Subnet>,
     pub states: BTreeMap<String, ClusterSubnetState>,
     pub pods: BTreeMap<Key, PodFacts>,
@@ -78,7 +80,9 @@ pub async fn gather(client: &Client) -> Result<Facts, GatherError> {
         ..Facts::default()
     };
     facts.nodes = facts.by_name(nodes);
-    facts.nncs = facts.by_name(nncs);
+    for nnc in facts.known(nncs) {
+        facts.nncs.insert(nnc.name_any(), NncFacts::of(nnc));
+    }
     facts.subnets = facts.by_name(subnets);
     facts.states = facts.by_name(states);
     facts.units = units(&facts.known(blocks));
@@ -122,8 +126,7 @@ impl Facts {
 
     /// Nodes whose NodeNetworkConfig lists this address.
     pub fn nodes_with(&self, address: IpAddr) -> impl Iterator<Item = &str> {
-        let has = move |nnc: &NodeNetworkConfig| listed(nnc).any(|unit| unit.contains(address));
-        let having = self.nncs.iter().filter(move |(_, nnc)| has(nnc));
+        let having = self.nncs.iter().filter(move |(_, nnc)| nnc.lists(address));
         having.map(|(name, _)| name.as_str())
     }
 
@@ -154,23 +157,6 @@ pub fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
 
 pub fn is_for_pods(subnet: &Subnet) -> bool {
     subnet.spec.usage == Use::Pods
-}
-
-/// Everything that a node has for pods: single addresses, blocks, or the CIDR of its own.
-pub fn listed(nnc: &NodeNetworkConfig) -> impl Iterator<Item = Prefix> {
-    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
-    containers.flat_map(|container| {
-        let single = container.ip_assignments.iter().filter_map(|one| unit(&one.ip));
-        let own = container.primary_ip.contains('/').then(|| unit(&container.primary_ip));
-        single.chain(own.flatten()).collect::<Vec<_>>()
-    })
-}
-
-fn unit(text: &str) -> Option<Prefix> {
-    match text.parse::<IpAddr>() {
-        Ok(address) => Some(address.into()),
-        Err(_) => text.parse().ok(),
-    }
 }
 
 /// `None` when the cluster does not have the kind.

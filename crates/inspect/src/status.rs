@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use berth_addr::Prefix;
-use berth_api::{Count, NodeNetworkConfig, Subnet};
+use berth_api::{Count, Subnet};
 use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 
-use crate::facts::{Facts, PodFacts, cidrs, listed};
+use crate::facts::{Facts, PodFacts, cidrs};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,7 +194,7 @@ pub fn subnet_state(subnet: &Subnet) -> String {
 
 fn node_row(facts: &Facts, name: &str, node: &Node, on_node: OnNode) -> NodeRow {
     let nnc = facts.nncs.get(name);
-    let status = nnc.and_then(|nnc| nnc.status.as_ref());
+    let status = nnc.and_then(|nnc| nnc.object.status.as_ref());
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
     let subnet = containers.map(|container| container.subnet_name.clone()).next();
     let OnNode { pods, waiting } = on_node;
@@ -204,33 +203,12 @@ fn node_row(facts: &Facts, name: &str, node: &Node, on_node: OnNode) -> NodeRow 
         ready: condition(node, "Ready").is_some_and(|(status, _)| status == "True"),
         subnet: subnet.unwrap_or_default(),
         pod_cidrs: pod_cidrs(node),
-        has: nnc.map(addresses_of).unwrap_or_default(),
-        requested: nnc.map(|nnc| nnc.spec.requested_ip_count).unwrap_or_default(),
+        has: nnc.map_or(0, |nnc| nnc.addresses),
+        requested: nnc.map_or(0, |nnc| nnc.object.spec.requested_ip_count),
         pods,
         waiting,
         state: node_state(node, waiting),
     }
-}
-
-/// Single addresses are counted without being read: a node has hundreds of them.
-fn addresses_of(nnc: &NodeNetworkConfig) -> u128 {
-    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
-    let assignments = containers.flat_map(|container| &container.ip_assignments);
-    let is_own = |nnc: &NodeNetworkConfig| {
-        let mut containers = nnc.status.iter().flat_map(|status| &status.network_containers);
-        containers.any(|container| container.primary_ip.contains('/'))
-    };
-    if assignments.clone().all(|one| !one.ip.contains('/')) && !is_own(nnc) {
-        let count = assignments.filter(|one| !one.ip.is_empty()).count();
-        return u128::try_from(count).unwrap_or(u128::MAX);
-    }
-    listed(nnc).map(addresses_in).sum()
-}
-
-fn addresses_in(unit: Prefix) -> u128 {
-    1_u128
-        .checked_shl(u32::from(unit.family().bits() - unit.length()))
-        .unwrap_or(u128::MAX)
 }
 
 fn node_state(node: &Node, waiting: usize) -> String {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
-use berth_api::NodeNetworkConfig;
-use berth_inspect::facts::listed;
+use berth_inspect::facts::NncFacts;
 use berth_kit::watch::Key;
 use k8s_openapi::api::core::v1::Node;
 
@@ -20,14 +19,14 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    pub fn list_nnc(&mut self, node: &str, nnc: &NodeNetworkConfig) {
+    pub fn list_nnc(&mut self, node: &str, nnc: &NncFacts) {
         let node = Name::new(node.into());
         for (unit, lister) in of_nnc(nnc) {
             self.listed.insert(unit, lister, &node);
         }
     }
 
-    pub fn unlist_nnc(&mut self, node: &str, nnc: &NodeNetworkConfig) {
+    pub fn unlist_nnc(&mut self, node: &str, nnc: &NncFacts) {
         let node = Name::new(node.into());
         for (unit, lister) in of_nnc(nnc) {
             self.listed.remove(unit, lister, &node);
@@ -103,8 +102,8 @@ fn in_window(
     shown.take_while(move |(address, _)| window.contains(*address))
 }
 
-fn of_nnc(nnc: &NodeNetworkConfig) -> impl Iterator<Item = (Prefix, Lister)> {
-    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
+fn of_nnc(nnc: &NncFacts) -> impl Iterator<Item = (Prefix, Lister)> {
+    let containers = nnc.object.status.iter().flat_map(|status| &status.network_containers);
     let primaries = containers.flat_map(|container| {
         let texts = [Some(&container.primary_ip), container.primary_ip_v6.as_ref()];
         let single = texts
@@ -113,7 +112,7 @@ fn of_nnc(nnc: &NodeNetworkConfig) -> impl Iterator<Item = (Prefix, Lister)> {
             .filter_map(|text| text.parse::<IpAddr>().ok());
         single.map(|address| (Prefix::from(address), Lister::Primary))
     });
-    primaries.chain(listed(nnc).map(|prefix| (prefix, Lister::Pool)))
+    primaries.chain(nnc.units.iter().map(|unit| (*unit, Lister::Pool)))
 }
 
 fn pod_cidrs(node: &Node) -> Vec<Prefix> {

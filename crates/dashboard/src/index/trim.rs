@@ -1,6 +1,7 @@
 //! Of large objects, the part that is read here: thousands of them are kept.
 
 use berth_api::NodeNetworkConfig;
+use berth_inspect::facts::NncFacts;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use kube::core::ObjectMeta;
 
@@ -23,14 +24,9 @@ pub fn node(node: &Node) -> Node {
     }
 }
 
-/// Without the names of the leases, of which a node has hundreds.
-pub fn nnc(nnc: &NodeNetworkConfig) -> NodeNetworkConfig {
-    let mut nnc = nnc.clone();
-    nnc.metadata = metadata(&nnc.metadata);
-    let containers = nnc.status.iter_mut().flat_map(|status| &mut status.network_containers);
-    for assignment in containers.flat_map(|container| &mut container.ip_assignments) {
-        assignment.name = String::new();
-    }
+pub fn nnc(nnc: &NodeNetworkConfig) -> NncFacts {
+    let mut nnc = NncFacts::of(nnc.clone());
+    nnc.object.metadata = metadata(&nnc.object.metadata);
     nnc
 }
 

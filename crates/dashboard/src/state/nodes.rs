@@ -56,7 +56,7 @@ pub fn views(index: &Index, rows: &[NodeRow]) -> Vec<NodeView> {
     let view = |row: &NodeRow| {
         let node = index.facts.nodes.get(&row.name);
         let nnc = index.facts.nncs.get(&row.name);
-        let status = nnc.and_then(|nnc| nnc.status.as_ref());
+        let status = nnc.and_then(|nnc| nnc.object.status.as_ref());
         let routed = node.filter(|_| !row.pod_cidrs.is_empty()).map(route);
         let (route, route_message) = routed.unzip();
         NodeView {
@@ -66,7 +66,7 @@ pub fn views(index: &Index, rows: &[NodeRow]) -> Vec<NodeView> {
             max: status
                 .and_then(|status| status.scaler)
                 .map(|scaler| scaler.max_ip_count),
-            releasing: nnc.map_or(0, |nnc| nnc.spec.ips_not_in_use.len()),
+            releasing: nnc.map_or(0, |nnc| nnc.object.spec.ips_not_in_use.len()),
             route,
             route_message: route_message.unwrap_or_default(),
         }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use berth_api::agent::{AddressState, DigestLine};
 
 use super::Finding;
-use crate::facts::{Facts, PodFacts, listed};
+use crate::facts::{Facts, PodFacts};
 
 fn is_assigned(line: &DigestLine) -> bool {
     line.state == AddressState::Assigned
@@ -54,7 +54,7 @@ pub fn pods(facts: &Facts) -> Vec<Finding> {
         };
         for address in &pod.addresses {
             // What Berth does not give is nobody's business here.
-            let ours = listed(nnc).any(|unit| unit.contains(*address));
+            let ours = nnc.lists(*address);
             // Two pods with one address are told already, and one of them agrees with nobody.
             if !ours || shared.contains(address) {
                 continue;
@@ -104,13 +104,13 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
         let Some(nnc) = facts.nncs.get(node) else {
             continue;
         };
-        let held = berth_api::nnc::held_of(nnc);
+        let held = berth_api::nnc::held_of(&nnc.object);
         // What a newer agent wrote is not read here, and nothing is said about it.
         let told = || match &held {
             Ok(held) => held.iter().any(|one| one.ip.parse() == Ok(line.address)),
             Err(_) => true,
         };
-        if !listed(nnc).any(|unit| unit.contains(line.address)) && !told() {
+        if !nnc.lists(line.address) && !told() {
             findings.push(Finding::new(
                 format!("node {node}"),
                 format!(

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::Finding;
-use crate::facts::{Facts, Unit, listed};
+use crate::facts::{Facts, Unit};
 
 /// Owners that are gone are taken back within this time.
 const GRACE: SignedDuration = SignedDuration::from_mins(10);
@@ -12,7 +12,7 @@ const GRACE: SignedDuration = SignedDuration::from_mins(10);
 pub fn other_owner(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, nnc) in &facts.nncs {
-        for unit in listed(nnc) {
+        for unit in nnc.units.iter().copied() {
             let Some(subnet) = facts.subnet_of(unit.first()) else {
                 continue;
             };

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use berth_addr::Prefix;
-use berth_api::NodeNetworkConfig;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::Finding;
-use crate::facts::{Facts, is_for_pods, listed};
+use crate::facts::{Facts, NncFacts, is_for_pods};
 use crate::repair::Repair;
 
 /// A Node gets its NodeNetworkConfig, and loses it, within this time.
@@ -17,7 +16,7 @@ const GRACE: SignedDuration = SignedDuration::from_mins(5);
 pub fn listed_twice(facts: &Facts) -> Vec<Finding> {
     let mut by_unit: BTreeMap<Prefix, Vec<&str>> = BTreeMap::new();
     for (name, nnc) in &facts.nncs {
-        for unit in listed(nnc) {
+        for unit in nnc.units.iter().copied() {
             by_unit.entry(unit).or_default().push(name);
         }
     }
@@ -35,16 +34,17 @@ pub fn listed_twice(facts: &Facts) -> Vec<Finding> {
 /// Its Node is gone for longer than the grace period.
 pub fn without_node(facts: &Facts) -> Vec<Finding> {
     let gone = facts.nncs.iter().filter(|(name, nnc)| {
-        let deleting = nnc.metadata.deletion_timestamp.as_ref();
+        let deleting = nnc.object.metadata.deletion_timestamp.as_ref();
         let old = deleting.is_none_or(|since| facts.now.duration_since(since.0) > GRACE);
-        !facts.nodes.contains_key(*name) && old && is_old(facts, *nnc)
+        !facts.nodes.contains_key(*name) && old && is_old(facts, &nnc.object)
     });
-    let finding = |(name, nnc): (&String, &NodeNetworkConfig)| {
+    let finding = |(name, nnc): (&String, &NncFacts)| {
         // Where pods live yet, a kubelet may run, and make its Node anew.
         let lives = facts.pods_on(name).any(|(_, pod)| pod.is_living());
         let repair = nnc
+            .object
             .uid()
-            .filter(|_| !lives && nnc.metadata.deletion_timestamp.is_none());
+            .filter(|_| !lives && nnc.object.metadata.deletion_timestamp.is_none());
         Finding::new(
             format!("nnc {name}"),
             "has no Node, and keeps its addresses",

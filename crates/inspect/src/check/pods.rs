@@ -66,7 +66,7 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
 fn is_held(facts: &Facts, node: &str, address: IpAddr) -> bool {
     let nnc = facts.nncs.get(node);
     let held = nnc
-        .and_then(|nnc| berth_api::nnc::held_of(nnc).ok())
+        .and_then(|nnc| berth_api::nnc::held_of(&nnc.object).ok())
         .unwrap_or_default();
     held.iter().any(|one| one.ip.parse() == Ok(address))
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::subnet::state as subnet_state;
 use super::{Explanation, advised, plain, warned};
-use crate::facts::{Facts, listed};
+use crate::facts::Facts;
 use crate::status::{condition, pod_cidrs};
 
 pub fn node(facts: &Facts, name: &str) -> Option<Explanation> {
@@ -63,9 +63,9 @@ fn supply(facts: &Facts, name: &str, node: &Node) -> Explanation {
     let Some(nnc) = facts.nncs.get(name) else {
         return without_nnc(facts, name, node);
     };
-    let status = nnc.status.clone().unwrap_or_default();
+    let status = nnc.object.status.clone().unwrap_or_default();
     let Some(container) = status.network_containers.first() else {
-        return without_container(facts, name, nnc);
+        return without_container(facts, name, &nnc.object);
     };
     let pods = facts.pods_on(name).filter(|(_, pod)| pod.is_living()).count();
     if container.primary_ip.contains('/') {
@@ -74,8 +74,8 @@ fn supply(facts: &Facts, name: &str, node: &Node) -> Explanation {
             container.primary_ip
         ));
     }
-    let has = listed(nnc).count();
-    let asked = nnc.spec.requested_ip_count;
+    let has = nnc.units.len();
+    let asked = nnc.object.spec.requested_ip_count;
     let mut told = told.says(format!(
         "{name} has {has} addresses of subnet {} for {pods} pods; its agent asks for {asked}.",
         container.subnet_name

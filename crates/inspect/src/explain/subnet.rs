@@ -95,13 +95,13 @@ fn demand(facts: &Facts, name: &str, subnet: &Subnet) -> Explanation {
         return told;
     }
     let draws = |node: &&String| {
-        let status = facts.nncs.get(*node).and_then(|nnc| nnc.status.as_ref());
+        let status = facts.nncs.get(*node).and_then(|nnc| nnc.object.status.as_ref());
         let mut containers = status.into_iter().flat_map(|status| &status.network_containers);
         containers.any(|container| container.subnet_name == name)
     };
     let nodes: Vec<&String> = facts.nncs.keys().filter(draws).collect();
     let short = |node: &&&String| {
-        let nnc = &facts.nncs[**node];
+        let nnc = &facts.nncs[**node].object;
         let has = nnc.status.as_ref().map_or(0, |status| status.assigned_ip_count);
         nnc.spec.requested_ip_count > has
     };

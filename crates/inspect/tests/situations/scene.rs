@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::AddressBlock;
 use berth_api::agent::DigestLine;
 use berth_inspect::Facts;
-use berth_inspect::facts::{ClaimFacts, EventFacts, MachineFacts, PodFacts, units};
+use berth_inspect::facts::{ClaimFacts, EventFacts, MachineFacts, NncFacts, PodFacts, units};
 use berth_kit::watch::Key;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
@@ -128,7 +128,7 @@ impl Scene {
             "spec": {"requestedIPCount": requested},
             "status": {"assignedIPCount": addresses.len(), "networkContainers": [container]},
         });
-        self.facts.nncs.insert(name.to_owned(), object(nnc));
+        self.facts.nncs.insert(name.to_owned(), NncFacts::of(object(nnc)));
     }
 
     pub fn delete_nnc(&mut self, name: &str) {
@@ -139,7 +139,7 @@ impl Scene {
     pub fn held(&mut self, name: &str, address: &str) {
         let held = json!([{"name": "l", "ip": address}]).to_string();
         let nnc = self.facts.nncs.get_mut(name).unwrap();
-        let annotations = nnc.metadata.annotations.get_or_insert_default();
+        let annotations = nnc.object.metadata.annotations.get_or_insert_default();
         annotations.insert("berth.dev/held".to_owned(), held);
     }
 
