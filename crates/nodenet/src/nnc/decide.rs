@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use berth_addr::Prefix;
 use berth_api::nnc::NetworkContainer;
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus};
 use berth_ledger::LeaseId;
@@ -244,6 +245,20 @@ pub fn in_use_elsewhere(
         observed.into_iter().next().filter(|_| !own)
     });
     elsewhere.collect()
+}
+
+/// Of a container's own units, those beyond one of a family: where the store lost the first and
+/// somebody put it back after another was leased. The one that the status lists stays.
+pub fn surplus_primaries(had: Option<&NetworkContainer>, answer: &Container) -> Vec<Prefix> {
+    let texts = had.map(|had| [Some(&had.primary_ip), had.primary_ip_v6.as_ref()]);
+    let texts = texts.into_iter().flatten().flatten();
+    let listed: BTreeSet<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
+    let mut units = answer.primary.clone();
+    // Of two that are listed, the first: one of them is where the other family belongs.
+    units.sort_by_key(|unit| !listed.contains(&unit.first()));
+    let mut families = BTreeSet::new();
+    units.retain(|unit| !families.insert(unit.family()));
+    units
 }
 
 #[cfg(test)]

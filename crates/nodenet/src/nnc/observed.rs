@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
-use berth_api::NodeNetworkConfig;
 use berth_api::nnc::NetworkContainer;
+use berth_api::{LeaseOf, NodeNetworkConfig, lease_name};
 use berth_ledger::{Claim, Claimed, Lease, Owner};
 use tracing::{info, warn};
 
-use super::decide::{Contradicted, contradicted, in_use_elsewhere};
+use super::decide::{Contradicted, contradicted, in_use_elsewhere, surplus_primaries};
 use super::request::Request;
 use crate::allocator::{AllocatorError, Container, ContainerRef};
 use crate::context::Context;
@@ -210,6 +210,37 @@ pub async fn give_up_primary(
     let observed = |unit: &Prefix| context.pods().of_address(unit.first()).into_iter().next();
     let observed: Vec<ObservedAddress> = created.primary.iter().filter_map(observed).collect();
     move_to_pods(context, subnet, &nc.primary()?, observed).await
+}
+
+/// A container needs one address of its own in each family: what it has beyond that is the node's
+/// for pods, and goes back as those do. Whether there was any.
+///
+/// Safe whenever it ends: the unit has one owner or the other, and both are this node's.
+pub async fn keep_one_primary(
+    context: &Context,
+    subnet: &str,
+    nc: &ContainerRef,
+    had: Option<&NetworkContainer>,
+    answer: &Container,
+) -> Result<bool, ReconcileError> {
+    let surplus = surplus_primaries(had, answer);
+    let node = &nc.node;
+    let mut claims = Vec::new();
+    for unit in surplus {
+        info!(subnet, node, %unit, "a second address of the node's own is for its pods now");
+        let first = unit.first();
+        claims.push(Claim {
+            unit,
+            owner: nc.secondary()?,
+            lease: lease_name(LeaseOf::Observed { nc: nc.id(), first }),
+            from: Some(nc.primary()?),
+        });
+    }
+    let found = !claims.is_empty();
+    if found {
+        context.allocator.restore(subnet, claims).await?;
+    }
+    Ok(found)
 }
 
 async fn move_to_pods(

@@ -10,7 +10,9 @@ use super::decide::{
     Proposal, Shortfall, Target, delivered, home, max_ip_count, not_selected, shortfall_warnings,
     subnet_full, subnet_gone,
 };
-use super::observed::{claim_what_it_has, give_up_primary, give_up_used, take_over, withhold_used};
+use super::observed::{
+    claim_what_it_has, give_up_primary, give_up_used, keep_one_primary, take_over, withhold_used,
+};
 use super::request::{Request, first_version, is_explained};
 use super::status::container_in;
 use crate::allocator::{AllocatorError, ContainerRef};
@@ -118,7 +120,8 @@ impl Serving<'_> {
         if give_up_primary(context, subnet, nc, &created).await? {
             return Err(self.contended());
         }
-        if !created.secondaries.is_empty() {
+        let kept = keep_one_primary(context, subnet, nc, None, &created).await?;
+        if kept || !created.secondaries.is_empty() {
             // It was there, and the nnc did not know of it: what it has must be looked for in the
             // store.
             let found = context.allocator.get(subnet, nc).await?;
@@ -153,7 +156,8 @@ impl Serving<'_> {
             // What is missing now it asks for again.
             context.wake(&nc.node);
         }
-        if moved || given_up || !is_explained(had, &request, &answer) {
+        let kept = keep_one_primary(context, subnet, nc, Some(had), &answer).await?;
+        if moved || given_up || kept || !is_explained(had, &request, &answer) {
             answer = match context.allocator.get(subnet, nc).await? {
                 Some(found) => found,
                 // Nothing of it is held any more: somebody has given all of it back. It begins

@@ -1,10 +1,11 @@
 //! The cluster that people meet: its nodes, agents, controllers and pods.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_addr::Prefix;
 use berth_agent::{
     Agent, AgentContext, AgentMetrics, Machine as MachineIds, Options, RunError, Standing, run,
 };
@@ -502,11 +503,24 @@ impl Cluster {
             }
         }
         let blocks = self.store().load(self.plan.name).await.unwrap();
-        let owned: usize = blocks.iter().map(|block| block.record.owned().count()).sum();
+        let owned = blocks.iter().flat_map(|block| {
+            let units = block.record.owned();
+            units.map(|(offset, tenure)| (unit(block.key.first, offset), tenure.owner.to_string()))
+        });
+        let owned: Vec<(String, String)> = owned.collect();
+        let unlisted: Vec<_> = owned.iter().filter(|(unit, _)| !listed.contains(unit)).collect();
+        let units: BTreeSet<&String> = owned.iter().map(|(unit, _)| unit).collect();
         assert_eq!(
-            owned,
-            listed.len(),
-            "seed {}: owned in the ledger, listed in configs",
+            units.len(),
+            owned.len(),
+            "seed {}: in two blocks: {owned:?}",
+            self.plan.seed
+        );
+        let unowned: Vec<_> = listed.iter().filter(|one| !units.contains(one)).collect();
+        assert!(
+            unlisted.is_empty() && unowned.is_empty(),
+            "seed {}: owned, and in no NodeNetworkConfig: {unlisted:?}; in one, and not \
+             owned: {unowned:?}",
             self.plan.seed
         );
     }
@@ -540,4 +554,12 @@ fn machine_of(machine: &str, node: &str) -> MachineIds {
 
 fn attachment(uid: &str) -> Attachment {
     Attachment::new(&format!("sandbox-{uid}"), "eth0").unwrap()
+}
+
+/// The single address of a block that is so many after its first.
+fn unit(first: Prefix, offset: u8) -> String {
+    match first.first() {
+        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + u32::from(offset)).to_string(),
+        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(offset)).to_string(),
+    }
 }

@@ -210,3 +210,33 @@ fn what_was_leased_just_now_goes_to_the_node_whose_pod_has_it() {
     let found = in_use_elsewhere(&had, &answer, "n1", observed);
     assert_eq!(found, [pod_on("n2", "10.64.0.6".parse().unwrap())]);
 }
+
+#[test]
+fn of_two_addresses_of_its_own_in_a_family_the_one_that_the_status_lists_stays() {
+    let units = |texts: &[&str]| -> Vec<Prefix> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    };
+    let answer = |texts: &[&str]| Container {
+        id: Uuid::nil(),
+        subnet: "pods".to_owned(),
+        primary: units(texts),
+        secondaries: Vec::new(),
+        short: 0,
+    };
+    let two = answer(&["10.64.0.1/32", "10.65.0.1/32"]);
+    let listing = |first: &str, second: Option<&str>| NetworkContainer {
+        primary_ip: first.to_owned(),
+        primary_ip_v6: second.map(str::to_owned),
+        ..had(&[])
+    };
+    let surplus = |had: &NetworkContainer| surplus_primaries(Some(had), &two);
+    assert_eq!(surplus(&listing("10.65.0.1", None)), units(&["10.64.0.1/32"]));
+    assert_eq!(surplus(&listing("10.64.0.1", None)), units(&["10.65.0.1/32"]));
+    assert_eq!(
+        surplus(&listing("10.64.0.1", Some("10.65.0.1"))),
+        units(&["10.65.0.1/32"])
+    );
+    assert_eq!(surplus_primaries(None, &two), units(&["10.65.0.1/32"]));
+    let both = answer(&["10.64.0.1/32", "fd00::1/128"]);
+    assert_eq!(surplus_primaries(None, &both), units(&[]));
+}

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use berth_ledger::{Kind, Owner};
+use berth_ledger::{Claim, Kind, Owner};
 use berth_nodenet::controllers::Controller;
 use berth_testkit::until;
 use kube::Client;
@@ -105,5 +105,30 @@ fn owners_of_another_cluster_and_those_that_are_no_nodes_are_left_alone() {
         tokio::time::sleep(GRACE).await;
         settle().await;
         assert_eq!(scene.owned("pods").await, 2);
+    });
+}
+
+#[test]
+fn a_second_address_of_the_nodes_own_is_one_for_its_pods() {
+    play(async |scene: Scene| {
+        let controller = scene.start();
+        scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
+        let node = scene.node("n1").await;
+        let own = scene.container("n1").await.primary_ip;
+        // As when a block was lost, another address was leased, and the first was claimed back.
+        let nc = scene.container_ref("n1", &node.metadata.uid.unwrap());
+        let second = Claim {
+            unit: "10.64.0.77/32".parse().unwrap(),
+            owner: nc.primary().unwrap(),
+            lease: nc.id(),
+            from: None,
+        };
+        let ledger = controller.ledger.as_ref().unwrap();
+        ledger.restore("pods", vec![second]).await.unwrap();
+        scene.ask("n1", 1, &[]).await;
+        let container = scene.with_addresses("n1", 2).await;
+        assert_eq!((container.primary_ip, container.primary_ip_v6), (own, None));
+        assert!(container.ip_assignments.iter().any(|one| one.ip == "10.64.0.77"));
+        assert_eq!(scene.owned("pods").await, 3);
     });
 }
