@@ -247,8 +247,8 @@ pub fn in_use_elsewhere(
     elsewhere.collect()
 }
 
-/// Of a container's own units, those beyond one of a family: where the store lost the first and
-/// somebody put it back after another was leased. The one that the status lists stays.
+/// Of a container's own units, those beyond one of a family, as the store may have them after
+/// somebody deleted blocks or put old ones back. The one that the status lists stays.
 pub fn surplus_primaries(had: Option<&NetworkContainer>, answer: &Container) -> Vec<Prefix> {
     let texts = had.map(|had| [Some(&had.primary_ip), had.primary_ip_v6.as_ref()]);
     let texts = texts.into_iter().flatten().flatten();
