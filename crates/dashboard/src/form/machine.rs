@@ -306,8 +306,8 @@ fn owner(index: &Index, address: IpAddr, own: &Key) -> Option<String> {
     if let Some((_, key)) = index.addresses.pods_in(single).next() {
         return Some(format!("the pod {}", named(key)));
     }
-    let node = index.addresses.node_with(address);
-    node.map(|node| format!("the node {node}"))
+    let node = index.addresses.listed_in(single, single.length()).next();
+    node.map(|(_, _, node)| format!("the node {node}"))
 }
 
 #[cfg(test)]

@@ -78,11 +78,6 @@ impl Addresses {
         self.listed.in_window(window, length)
     }
 
-    /// A node that has this address, or the podCIDR that it is in.
-    pub fn node_with(&self, address: IpAddr) -> Option<&str> {
-        self.listed.node_with(address)
-    }
-
     /// Living pods by their addresses in `window`.
     pub fn pods_in(&self, window: Prefix) -> impl Iterator<Item = (IpAddr, &Key)> {
         in_window(&self.pods, window)

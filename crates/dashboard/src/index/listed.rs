@@ -2,7 +2,6 @@
 //! by groups of 256, and a unit is its place in the group, what it is for, and a shared name.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use berth_addr::Prefix;
@@ -88,15 +87,6 @@ impl Listed {
         });
         units.filter(move |(unit, ..)| window.covers(*unit))
     }
-
-    /// One of those whose unit has this address.
-    pub fn node_with(&self, address: IpAddr) -> Option<&str> {
-        let lengths = 0..=Prefix::from(address).length();
-        lengths.into_iter().find_map(|length| {
-            let unit = Prefix::around(address, length)?;
-            self.in_window(unit, length).next().map(|(_, _, node)| node)
-        })
-    }
 }
 
 fn place(unit: Prefix) -> (Group, u8) {
@@ -168,13 +158,5 @@ mod tests {
             listed.remove(unit, Lister::PodCidr, &name("n"));
             assert!(listed.groups.is_empty());
         }
-    }
-
-    #[test]
-    fn an_address_is_found_in_whatever_holds_it() {
-        let mut listed = Listed::default();
-        listed.insert("10.0.4.0/24".parse().unwrap(), Lister::PodCidr, &name("n"));
-        assert_eq!(listed.node_with("10.0.4.9".parse().unwrap()), Some("n"));
-        assert_eq!(listed.node_with("10.0.5.9".parse().unwrap()), None);
     }
 }
