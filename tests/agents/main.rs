@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod alerts;
 mod check;
 mod deletion;
 mod full;

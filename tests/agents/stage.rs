@@ -15,13 +15,15 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-/// Where the API server reaches it: each node has a network of its own.
-const METRICS: &str = "0.0.0.0:10363";
+/// Of agents, on all addresses of their nodes: each node has a network of its own.
+pub const METRICS_PORT: u16 = 10363;
+/// The node's own runtime.
+pub const CRI: [&str; 2] = ["--cri-socket", "/run/containerd/containerd.sock"];
 
 pub struct Stage {
     pub scene: Scene,
     agents: RefCell<BTreeMap<String, Component>>,
-    _controller: Component,
+    controller: RefCell<Option<Component>>,
     /// Of the plugins of others there is one: containerd sets up a pod's loopback interface by it,
     /// whatever the network is.
     _plugins: tempfile::TempDir,
@@ -51,19 +53,33 @@ impl Stage {
             .await
             .unwrap();
         install(&scene, &spec).await.unwrap();
-        let node = scene.node("node-1").unwrap();
-        let mut command = node.command(berth_e2e::berth().unwrap());
-        command
-            .arg("controller")
-            .arg("--kubeconfig")
-            .arg(roles::of_controller(&scene).unwrap());
-        let controller = node.start_component("berth-controller", command).unwrap();
-        Self {
+        let stage = Self {
             scene,
             agents: RefCell::default(),
-            _controller: controller,
+            controller: RefCell::default(),
             _plugins: plugins,
-        }
+        };
+        stage.start_controller(&[]);
+        stage
+    }
+
+    /// On the first node.
+    pub fn start_controller(&self, flags: &[&str]) {
+        let node = self.scene.node("node-1").unwrap();
+        let mut command = node.command(berth_e2e::berth().unwrap());
+        command
+            .args(["controller", "--kubeconfig"])
+            .arg(roles::of_controller(&self.scene).unwrap())
+            .args(flags);
+        let controller = node.start_component("berth-controller", command).unwrap();
+        *self.controller.borrow_mut() = Some(controller);
+    }
+
+    pub fn stop_controller(&self) {
+        let controller = self.controller.borrow_mut().take().unwrap();
+        let process = controller.process().unwrap();
+        process.terminate().unwrap();
+        process.wait().unwrap();
     }
 
     pub fn nodes(&self) -> &[Node] {
@@ -72,18 +88,17 @@ impl Stage {
 
     /// On a node, until it serves: then the node becomes ready, and not before.
     pub async fn start_agent(&self, node: &Node) {
+        self.start_agent_with(node, &CRI).await;
+    }
+
+    pub async fn start_agent_with(&self, node: &Node, flags: &[&str]) {
         let mut command = node.command(berth_e2e::berth().unwrap());
         let kubeconfig = roles::of_agent(&self.scene, node.name()).await.unwrap();
         command.arg("agent").arg("--kubeconfig").arg(kubeconfig);
-        command.args([
-            "--node-name",
-            node.name(),
-            "--install-cni",
-            "--cri-socket",
-            "/run/containerd/containerd.sock",
-            "--metrics-listen",
-            METRICS,
-        ]);
+        command.args(["--node-name", node.name(), "--install-cni"]);
+        command
+            .arg(format!("--metrics-listen=0.0.0.0:{METRICS_PORT}"))
+            .args(flags);
         let agent = node.start_component("berth-agent", command).unwrap();
         self.agents.borrow_mut().insert(node.name().to_owned(), agent);
         let look = async || {

@@ -15,7 +15,7 @@ use crate::helm::{done, tried};
 use crate::reach;
 use crate::remains::Remains;
 use crate::site::{Site, phase, restarts};
-use crate::watching::{Prometheus, is_watched};
+use crate::watching::{self, is_watched};
 
 const VALUES: [&str; 4] = [
     "crds.keep=false",
@@ -109,7 +109,7 @@ async fn installed_it_runs_pods_through_an_update_and_uninstalled_it_leaves_noth
     let notes: Vec<_> = refused.iter().filter_map(|event| event.message.as_deref()).collect();
     assert!(notes.is_empty(), "an ADD was not served: {notes:#?}");
 
-    let prometheus = Prometheus::start(&site);
+    let prometheus = watching::start(&site);
     // So that there are calls to see.
     site.deploy("load", 2 * LOAD).await;
     site.run(PODS + 2 * LOAD).await;

@@ -10,6 +10,7 @@
 
 mod claims;
 mod deployment;
+mod form;
 mod moved;
 mod site;
 mod stage;
@@ -27,13 +28,15 @@ use stage::{Stage, Step};
 const MACHINES: usize = 200;
 
 /// Who has which roles here.
-const ROLES: [(&str, &str); 3] = [
+const ROLES: [(&str, &str); 5] = [
     ("berth-machine-ipam", "berth-machine-ipam"),
     ("berth-controller", "berth-claim"),
     ("berth-controller", "berth-cluster"),
+    ("berth-dashboard", "berth-dashboard-write"),
+    ("berth-machine-ipam", "berth-webhook"),
 ];
 /// Rights for what does not happen here.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     // What somebody else has written at the same moment is read again.
     ("berth-machine-ipam", "cluster.k8s.io/machines get"),
     ("berth-machine-ipam", "machine.k8s.io/machines get"),
@@ -56,6 +59,12 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("berth-claim", "ipam.cluster.x-k8s.io/ipaddressclaims/finalizers update"),
     ("berth-cluster", "/serviceaccounts create"),
     ("berth-cluster", "apps/deployments create"),
+    (
+        "berth-webhook",
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations create",
+    ),
+    // Certificates are renewed after weeks.
+    ("berth-webhook", "/secrets update"),
 ];
 
 /// With the one that asks whether whoever names an owner may hold up its deletion.
@@ -79,6 +88,7 @@ async fn machines_get_their_networks_step_by_step() {
     });
     let stage = Stage::open(seed.await.unwrap()).await.unwrap();
     the_gate_holds_with_the_controller_stopped(&stage).await;
+    form::forms_write_under_their_own_roles(&stage.site).await;
     the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(&stage).await;
     every_address_comes_back(&stage).await;
     webhook::a_webhook_gates_where_there_is_no_policy(&stage).await;

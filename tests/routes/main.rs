@@ -12,6 +12,7 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
+use berth_e2e::rights::Audit;
 use berth_e2e::{Seen, wait_for};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -24,7 +25,9 @@ const OUTAGE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_on_different_nodes_talk_through_our_routes() {
-    let stage = Stage::open("routes", 3).await;
+    let directory = tempfile::tempdir().unwrap();
+    let audit = Audit::of(directory.path()).unwrap();
+    let stage = Stage::open_with("routes", 3, |cluster| audit.on(cluster)).await;
     for node in stage.nodes() {
         on_node(node, "ip route add blackhole 198.51.100.0/24 proto 78");
         stage.start_agent(node);
@@ -65,6 +68,12 @@ async fn pods_on_different_nodes_talk_through_our_routes() {
     for node in &stage.nodes()[..2] {
         assert!(on_node(node, "ip route show proto 78").contains("198.51.100.0/24"));
     }
+
+    // No agent has a right for it that none of its requests needed.
+    let asked = audit.asked().unwrap();
+    let role = Some("berth-agent-routes");
+    let superfluous = asked.superfluous_of(&stage.scene, "berth-agent", role).await.unwrap();
+    assert!(superfluous.is_empty(), "{superfluous:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

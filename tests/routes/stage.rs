@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use berth_e2e::{Scene, Seen, install, roles, wait_for};
-use berth_testbed::{Component, Network, Node, POD_IMAGE};
+use berth_testbed::{Builder, Component, Network, Node, POD_IMAGE};
 use k8s_openapi::api::core::v1::{Node as KubernetesNode, Pod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -22,6 +22,15 @@ pub struct Stage {
 
 impl Stage {
     pub async fn open(test: &str, nodes: u8) -> Self {
+        Self::open_with(test, nodes, |cluster| cluster).await
+    }
+
+    /// On a cluster that is special in some way.
+    pub async fn open_with(
+        test: &str,
+        nodes: u8,
+        special: impl FnOnce(Builder<'static>) -> Builder<'static>,
+    ) -> Self {
         let plugins = tempfile::tempdir().unwrap();
         let directory = PathBuf::from(plugins.path());
         std::os::unix::fs::symlink("/usr/lib/cni/loopback", directory.join("loopback")).unwrap();
@@ -29,7 +38,7 @@ impl Stage {
             configuration: None,
             plugins: directory.clone(),
         };
-        let scene = Scene::open(test, |cluster| cluster.nodes(nodes).network(bare))
+        let scene = Scene::open(test, |cluster| special(cluster.nodes(nodes).network(bare)))
             .await
             .unwrap();
         let spec = json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"]});

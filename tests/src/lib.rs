@@ -4,6 +4,7 @@
 pub mod docs;
 mod install;
 mod program;
+pub mod prometheus;
 pub mod rights;
 pub mod roles;
 mod scene;

@@ -155,10 +155,9 @@ pub fn state(
     now: Timestamp,
 ) -> State {
     let facts = &index.facts;
-    let nodes = status::nodes(facts);
+    let mut nodes = status::nodes(facts);
     let machines = status::machines(facts);
     let waiting = waiting_pods(index);
-    let views = nodes::views(index, &nodes);
     let totals = Totals {
         nodes: nodes.len(),
         nodes_ready: nodes.iter().filter(|node| node.ready).count(),
@@ -166,20 +165,23 @@ pub fn state(
         pods_waiting: waiting.len(),
         machines: machines.len(),
         machines_waiting: machines.iter().filter(|row| waits(row)).count(),
-        routes: nodes::routes(&views),
+        routes: nodes::routes(index, &nodes),
         releasing: facts
             .nncs
             .values()
             .map(|nnc| nnc.object.spec.ips_not_in_use.len())
             .sum(),
     };
+    let subnets = subnets(index, &nodes, history);
+    nodes::worst_first(&mut nodes);
+    nodes.truncate(MAX_ROWS);
     State {
         about: about.clone(),
         unsynced: index.unsynced.iter().cloned().collect(),
         missing: facts.missing.clone(),
         totals,
-        subnets: subnets(index, &nodes, history),
-        nodes: nodes::worst_first(views, MAX_ROWS),
+        subnets,
+        nodes: nodes::views(index, nodes),
         waiting_pods: explained(index, waiting),
         machines: machine_views(index, machines),
         clusters: clusters(index),

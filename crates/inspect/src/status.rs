@@ -1,6 +1,6 @@
 //! What is where, as rows.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use berth_api::{Count, Subnet};
 use k8s_openapi::api::core::v1::Node;
@@ -97,7 +97,7 @@ pub fn subnets(facts: &Facts) -> Vec<SubnetRow> {
 
 /// Pods are counted once for all nodes, not once for each.
 pub fn nodes(facts: &Facts) -> Vec<NodeRow> {
-    let mut on_nodes = BTreeMap::<&str, OnNode>::new();
+    let mut on_nodes = HashMap::<&str, OnNode>::new();
     for pod in facts.pods.values().filter(|pod| pod.is_living()) {
         if let Some(node) = &pod.node {
             let count = on_nodes.entry(node).or_default();

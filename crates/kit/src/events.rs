@@ -73,13 +73,11 @@ impl EventMetrics {
             "Events that were recorded but not written",
             metrics.unwritten.clone(),
         );
+        // From the start on: one that is seen for the first time has not increased.
+        for reason in [Reason::QueueFull, Reason::RateLimited, Reason::WriteFailed] {
+            drop(metrics.unwritten.get_or_create(&Unwritten { reason }));
+        }
         metrics
-    }
-
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
-    pub fn sample(&self) {
-        self.unwritten(Reason::QueueFull);
     }
 
     fn unwritten(&self, reason: Reason) {

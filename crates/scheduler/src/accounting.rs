@@ -207,10 +207,20 @@ impl Accounting {
 
     /// How many more pods the node has an IP for, never 0. The pod itself does not count.
     pub fn free(&self, node: &str, uid: &str) -> Result<u64, Refusal> {
+        self.free_beside(node, self.counted_at(uid))
+    }
+
+    /// Where the pod counts by now, if anywhere.
+    pub fn counted_at(&self, uid: &str) -> Option<&Arc<str>> {
+        let pod = self.pods.get(uid).filter(|pod| pod.needs_ip)?;
+        pod.place.node()
+    }
+
+    /// The same of a pod that is known to count at `own`: whoever asks of many nodes has looked
+    /// once.
+    pub fn free_beside(&self, node: &str, own: Option<&Arc<str>>) -> Result<u64, Refusal> {
         let (name, entry) = self.nodes.get_key_value(node).ok_or(Refusal::UnknownNode)?;
-        let pod = self.pods.get(uid).filter(|pod| pod.needs_ip);
-        let own = pod.is_some_and(|pod| pod.place.node() == Some(name));
-        self.free_at(entry, own)
+        self.free_at(entry, own == Some(name))
     }
 
     /// Whether the node would have an IP for the pod if these others were not there. Addresses that

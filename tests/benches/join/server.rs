@@ -22,8 +22,13 @@ pub struct Server {
 impl Server {
     /// Without the cluster's own controllers: they would write to nodes that no kubelet cares for.
     pub async fn start() -> Self {
-        let durable =
-            |cluster: Builder<'static>| cluster.without_controllers().storage(Storage::Durable);
+        let durable = |cluster: Builder<'static>| {
+            cluster
+                .without_controllers()
+                .storage(Storage::Durable)
+                // Nobody makes the account that pods would have.
+                .api_flag("--disable-admission-plugins=ServiceAccount")
+        };
         let scene = Scene::open("join", durable).await.unwrap();
         let kubeconfig = Kubeconfig::read_from(scene.cluster.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();

@@ -16,7 +16,7 @@ use crate::percentile;
 use crate::server::Server;
 use crate::writes::Writes;
 
-const GROUP: &str = "ipam.cluster.x-k8s.io";
+pub const GROUP: &str = "ipam.cluster.x-k8s.io";
 const INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +69,15 @@ impl Provider {
         api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// Allocates and releases, with one claim before: whoever serves them is awake then.
-    pub async fn measure(self, server: &Server, cidr: &str, count: usize, figures: &mut Figures) {
+    /// Allocates and releases, with one claim before: whoever serves them is awake then. Gives how
+    /// many claims were served in a second.
+    pub async fn measure(
+        self,
+        server: &Server,
+        cidr: &str,
+        count: usize,
+        figures: &mut Figures,
+    ) -> f64 {
         let label = self.label();
         self.create_pool(server, "bench", cidr).await;
         self.allocate(server, "bench", "first", 1).await;
@@ -79,10 +86,8 @@ impl Provider {
         let (took, mut waits) = self.allocate(server, "bench", "c", count).await;
         check(server, count).await;
         let written = settled(server).await.since(&before);
-        figures.rate(
-            &format!("{label}: claims on one pool"),
-            count as f64 / took.as_secs_f64(),
-        );
+        let rate = count as f64 / took.as_secs_f64();
+        figures.rate(&format!("{label}: claims on one pool"), rate);
         percentile(figures, &format!("{label}: a claim is served"), &mut waits);
         tell(figures, label, "allocation", &written, count);
 
@@ -91,6 +96,7 @@ impl Provider {
         let written = settled(server).await.since(&before);
         figures.rate(&format!("{label}: claims that go"), count as f64 / took.as_secs_f64());
         tell(figures, label, "release", &written, count);
+        rate
     }
 
     /// Only how long it takes.
@@ -211,16 +217,16 @@ async fn all(api: Api<DynamicObject>) -> Vec<String> {
     list.items.iter().map(ResourceExt::name_any).collect()
 }
 
-fn claims(client: Client) -> Api<DynamicObject> {
+pub fn claims(client: Client) -> Api<DynamicObject> {
     let resource = resource(GROUP, "v1beta2", "IPAddressClaim", "ipaddressclaims");
     Api::namespaced_with(client, "default", &resource)
 }
 
-fn addresses(client: Client) -> Api<DynamicObject> {
+pub fn addresses(client: Client) -> Api<DynamicObject> {
     let resource = resource(GROUP, "v1beta2", "IPAddress", "ipaddresses");
     Api::namespaced_with(client, "default", &resource)
 }
 
-fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

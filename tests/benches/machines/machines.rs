@@ -9,6 +9,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::bound::machines_alone;
 use crate::program::Program;
 use crate::server::Server;
 
@@ -55,6 +56,12 @@ pub async fn measure(server: &Server, count: usize, figures: &mut Figures) {
     );
     let bytes = berth.process().most_resident().unwrap();
     figures.mebibytes("machines: memory at most", bytes);
+    drop(berth);
+    let alone = machines_alone(server, count).await;
+    let name = format!("{count} machines by the clients alone, the same writes");
+    figures.millis(&name, millis(alone));
+    let share = alone.as_secs_f64() / gone.as_secs_f64();
+    figures.times("machines: of the speed that the API server has", share);
 }
 
 fn millis(time: Duration) -> f64 {
@@ -77,6 +84,6 @@ async fn until(server: &Server, is_so: impl Fn(&[Machine]) -> bool) {
     }
 }
 
-fn machines(client: Client) -> Api<DynamicObject> {
+pub fn machines(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &Shape::ProviderConfig.resource())
 }

@@ -11,6 +11,7 @@
     reason = "a benchmark that can't measure ends with the reason"
 )]
 
+mod bound;
 mod claims;
 mod machines;
 mod program;
@@ -56,7 +57,7 @@ async fn main() {
     server.established();
 
     let berth = Program::berth(&server, &["--controllers=subnet,claim"]);
-    Provider::Berth
+    let rate = Provider::Berth
         .measure(&server, "10.60.0.0/16", count, &mut figures)
         .await;
     for cidr in ["10.61.0.0/24", "11.0.0.0/8", "fd61::/64"] {
@@ -66,6 +67,9 @@ async fn main() {
     }
     memory(&mut figures, "berth", &berth);
     drop(berth);
+    let alone = count as f64 / bound::claims_alone(&server, count).await.as_secs_f64();
+    figures.rate("the clients alone, the same writes: claims", alone);
+    figures.times("claims: of the speed that the API server has", rate / alone);
     if let Some(program) = theirs {
         let running = Program::in_cluster(&server, &program);
         Provider::InCluster

@@ -1,6 +1,8 @@
 //! `cargo xtask bench scheduler`: a real kube-scheduler on kube-apiserver and etcd places 10,000
-//! pods on 5,000 nodes, alone, with the extender, and by the extended resource; in turns, and the
-//! medians are compared. And the extender's answers by themselves, the accounting, and memory.
+//! pods on 5,000 nodes: alone, with the extender, and by the extended resource. For what each of
+//! the two costs by itself also with an extender that does nothing, and with the resource but
+//! without our controller. In turns, and the medians are compared. And the extender's answers by
+//! themselves, the accounting, and memory.
 //!
 //! `cargo xtask bench scheduler -- --nodes 50 --pods 200 --runs 1 --many 1000` is a small one.
 #![allow(
@@ -12,15 +14,17 @@
 )]
 
 mod answers;
+mod passing;
 mod server;
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use berth_scheduler::{Accounting, CidrCapacity, NodeFacts, PodFacts};
 use berth_testbed::{Figures, Programs};
 use clap::Parser;
 
-use server::{Mode, Pods, Server};
+use server::{Mode, Pods, Run, Server};
 
 #[derive(Debug, clap::Parser)]
 pub struct Size {
@@ -99,22 +103,31 @@ async fn on_server(size: &Size, figures: &mut Figures) {
 
 /// The modes in turns: whatever else the machine does meanwhile hits all of them.
 async fn compare(server: &Server, size: &Size, pods: Pods, figures: &mut Figures) {
-    let modes = [Mode::Alone, Mode::Extender, Mode::Resource];
-    let mut rates: [Vec<f64>; 3] = Default::default();
+    let modes = [Mode::Alone, Mode::Extender, Mode::Resource, Mode::Passing, Mode::Asking];
+    let mut all: [Vec<Run>; 5] = Default::default();
     for run in 0..size.runs {
-        for (mode, rates) in modes.into_iter().zip(&mut rates) {
-            let rate = server.run(mode, pods, size).await;
-            eprintln!("{pods:?}, run {run}, {mode:?}: {rate:.0} pods/s");
-            rates.push(rate);
+        for (mode, runs) in modes.into_iter().zip(&mut all) {
+            let done = server.run(mode, pods, size).await;
+            eprintln!("{pods:?}, run {run}, {mode:?}: {:.0} pods/s", done.rate);
+            runs.push(done);
         }
     }
-    let [alone, extender, resource] = rates.map(median);
     let what = pods.label();
-    figures.rate(&format!("{what}: kube-scheduler alone, pods"), alone);
-    figures.rate(&format!("{what}: with the extender, pods"), extender);
-    figures.rate(&format!("{what}: with the extended resource, pods"), resource);
-    figures.times(&format!("{what}: the extender's part of alone"), extender / alone);
-    figures.times(&format!("{what}: the resource's part of alone"), resource / alone);
+    let rate_of = |runs: &[Run]| median(runs.iter().map(|run| run.rate).collect());
+    let [alone, ..] = &all;
+    let alone = rate_of(alone);
+    for (mode, runs) in modes.into_iter().zip(&all) {
+        let (rate, label) = (rate_of(runs), format!("{what}, {}", mode.label()));
+        figures.rate(&format!("{label}: pods"), rate);
+        if !matches!(mode, Mode::Alone) {
+            figures.times(&format!("{label}: of alone"), rate / alone);
+        }
+        let names: BTreeSet<&str> = runs.iter().flat_map(|run| run.costs.keys().copied()).collect();
+        for name in names {
+            let costs = runs.iter().filter_map(|run| run.costs.get(name).copied());
+            figures.millis(&format!("{label}: {name}, of a core a pod"), median(costs.collect()));
+        }
+    }
 }
 
 pub fn median(mut values: Vec<f64>) -> f64 {

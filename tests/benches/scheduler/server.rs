@@ -1,14 +1,15 @@
 //! The control plane, its nodes, and what schedules on it.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth_e2e::{Scene, roles};
-use berth_testbed::{Component, Figures};
+use berth_testbed::{Component, Figures, Process};
 use futures::{AsyncBufRead, AsyncBufReadExt, StreamExt};
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -16,6 +17,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::Size;
+use crate::passing::Passing;
 
 const CLIENTS: usize = 16;
 
@@ -24,6 +26,22 @@ pub enum Mode {
     Alone,
     Extender,
     Resource,
+    /// With an extender that passes every node.
+    Passing,
+    /// Pods ask for the extended resource, and nobody publishes it: nodes have it once and for all.
+    Asking,
+}
+
+impl Mode {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Alone => "kube-scheduler alone",
+            Self::Extender => "the extender",
+            Self::Resource => "the extended resource",
+            Self::Passing => "an extender that passes every node",
+            Self::Asking => "the extended resource without our controller",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +59,14 @@ impl Pods {
             Self::Different => "pods that differ",
         }
     }
+}
+
+/// How fast it went, and what it cost.
+pub struct Run {
+    /// Pods a second, from the first that is bound to the last.
+    pub rate: f64,
+    /// Milliseconds of a core for each pod, by process.
+    pub costs: BTreeMap<&'static str, f64>,
 }
 
 pub struct Server {
@@ -72,20 +98,28 @@ impl Server {
         server
     }
 
-    /// Pods a second, from the first that is bound to the last.
-    pub async fn run(&self, mode: Mode, pods: Pods, size: &Size) -> f64 {
+    pub async fn run(&self, mode: Mode, pods: Pods, size: &Size) -> Run {
         let bodies = (0..size.pods).map(|n| pod(n, mode, pods).to_string()).collect();
         self.post_all("/api/v1/namespaces/default/pods", bodies).await;
-        let extender = match mode {
-            Mode::Extender => Some(Extender::start(self).await),
-            Mode::Alone | Mode::Resource => None,
-        };
-        let controller = match mode {
-            Mode::Resource => Some(self.start_pod_ips()),
-            Mode::Alone | Mode::Extender => None,
-        };
-        let scheduler = self.start_scheduler(extender.as_ref());
-        let rate = self.rate(size.pods).await;
+        let (mut extender, mut controller, mut passing) = (None, None, None);
+        match mode {
+            Mode::Alone | Mode::Asking => {}
+            Mode::Extender => extender = Some(Extender::start(self).await),
+            Mode::Resource => controller = Some(self.start_pod_ips()),
+            Mode::Passing => passing = Some(Passing::start(&self.clients[0]).await),
+        }
+        let ports = [
+            extender.as_ref().map(|one| one.port),
+            passing.as_ref().map(|one| one.port),
+        ];
+        let scheduler = self.start_scheduler(ports.into_iter().flatten().next());
+        let ours = extender.as_ref().map(|one| &one.component).or(controller.as_ref());
+        let control_plane = self.scene.cluster.control_plane();
+        let named = |name: &'static str| (name, control_plane.process(name).unwrap());
+        let mut processes = vec![named("kube-apiserver"), named("etcd")];
+        processes.push(("kube-scheduler", scheduler.process().unwrap()));
+        processes.extend(ours.map(|ours| ("berth", ours.process().unwrap())));
+        let run = self.measure(size.pods, &processes).await;
         end(scheduler);
         if let Some(extender) = extender {
             extender.stop();
@@ -94,7 +128,7 @@ impl Server {
             end(controller);
         }
         self.delete_pods().await;
-        rate
+        run
     }
 
     /// With so many bound pods.
@@ -132,7 +166,7 @@ impl Server {
             .unwrap()
     }
 
-    fn start_scheduler(&self, extender: Option<&Extender>) -> Component {
+    fn start_scheduler(&self, extender: Option<u16>) -> Component {
         let text = std::fs::read_to_string(deploy("scheduler/extender.yaml")).unwrap();
         let kubeconfig = self.scene.cluster.control_plane().kubeconfig_of_scheduler();
         let text = text
@@ -141,9 +175,7 @@ impl Server {
             // Its default of 50 requests a second would be all that is measured.
             .replace("clientConnection:", "clientConnection:\n  qps: 5000\n  burst: 5000");
         let text = match extender {
-            Some(extender) => {
-                text.replace("127.0.0.1:10361", &format!("127.0.0.1:{}", extender.port))
-            }
+            Some(port) => text.replace("127.0.0.1:10361", &format!("127.0.0.1:{port}")),
             None => text.split("extenders:").next().unwrap().to_owned(),
         };
         self.scene.cluster.start_scheduler("bench", &text).unwrap()
@@ -159,20 +191,30 @@ impl Server {
         Box::pin(self.clients[0].request_stream(request.unwrap()).await.unwrap())
     }
 
-    /// Pods a second, from the first that is bound to the last.
-    async fn rate(&self, count: usize) -> f64 {
+    async fn measure(&self, count: usize, processes: &[(&'static str, Process)]) -> Run {
+        let times = || {
+            let time = |(_, process): &(_, Process)| process.processor_time().unwrap();
+            processes.iter().map(time).collect::<Vec<Duration>>()
+        };
         let mut first = None;
         loop {
             // A server may end a watch. The next one begins with all that have a node by then.
             let mut lines = self.follow().await.lines();
             let mut bound = 0;
             while let Some(Ok(line)) = lines.next().await {
-                if line.starts_with("{\"type\":\"ADDED\"") {
-                    let begin = *first.get_or_insert_with(Instant::now);
-                    bound += 1;
-                    if bound == count {
-                        return count.saturating_sub(1) as f64 / begin.elapsed().as_secs_f64();
-                    }
+                if !line.starts_with("{\"type\":\"ADDED\"") {
+                    continue;
+                }
+                let (begin, before) = first.get_or_insert_with(|| (Instant::now(), times()));
+                bound += 1;
+                if bound == count {
+                    let pods = count.saturating_sub(1) as f64;
+                    let rate = pods / begin.elapsed().as_secs_f64();
+                    let spent = times().into_iter().zip(before).map(|(now, then)| now - *then);
+                    let names = processes.iter().map(|(name, _)| *name);
+                    let cost = |spent: Duration| spent.as_secs_f64() * 1e3 / pods;
+                    let costs = names.zip(spent.map(cost)).collect();
+                    return Run { rate, costs };
                 }
             }
         }
@@ -283,12 +325,13 @@ fn pod(n: usize, mode: Mode, pods: Pods) -> Value {
         Pods::Different => 1000 + n,
     };
     let mut asks = json!({"cpu": "1m", "memory": format!("{memory}Ki")});
-    if matches!(mode, Mode::Resource) {
+    let asks_for_ip = matches!(mode, Mode::Resource | Mode::Asking);
+    if asks_for_ip {
         asks["berth.dev/pod-ips"] = json!("1");
     }
-    let limits = match mode {
-        Mode::Resource => json!({"berth.dev/pod-ips": "1"}),
-        Mode::Alone | Mode::Extender => json!({}),
+    let limits = match asks_for_ip {
+        true => json!({"berth.dev/pod-ips": "1"}),
+        false => json!({}),
     };
     json!({
         "apiVersion": "v1",

@@ -28,9 +28,9 @@ pub enum Part {
 pub enum Lane {
     /// Busy with the cores.
     Busy,
-    /// Waits, most of the time.
+    /// Waits for its servers, most of the time.
     Waiting,
-    /// Has nodes with a kubelet each.
+    /// Waits for kubelets. It takes longest, and has nothing else in it for that reason.
     Nodes,
 }
 
@@ -38,8 +38,8 @@ impl Part {
     pub fn lane(self) -> Lane {
         match self {
             Self::Unit | Self::Doc | Self::Integration | Self::Api | Self::Crash => Lane::Busy,
-            Self::Real => Lane::Waiting,
-            Self::ApiReal | Self::E2e => Lane::Nodes,
+            Self::Real | Self::ApiReal => Lane::Waiting,
+            Self::E2e => Lane::Nodes,
         }
     }
 

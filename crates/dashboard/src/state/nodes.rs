@@ -52,15 +52,16 @@ pub struct NodePage {
     pub nodes: Vec<NodeView>,
 }
 
-pub fn views(index: &Index, rows: &[NodeRow]) -> Vec<NodeView> {
-    let view = |row: &NodeRow| {
+/// What is shown of these nodes.
+pub fn views(index: &Index, rows: Vec<NodeRow>) -> Vec<NodeView> {
+    let view = |row: NodeRow| {
         let node = index.facts.nodes.get(&row.name);
         let nnc = index.facts.nncs.get(&row.name);
         let status = nnc.and_then(|nnc| nnc.object.status.as_ref());
         let routed = node.filter(|_| !row.pod_cidrs.is_empty()).map(route);
         let (route, route_message) = routed.unzip();
         NodeView {
-            row: row.clone(),
+            row,
             address: node.map(address).unwrap_or_default(),
             created: node.and_then(ResourceExt::creation_timestamp).map(|time| time.0),
             max: status
@@ -71,7 +72,7 @@ pub fn views(index: &Index, rows: &[NodeRow]) -> Vec<NodeView> {
             route_message: route_message.unwrap_or_default(),
         }
     };
-    rows.iter().map(view).collect()
+    rows.into_iter().map(view).collect()
 }
 
 fn route(node: &Node) -> (RouteState, String) {
@@ -91,19 +92,19 @@ fn address(node: &Node) -> String {
         .unwrap_or_default()
 }
 
-pub fn routes(views: &[NodeView]) -> BTreeMap<RouteState, usize> {
+pub fn routes(index: &Index, rows: &[NodeRow]) -> BTreeMap<RouteState, usize> {
     let mut counts = BTreeMap::new();
-    for route in views.iter().filter_map(|view| view.route) {
-        *counts.entry(route).or_default() += 1;
+    for row in rows.iter().filter(|row| !row.pod_cidrs.is_empty()) {
+        if let Some(node) = index.facts.nodes.get(&row.name) {
+            *counts.entry(route(node).0).or_default() += 1;
+        }
     }
     counts
 }
 
 /// Those that a person should look at come first, each group by name.
-pub fn worst_first(mut views: Vec<NodeView>, count: usize) -> Vec<NodeView> {
-    views.sort_by_key(|view| view.row.state == "Ready" && view.row.waiting == 0);
-    views.truncate(count);
-    views
+pub fn worst_first(rows: &mut [NodeRow]) {
+    rows.sort_by_key(|row| row.state == "Ready" && row.waiting == 0);
 }
 
 /// Of all nodes whose name, subnet, state or podCIDR has `search` in it, worst first.
@@ -117,10 +118,11 @@ pub fn page(index: &Index, search: &str, from: usize, count: usize) -> NodePage 
     let mut rows = status::nodes(&index.facts);
     rows.retain(has);
     let total = rows.len();
-    let nodes = worst_first(views(index, &rows), usize::MAX);
+    worst_first(&mut rows);
+    let shown = rows.into_iter().skip(from).take(count.min(MAX_PAGE)).collect();
     NodePage {
         total,
         from,
-        nodes: nodes.into_iter().skip(from).take(count.min(MAX_PAGE)).collect(),
+        nodes: views(index, shown),
     }
 }

@@ -4,7 +4,7 @@ use berth_api::Subnet;
 use berth_kit::watch::Key;
 
 use super::{Explanation, advised, plain, text, warned};
-use crate::facts::{Facts, is_for_pods};
+use crate::facts::{Facts, NncFacts, is_for_pods};
 
 pub fn subnet(facts: &Facts, name: &str) -> Option<Explanation> {
     let found = facts.subnets.get(name)?;
@@ -94,19 +94,19 @@ fn demand(facts: &Facts, name: &str, subnet: &Subnet) -> Explanation {
     if !is_for_pods(subnet) {
         return told;
     }
-    let draws = |node: &&String| {
-        let status = facts.nncs.get(*node).and_then(|nnc| nnc.object.status.as_ref());
+    let draws = |nnc: &NncFacts| {
+        let status = nnc.object.status.as_ref();
         let mut containers = status.into_iter().flat_map(|status| &status.network_containers);
         containers.any(|container| container.subnet_name == name)
     };
-    let nodes: Vec<&String> = facts.nncs.keys().filter(draws).collect();
-    let short = |node: &&&String| {
-        let nnc = &facts.nncs[**node].object;
-        let has = nnc.status.as_ref().map_or(0, |status| status.assigned_ip_count);
-        nnc.spec.requested_ip_count > has
+    let is_short = |nnc: &NncFacts| {
+        let has = nnc.object.status.as_ref().map_or(0, |status| status.assigned_ip_count);
+        nnc.object.spec.requested_ip_count > has
     };
-    let waiting: Vec<&str> = nodes.iter().filter(short).map(|node| node.as_str()).collect();
-    let told = told.says(format!("{} nodes draw on it.", nodes.len()));
+    let drawing: Vec<_> = facts.nncs.iter().filter(|(_, nnc)| draws(nnc)).collect();
+    let short = drawing.iter().filter(|(_, nnc)| is_short(nnc));
+    let waiting: Vec<&str> = short.map(|(node, _)| node.as_str()).collect();
+    let told = told.says(format!("{} nodes draw on it.", drawing.len()));
     if waiting.is_empty() {
         return told;
     }

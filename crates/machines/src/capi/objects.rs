@@ -40,6 +40,13 @@ pub struct Address {
     pub claim: String,
 }
 
+/// Without what is most of it, and nobody here reads: answers to writes have it, watches do not.
+fn metadata(object: &DynamicObject) -> ObjectMeta {
+    let mut metadata = object.metadata.clone();
+    metadata.managed_fields = None;
+    metadata
+}
+
 fn pool(value: &Value) -> Option<String> {
     let reference = value.pointer("/spec/poolRef")?;
     let ours = reference["apiGroup"] == "berth.dev" && reference["kind"] == "Subnet";
@@ -49,7 +56,7 @@ fn pool(value: &Value) -> Option<String> {
 impl Claim {
     pub fn of(object: &DynamicObject) -> Self {
         Self {
-            metadata: object.metadata.clone(),
+            metadata: metadata(object),
             pool: pool(&object.data),
             value: object.data.clone(),
         }
@@ -115,7 +122,7 @@ impl Address {
             object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
         };
         Self {
-            metadata: object.metadata.clone(),
+            metadata: metadata(object),
             pool: pool(&object.data),
             ip: text("/spec/address").parse().ok(),
             claim: text("/spec/claimRef/name").to_owned(),

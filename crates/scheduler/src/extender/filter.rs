@@ -165,7 +165,8 @@ pub fn preempt(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadReque
 /// One text for each reason, however many nodes have it.
 struct Judge<'a> {
     accounting: &'a Accounting,
-    uid: &'a str,
+    /// Where the pod counts by now.
+    own: Option<&'a Arc<str>>,
     needs_ip: bool,
     texts: HashMap<Refusal, Arc<str>>,
     tally: Tally,
@@ -175,7 +176,7 @@ impl<'a> Judge<'a> {
     fn new(accounting: &'a Accounting, pod: &'a Pod<'a>) -> Self {
         Self {
             accounting,
-            uid: &pod.metadata.uid,
+            own: accounting.counted_at(&pod.metadata.uid),
             needs_ip: !pod.spec.host_network,
             texts: HashMap::new(),
             tally: Tally::default(),
@@ -184,7 +185,7 @@ impl<'a> Judge<'a> {
 
     /// Why the node does not take the pod.
     fn judge(&mut self, node: &str) -> Option<Arc<str>> {
-        let free = self.needs_ip.then(|| self.accounting.free(node, self.uid));
+        let free = self.needs_ip.then(|| self.accounting.free_beside(node, self.own));
         let Some(Err(refusal)) = free else {
             self.tally.passed += 1;
             return None;

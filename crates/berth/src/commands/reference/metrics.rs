@@ -51,7 +51,7 @@ fn registered(component: &str) -> Metrics {
         "process" => {}
         "loops" => {
             metrics.share(QueueMetrics::register).sample();
-            metrics.share(EventMetrics::register).sample();
+            drop(metrics.share(EventMetrics::register));
         }
         "election" => metrics.register(ElectionMetrics::register).sample(),
         "ledger" => metrics.register(LedgerMetrics::register).sample(),
