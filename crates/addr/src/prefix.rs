@@ -100,6 +100,19 @@ impl Prefix {
         self.length == self.family.bits()
     }
 
+    /// How many addresses are in it. Those of `::/0` are one more than can be said.
+    pub fn size(self) -> u128 {
+        self.family.host_mask(self.length).saturating_add(1)
+    }
+
+    /// The prefix of the same length that is so many after this one; `None` past the family's last
+    /// address.
+    pub fn after(self, count: u128) -> Option<Self> {
+        let distance = self.size().checked_mul(count)?;
+        let first = self.first.checked_add(distance)?;
+        (first <= self.family.last()).then_some(Self { first, ..self })
+    }
+
     pub fn contains(self, address: IpAddr) -> bool {
         Self::around(address, self.length) == Some(self)
     }
@@ -193,6 +206,29 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         text.parse::<Prefix>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn those_after_it_have_its_length_and_end_with_the_family() {
+        let after = |text, count| prefix(text).after(count).map(|found| found.to_string());
+        assert_eq!(after("10.0.0.0/32", 200).as_deref(), Some("10.0.0.200/32"));
+        assert_eq!(after("10.0.0.0/24", 3).as_deref(), Some("10.0.3.0/24"));
+        assert_eq!(after("fd00::/64", 255).as_deref(), Some("fd00:0:0:ff::/64"));
+        assert_eq!(after("255.255.255.0/32", 255).as_deref(), Some("255.255.255.255/32"));
+        assert_eq!(after("255.255.255.255/32", 1), None);
+        assert_eq!(after("128.0.0.0/1", 1), None);
+        assert_eq!(after("8000::/1", 1), None);
+        assert_eq!(after("::/0", 0).as_deref(), Some("::/0"));
+        assert_eq!(after("::/0", 1), None);
+    }
+
+    #[test]
+    fn its_size_is_the_number_of_its_addresses() {
+        let size = |text| prefix(text).size();
+        assert_eq!(size("10.0.0.0/32"), 1);
+        assert_eq!(size("0.0.0.0/0"), 1 << 32);
+        assert_eq!(size("fd00::/64"), 1 << 64);
+        assert_eq!(size("::/0"), u128::MAX);
     }
 
     #[test]

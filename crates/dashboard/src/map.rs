@@ -249,11 +249,9 @@ impl Frame {
     }
 
     fn cell(&self, index: usize) -> Prefix {
-        let bits = self.window.family().bits();
+        let first = Prefix::around(self.window.first(), self.cell_length);
         let index = u128::try_from(index).unwrap_or(0);
-        let step = index.checked_shl(u32::from(bits - self.cell_length)).unwrap_or(0);
-        let first = self.window.family().address(number(self.window.first()) + step);
-        Prefix::around(first, self.cell_length).unwrap_or(self.window)
+        first.and_then(|first| first.after(index)).unwrap_or(self.window)
     }
 }
 

@@ -54,8 +54,7 @@ fn smallest(by_family: &BTreeMap<Family, u64>) -> Option<u64> {
 }
 
 fn size(prefix: Prefix) -> u64 {
-    let host_bits = prefix.family().bits() - prefix.length();
-    1_u64.checked_shl(host_bits.into()).unwrap_or(u64::MAX)
+    u64::try_from(prefix.size()).unwrap_or(u64::MAX)
 }
 
 /// `10.0.0.1/30` is read as 10.0.0.0/30, as kubelets and agents read it. A bare address is no

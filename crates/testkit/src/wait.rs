@@ -10,6 +10,9 @@ use tokio::time::Instant;
 /// on however busy a machine. A stopped clock is there at once.
 const BOUND: Duration = Duration::from_secs(4 * 3600);
 
+/// The same by the machine's clock: a run that hangs ends before whoever waits for it gives up.
+const MACHINE_BOUND: Duration = Duration::from_secs(20 * 60);
+
 /// A run that seems to hang says why.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -56,6 +59,7 @@ struct Wait<'a> {
     what: &'a str,
     start: Instant,
     /// By the machine's clock, which is that of who watches the run.
+    begun: std::time::Instant,
     told: std::time::Instant,
 }
 
@@ -64,6 +68,7 @@ impl<'a> Wait<'a> {
         Self {
             what,
             start: Instant::now(),
+            begun: std::time::Instant::now(),
             told: std::time::Instant::now(),
         }
     }
@@ -73,6 +78,8 @@ impl<'a> Wait<'a> {
     fn pause(&mut self, seen: impl Fn() -> String) -> Duration {
         let (what, waited) = (self.what, self.start.elapsed());
         assert!(waited < BOUND, "not so after {BOUND:?}: {what}{}", seen());
+        let begun = self.begun.elapsed();
+        assert!(begun < MACHINE_BOUND, "not so after {begun:.0?}: {what}{}", seen());
         if self.told.elapsed() > TELL_INTERVAL {
             self.told = std::time::Instant::now();
             let line = format!("still waiting after {waited:.0?}: {what}{}", seen());

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages, peers};
 
 use crate::browser;
@@ -20,14 +20,20 @@ pub fn obstacle() -> Option<String> {
     Programs::obstacle().or_else(packages::obstacle)
 }
 
-/// Builds and installs what is missing.
+/// Builds and installs what is missing. Who downloads waits for the network, who builds for the
+/// cores: so they go on beside each other.
 pub fn set_up() -> Result<()> {
     let say = |line: &str| println!("{line}");
-    Programs::find_or_build(&say)?;
-    peers::build(&say)?;
-    peers::install_clouds(&say)?;
-    packages::install(&say)?;
-    browser::set_up(&say)
+    std::thread::scope(|scope| {
+        let installing = scope.spawn(move || {
+            packages::install(&say)?;
+            browser::set_up(&say)?;
+            peers::install_clouds(&say)
+        });
+        Programs::find_or_build(&say)?;
+        peers::build(&say)?;
+        installing.join().map_err(|_| anyhow!("installing panicked"))?
+    })
 }
 
 /// For the API suite, which makes and removes whatever it likes in it.

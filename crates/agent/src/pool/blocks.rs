@@ -50,8 +50,7 @@ impl Block {
 
     /// How many it has to give, whoever has them.
     pub fn size(&self) -> u64 {
-        let bits = u32::from(self.family().bits() - self.prefix.length());
-        let size = 1_u64.checked_shl(bits).unwrap_or(u64::MAX);
+        let size = u64::try_from(self.prefix.size()).unwrap_or(u64::MAX);
         size - u64::from(self.gateway.is_some())
     }
 

@@ -8,8 +8,6 @@ use berth_api::AddressBlock;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::arithmetic::unit_after;
-
 /// Of a unit, its owner as the ledger writes it, and since when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
@@ -152,7 +150,7 @@ fn runs(owned: impl Iterator<Item = (u8, Owned)>) -> Box<[Run]> {
 
 impl Block {
     fn unit(&self, offset: u8) -> Option<Prefix> {
-        unit_after(self.first.first(), self.first.length(), offset)
+        self.first.after(offset.into())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_addr::Prefix;
 
-use crate::arithmetic::{number, unit_after};
+use crate::arithmetic::number;
 
 /// Which node has it, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,8 @@ impl Listed {
             groups.take_while(move |((of, group), _)| *of == length && group.overlaps(window));
         let units = groups.flat_map(move |((_, group), entries)| {
             entries.iter().filter_map(move |entry| {
-                let unit = unit_after(group.first(), length, entry.offset)?;
+                let first = Prefix::around(group.first(), length)?;
+                let unit = first.after(entry.offset.into())?;
                 Some((unit, entry.lister, entry.node.as_ref().as_ref()))
             })
         });

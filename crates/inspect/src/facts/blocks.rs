@@ -1,7 +1,6 @@
 //! What AddressBlocks say of each unit.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use berth_addr::Prefix;
 use berth_api::AddressBlock;
@@ -45,7 +44,7 @@ pub fn units(blocks: &[AddressBlock]) -> BTreeMap<(String, Prefix), Unit> {
         let Ok(first) = spec.first.parse::<Prefix>() else {
             continue;
         };
-        let at = |offset: u8| Some((spec.subnet.clone(), nth(first, offset)?));
+        let at = |offset: u8| Some((spec.subnet.clone(), first.after(offset.into())?));
         for (offset, owner) in &spec.owned {
             let held = Held {
                 owner: owner.owner.clone(),
@@ -59,18 +58,4 @@ pub fn units(blocks: &[AddressBlock]) -> BTreeMap<(String, Prefix), Unit> {
         }
     }
     units
-}
-
-/// The unit that is `offset` units after `first`.
-fn nth(first: Prefix, offset: u8) -> Option<Prefix> {
-    let (length, family) = (first.length(), first.family());
-    let step = u128::from(offset).checked_shl(u32::from(family.bits() - length))?;
-    let address = match first.first() {
-        IpAddr::V4(address) => {
-            let next = u128::from(u32::from(address)).checked_add(step)?;
-            IpAddr::V4(u32::try_from(next).ok()?.into())
-        }
-        IpAddr::V6(address) => IpAddr::V6(u128::from(address).checked_add(step)?.into()),
-    };
-    Prefix::new(address, length).ok()
 }

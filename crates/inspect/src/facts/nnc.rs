@@ -24,7 +24,7 @@ impl NncFacts {
             container.ip_assignments = Vec::new();
         }
         Self {
-            addresses: units.iter().map(addresses_in).fold(0, u128::saturating_add),
+            addresses: units.iter().map(|unit| unit.size()).fold(0, u128::saturating_add),
             units: units.into(),
             object: nnc,
         }
@@ -50,10 +50,4 @@ fn unit(text: &str) -> Option<Prefix> {
         Ok(address) => Some(address.into()),
         Err(_) => text.parse().ok(),
     }
-}
-
-fn addresses_in(unit: &Prefix) -> u128 {
-    1_u128
-        .checked_shl(u32::from(unit.family().bits() - unit.length()))
-        .unwrap_or(u128::MAX)
 }

@@ -1,7 +1,7 @@
 //! The cluster that people meet: its nodes, agents, controllers and pods.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -558,8 +558,5 @@ fn attachment(uid: &str) -> Attachment {
 
 /// The single address of a block that is so many after its first.
 fn unit(first: Prefix, offset: u8) -> String {
-    match first.first() {
-        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + u32::from(offset)).to_string(),
-        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(offset)).to_string(),
-    }
+    first.after(offset.into()).unwrap().first().to_string()
 }

@@ -22,6 +22,9 @@ pub const BATCH_SIZE: i64 = 4;
 /// Short, so that it recovers while one watches.
 pub const REUSE_DELAY: &str = "5s";
 
+/// An act that has not come to its end by then is left out.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Pods of `web` at the beginning and at the end.
 const FEW: usize = 6;
 
@@ -70,7 +73,9 @@ impl Demo {
         let playing = async {
             loop {
                 for act in ACTS {
-                    match self.play(act).await {
+                    let played = tokio::time::timeout(TIMEOUT, self.play(act)).await;
+                    let too_long = || anyhow::anyhow!("it took {} s", TIMEOUT.as_secs());
+                    match played.unwrap_or_else(|_| Err(too_long())) {
                         Ok(line) => tell(&line),
                         // People play along: what one act needs may be gone.
                         Err(error) => warn!(?act, %error, "an act of the demo was left out"),

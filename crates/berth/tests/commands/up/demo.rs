@@ -1,10 +1,13 @@
 //! `berth up --demo`: each act says when it can be seen, and it can.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 
 use berth_api::Subnet;
+use berth_testkit::until_ok;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -29,13 +32,61 @@ const ACTS: [&str; 9] = [
 ];
 
 /// Ends with the test.
-struct Demo(Child);
+struct Demo {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+impl Demo {
+    fn start() -> Self {
+        let mut command = berth();
+        command.args(["up", "--demo", "--demo-interval", "1s", "--nodes", "2"]);
+        command.args(["--api-listen", "127.0.0.1:0", "--dashboard-listen", "127.0.0.1:0"]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut lines = output.lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok());
+        });
+        Self { process, lines }
+    }
+
+    /// Its next line. One that does not come says what the threads of the process wait for.
+    async fn next(&self, what: &str) -> String {
+        let look = async || match self.lines.try_recv() {
+            Ok(line) => Ok(Some(line)),
+            Err(TryRecvError::Disconnected) => Ok(None),
+            Err(TryRecvError::Empty) => Err(threads(self.process.id())),
+        };
+        let line = until_ok(&format!("the demo says {what:?}"), look).await;
+        line.unwrap_or_else(|| panic!("it ended before it said {what:?}"))
+    }
+}
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
+}
+
+/// Of each thread its name, and what it waits for in the kernel.
+fn threads(process: u32) -> Vec<String> {
+    let tasks = format!("/proc/{process}/task");
+    let Ok(tasks) = std::fs::read_dir(tasks) else {
+        return Vec::new();
+    };
+    let told = |task: &Path| {
+        let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        format!(
+            "{} {} {}",
+            read("comm").trim(),
+            read("wchan").trim(),
+            read("syscall").trim()
+        )
+    };
+    tasks.flatten().map(|task| told(&task.path())).collect()
 }
 
 /// What happened, in order.
@@ -102,13 +153,8 @@ fn check_order(seen: &[String], lines: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_plays_every_act_and_each_can_be_seen() {
-    let mut command = berth();
-    command.args(["up", "--demo", "--demo-interval", "1s", "--nodes", "2"]);
-    command.args(["--api-listen", "127.0.0.1:0", "--dashboard-listen", "127.0.0.1:0"]);
-    let mut demo = Demo(command.stdout(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines();
-    let mut next = || tokio::task::block_in_place(|| lines.next().unwrap().unwrap());
-    let first = next();
+    let demo = Demo::start();
+    let first = demo.next("that it is up").await;
     let kubeconfig = first.split_once("KUBECONFIG=").unwrap().1;
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
@@ -117,10 +163,10 @@ async fn the_demo_plays_every_act_and_each_can_be_seen() {
     let seen = Seen::default();
     watch_all(&client, &seen);
     for _ in 0..3 {
-        next();
+        demo.next("what to do next").await;
     }
     for act in ACTS {
-        let line = next();
+        let line = demo.next(act).await;
         let told = line.strip_prefix("Demo:        ").unwrap();
         assert!(told.starts_with(act), "{act}: {line}");
     }

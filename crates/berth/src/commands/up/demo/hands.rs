@@ -22,8 +22,9 @@ const MACHINES: [(&str, &str); 3] = [
 ];
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// An act that has not come so far by then is not waited for.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// What has not come by then is not waited for. Shorter than an act may take, so that what is
+/// missing is named.
+const TIMEOUT: Duration = Duration::from_secs(100);
 
 pub struct Hands {
     pub client: Client,
