@@ -80,8 +80,9 @@ fn possible(mut parts: Vec<Part>, total: &mut Tally) -> Vec<Part> {
     parts
 }
 
-/// Builds the tests and runs them, and sets up a real Kubernetes beside that if one is asked for:
-/// part of it is downloads, and it takes as long as all the tests that do not need it.
+/// Builds the tests and runs them, and sets up a real Kubernetes beside that if one is asked for.
+/// All but the quickest parts wait for it: it needs all cores, and the longest lane can't start
+/// before it is there, beside which there is time enough for the others.
 fn build_and_run(parts: &[Part], targets: &Targets, is_whole: bool) -> Result<Vec<(Part, Tally)>> {
     let set_up = SetUp::default();
     std::thread::scope(|scope| {
@@ -137,9 +138,12 @@ fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Par
         let lanes = lanes.into_values().map(|parts| {
             scope.spawn(move || {
                 let run = |(part, shown): (Part, _)| {
-                    // kubectl is one of what is built.
-                    if is_real && (part.is_real() || part == Part::Api) {
-                        set_up.done()?;
+                    if is_real && !part.is_quick() {
+                        let done = set_up.done();
+                        // kubectl is one of what is built.
+                        if part.is_real() || part == Part::Api {
+                            done?;
+                        }
                     }
                     run_shown(part, targets, shown)
                 };

@@ -61,6 +61,11 @@ impl Part {
         }
     }
 
+    /// Whether it is through in seconds.
+    pub fn is_quick(self) -> bool {
+        matches!(self, Self::Unit | Self::Doc)
+    }
+
     /// Whether it needs a real Kubernetes.
     pub fn is_real(self) -> bool {
         matches!(self, Self::Real | Self::ApiReal | Self::E2e)
