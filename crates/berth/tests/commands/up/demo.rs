@@ -12,7 +12,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::Value;
 
@@ -101,7 +101,10 @@ fn watch<K>(
 {
     let seen = Arc::clone(seen);
     tokio::spawn(async move {
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
+        let events = watcher(api, watcher::Config::default());
+        // It rests after an error: once the demo is gone there are only errors, and a task that
+        // never waits keeps the runtime from ending.
+        let mut events = std::pin::pin!(events.default_backoff());
         while let Some(event) = events.next().await {
             if let Some(line) = event.ok().and_then(&tell) {
                 let mut seen = seen.lock().unwrap();
