@@ -108,7 +108,8 @@ impl Prefix {
     /// The prefix of the same length that is so many after this one; `None` past the family's last
     /// address.
     pub fn after(self, count: u128) -> Option<Self> {
-        let distance = self.size().checked_mul(count)?;
+        let host_mask = self.family.host_mask(self.length);
+        let distance = host_mask.checked_mul(count)?.checked_add(count)?;
         let first = self.first.checked_add(distance)?;
         (first <= self.family.last()).then_some(Self { first, ..self })
     }
