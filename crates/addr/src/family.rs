@@ -55,7 +55,7 @@ impl Family {
 }
 
 /// An address as a number within its family.
-pub(crate) fn number(address: IpAddr) -> u128 {
+pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_bits().into(),
         IpAddr::V6(v6) => v6.to_bits(),

@@ -22,7 +22,7 @@ mod unit;
 
 pub use bitmap::Bitmap;
 pub use block::{Block, ClaimError, NotOwned, State};
-pub use family::Family;
+pub use family::{Family, number};
 pub use layout::{Layout, LayoutError, Plan, UnitLengths};
 pub use parse::ParseError;
 pub use pool::{Counts, InUse, OutsidePool, Pool};

@@ -10,7 +10,6 @@
 //! so all of it is for loopback.
 
 mod agents;
-mod arithmetic;
 pub mod form;
 mod guard;
 pub mod history;

@@ -7,14 +7,13 @@ mod units;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use berth_addr::{Family, Layout, Prefix};
+use berth_addr::{Family, Layout, Prefix, number};
 use berth_api::{Count, Subnet};
 use berth_inspect::facts::cidrs;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Serialize;
 
-use crate::arithmetic::number;
 use crate::index::Index;
 pub use states::State;
 pub use units::Detail;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_api::subnet::Use;
 use tokio::time::Instant;
 
-use crate::facts::{NncFacts, NodeFacts, Requested, SubnetFacts};
+use crate::facts::{NncFacts, NncOwner, NodeFacts, Requested, SubnetFacts};
 
 #[derive(Debug, Default)]
 pub struct Index {
@@ -44,6 +44,8 @@ struct Known {
     since: Instant,
     /// It has been said that no subnet selects it.
     left_out: bool,
+    /// When the nnc that was this node's went.
+    nnc_deleted: Option<Instant>,
 }
 
 /// Why a node is to be looked at. Changes of its nnc are told apart: most of them are our own
@@ -61,6 +63,8 @@ pub struct View {
     /// When the node was first observed.
     pub since: Option<Instant>,
     pub has_nnc: bool,
+    /// When the nnc that was this node's went: somebody deleted it.
+    pub nnc_deleted: Option<Instant>,
     /// The subnets it would draw on, if it had nothing yet.
     pub pods: Option<String>,
     pub node_cidrs: Option<String>,
@@ -88,6 +92,7 @@ impl Index {
         let known = Known {
             since: same_node.map_or(now, |before| before.since),
             left_out: same_node.is_some_and(|before| before.left_out),
+            nnc_deleted: same_node.and_then(|before| before.nnc_deleted),
             facts: Arc::new(facts),
         };
         self.nodes.insert(name.to_owned(), known);
@@ -149,8 +154,13 @@ impl Index {
         self.settled.clear();
     }
 
-    pub fn delete_nnc(&mut self, name: &str) {
-        self.nncs.remove(name);
+    pub fn delete_nnc(&mut self, name: &str, now: Instant) {
+        if let Some(nnc) = self.nncs.remove(name)
+            && let Some(known) = self.nodes.get_mut(name)
+            && matches!(&nnc.owner, NncOwner::Node { uid } if *uid == known.facts.uid)
+        {
+            known.nnc_deleted = Some(now);
+        }
         self.settled.remove(name);
         self.look_at(name);
     }
@@ -209,6 +219,7 @@ impl Index {
         Some(View {
             since: known.map(|known| known.since),
             has_nnc: self.nncs.contains_key(name),
+            nnc_deleted: known.and_then(|known| known.nnc_deleted),
             pods: first(Use::Pods),
             node_cidrs: first(Use::NodeCidrs),
             unready: node

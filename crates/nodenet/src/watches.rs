@@ -53,7 +53,7 @@ pub fn nnc_changed(context: &Context, change: Change<NodeNetworkConfig>) {
             }
         }
         Change::Delete(Key { name, .. }) => {
-            context.index().delete_nnc(&name);
+            context.index().delete_nnc(&name, Instant::now());
             context.node_queue.add(name);
             context.reclaim.notify_one();
         }

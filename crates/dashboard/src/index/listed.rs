@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_addr::Prefix;
-
-use crate::arithmetic::number;
+use berth_addr::{Prefix, number};
 
 /// Which node has it, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -94,9 +94,29 @@ fn an_nnc_made_anew_is_news_whatever_its_version() {
     let mut index = Index::default();
     index.apply_nnc("n1", nnc(7, &[]));
     index.settle("n1", 8);
-    index.delete_nnc("n1");
+    index.delete_nnc("n1", Instant::now());
     assert!(index.take("n1").is_some());
     assert!(index.apply_nnc("n1", nnc(3, &[])));
+}
+
+#[test]
+fn an_nnc_that_went_while_its_node_stays_was_deleted_by_somebody() {
+    let of_node = |uid: &str| NncFacts {
+        owner: NncOwner::Node { uid: uid.to_owned() },
+        ..nnc(7, &[])
+    };
+    let mut index = Index::default();
+    let now = Instant::now();
+    index.apply_node("n1", node("2", "east"), now);
+    // That of a node before it goes because that node went.
+    index.apply_nnc("n1", of_node("1"));
+    index.delete_nnc("n1", now);
+    assert_eq!(index.take("n1").unwrap().nnc_deleted, None);
+    index.apply_nnc("n1", of_node("2"));
+    index.delete_nnc("n1", now);
+    assert_eq!(index.take("n1").unwrap().nnc_deleted, Some(now));
+    index.apply_node("n1", node("2", "west"), now);
+    assert_eq!(index.take("n1").unwrap().nnc_deleted, Some(now));
 }
 
 #[test]

@@ -20,6 +20,10 @@ use crate::index::View;
 /// How long a node is there before it is said that no Subnet selects it.
 const SELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long an nnc that somebody deleted stays away. `kubectl delete` looks for it by name before
+/// it waits for it to go: one made anew in between it would wait for, for ever.
+const DELETED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The node's nnc as it is to be, as far as that can be had now. `nnc` was read just now.
 pub async fn ensure_nnc(
     context: &Context,
@@ -37,6 +41,13 @@ pub async fn ensure_nnc(
         warn_if_left_out(context, name, node, view);
     }
     match (action, nnc, view.node.as_deref()) {
+        // It went since the watch told of it. That it is gone the watch tells next, and when.
+        (Action::Create, ..) if view.has_nnc => Ok(None),
+        (Action::Create, ..) if let Some(left) = pause_left(view) => {
+            context.index().look_at(name);
+            context.node_queue.add_after(name.to_owned(), left);
+            Ok(None)
+        }
         (Action::Create, _, Some(node)) => create(context, name, node).await.map(Some),
         (Action::Adopt, Some(nnc), Some(node)) => adopt(context, &nnc, name, node).await,
         (Action::Remove, Some(nnc), _) => {
@@ -53,6 +64,11 @@ pub async fn ensure_nnc(
         }
         (_, nnc, _) => Ok(nnc),
     }
+}
+
+fn pause_left(view: &View) -> Option<Duration> {
+    let left = DELETED_PAUSE.saturating_sub(view.nnc_deleted?.elapsed());
+    (!left.is_zero()).then_some(left)
 }
 
 /// Once, and not at once: a Subnet that is created together with the nodes takes a moment to serve.

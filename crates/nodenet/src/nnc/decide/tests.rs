@@ -9,6 +9,7 @@ fn view(pods: Option<&str>, node_cidrs: Option<&str>) -> View {
         node: None,
         since: None,
         has_nnc: true,
+        nnc_deleted: None,
         pods: pods.map(str::to_owned),
         node_cidrs: node_cidrs.map(str::to_owned),
         unready: None,
