@@ -20,6 +20,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("netplan", "netplan.io"),
     ("promtool", "prometheus"),
     ("runc", "runc"),
+    // With systemd itself.
+    ("systemd-nspawn", "systemd-container"),
 ];
 
 /// Only its commands are wanted: at the next start of this machine it must do nothing.

@@ -40,7 +40,7 @@ use webhook::WebhookArgs;
 const STOP: Duration = Duration::from_secs(5);
 
 /// The Lease that processes with the default controllers compete for.
-const LEASE: &str = "berth-controller";
+pub const LEASE: &str = "berth-controller";
 
 /// Run the controllers of a cluster: a network container for every node, subnets and their state
 #[derive(Debug, clap::Args)]

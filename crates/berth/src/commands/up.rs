@@ -3,6 +3,7 @@
 //! Whatever can fail because of how it was called fails before anything is changed: first the
 //! flags, then the ports, then the data directory.
 
+mod controllers;
 mod demo;
 mod directory;
 mod limit;
@@ -28,6 +29,7 @@ use berth_kit::admin::{self, Admin};
 use berth_kit::args::CommonArgs;
 use berth_kit::clock::Clock;
 use berth_kit::health::Readiness;
+use berth_kit::lease::ElectionMetrics;
 use berth_kit::listen;
 use berth_kit::metrics::Metrics;
 use berth_kit::shutdown::{Shutdown, Tasks, Unclean};
@@ -41,6 +43,7 @@ use tracing::warn;
 
 use super::dashboard::{ensure_loopback, hint, serve, token};
 use super::duration;
+use controllers::Controllers;
 use directory::Directory;
 use limit::PodIps;
 use network::Space;
@@ -219,10 +222,11 @@ impl Up {
         define_resources(client.clone()).await?;
         let has_node_cidrs = space.ensure(client.clone()).await?;
         progress.begin("starting the controllers");
-        let store = network::open_store(directory.ledger())?;
-        let running =
-            network::run(client.clone(), store, has_node_cidrs, metrics.clone(), tasks.stopping());
-        let controllers = tokio::spawn(running);
+        let store = controllers::open_store(directory.ledger())?;
+        let controllers = Controllers::new(client.clone(), store, has_node_cidrs, &metrics);
+        let election = metrics.register(ElectionMetrics::register);
+        let stopping = tasks.stopping();
+        let controllers = tokio::spawn(async move { controllers.lead(&election, stopping).await });
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.begin(&format!("starting {} nodes", fleet.size()));
         let agents = Agents::start(&client, fleet, &directories, &digests, &metrics, &tasks)?;

@@ -35,6 +35,8 @@ pub struct LeaderElection {
     /// The Lease as our last write left it. Only while nothing went wrong since: then renewing
     /// needs no read.
     ours: Option<Lease>,
+    /// Whom we said that we wait for.
+    leader: Option<String>,
 }
 
 impl LeaderElection {
@@ -51,6 +53,7 @@ impl LeaderElection {
             leading: Gauge::default(),
             observed: None,
             ours: None,
+            leader: None,
         }
     }
 
@@ -129,10 +132,19 @@ impl LeaderElection {
         let spec = lease.spec.clone().unwrap_or_default();
         let observed = Observation::update(&mut self.observed, &spec, now);
         let decision = decide(observed, &self.identity, self.timing.lease_duration, now);
-        if !matches!(decision, Decision::Wait(_)) {
-            self.hold(lease).await?;
+        match decision {
+            Decision::Wait(_) => self.say_who_leads(spec.holder_identity),
+            Decision::Renew | Decision::Take => self.hold(lease).await?,
         }
         Ok(decision)
+    }
+
+    /// Once for each: a process that waits is not one that hangs.
+    fn say_who_leads(&mut self, holder: Option<String>) {
+        if let Some(holder) = holder.filter(|holder| self.leader.as_ref() != Some(holder)) {
+            info!(identity = self.identity, holder, "waiting: another process leads");
+            self.leader = Some(holder);
+        }
     }
 
     async fn create(&mut self) -> Result<(), kube::Error> {
@@ -168,6 +180,7 @@ impl LeaderElection {
         if !renewed {
             let transitions = written.spec.as_ref().and_then(|spec| spec.lease_transitions);
             info!(identity = self.identity, transitions, "leading");
+            self.leader = None;
         }
         self.ours = Some(written);
         self.leading.set(1);

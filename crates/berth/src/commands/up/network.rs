@@ -1,36 +1,17 @@
-//! The network of `berth up`: the Subnet that is there from the first start, the ledger, and the
-//! controllers over it.
-
-use std::path::PathBuf;
-use std::sync::Arc;
+//! The network of `berth up`: the Subnet that is there from the first start, and how many pods fit.
 
 use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
 use berth_api::subnet::{Scaler, UnitLengths, Use};
 use berth_api::{Subnet, SubnetSpec};
-use berth_kit::events::EventMetrics;
 use berth_kit::metrics::Metrics;
-use berth_kit::queue::QueueMetrics;
-use berth_ledger::store::{MemoryStore, RedbStore, Store};
-use berth_ledger::{Clock, Ledger, LedgerMetrics};
-use berth_machines::metrics::MachineMetrics;
-use berth_machines::{capi, ipam, provider};
-use berth_nodenet::allocator::local::LocalAllocator;
-use berth_nodenet::controllers::{self, Controller, DEFAULT_NODE_GRACE, Options};
-use berth_routes::controller as routes;
 use berth_scheduler::{Books, NoCidr, SchedulerMetrics, Settings, publish_fit};
-use futures::future::OptionFuture;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::demo;
-use crate::commands::controller::controller_metrics;
-use crate::commands::routes::RouteSettings;
-
-/// In the names of owners: there is one cluster on this ledger.
-const CLUSTER: &str = "berth-up";
 
 const DEFAULT_CIDR: &str = "10.64.0.0/16";
 
@@ -166,87 +147,6 @@ pub async fn count_pod_ips(client: &Client, metrics: &Metrics, stop: &Cancellati
     });
     books.synced().await;
     books
-}
-
-/// Who owns what: in the data directory, or in memory with everything else.
-pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
-    Ok(match file {
-        Some(file) => Arc::new(RedbStore::open(&file).context("--data-dir")?),
-        None => Arc::new(MemoryStore::default()),
-    })
-}
-
-/// Until `stop`.
-pub async fn run(
-    client: Client,
-    store: Arc<dyn Store>,
-    has_node_cidrs: bool,
-    metrics: Metrics,
-    stop: CancellationToken,
-) -> Result<()> {
-    let mut chosen = Controller::on_by_default();
-    if has_node_cidrs {
-        chosen.insert(Controller::NodeIpam);
-    }
-    let clock = Clock::system();
-    let ledger = Ledger::new(store, clock, metrics.register(LedgerMetrics::register));
-    let queues = metrics.share(QueueMetrics::register);
-    let events = metrics.share(EventMetrics::register);
-    let counts = metrics.register(MachineMetrics::register);
-    let machines = ipam::Options {
-        client: client.clone(),
-        ledger: ledger.clone(),
-        cluster: CLUSTER.to_owned(),
-        networks: Vec::new(),
-        clock,
-        queues: queues.clone(),
-        events: events.clone(),
-        metrics: counts.clone(),
-        instance: None,
-        seed: None,
-        grace: ipam::DEFAULT_GRACE,
-        stop: stop.clone(),
-    };
-    let claims = capi::Options {
-        client: client.clone(),
-        ledger: ledger.clone(),
-        cluster: CLUSTER.to_owned(),
-        clock,
-        queues: queues.clone(),
-        events,
-        metrics: counts,
-        instance: None,
-        seed: None,
-        grace: capi::DEFAULT_GRACE,
-        stop: stop.clone(),
-    };
-    let provider = provider::run(client.clone(), queues, stop.clone());
-    // Its nodes are not machines: the routes are in memory, and what people see is their condition.
-    let settings = has_node_cidrs.then(|| RouteSettings::of_up(&metrics));
-    let routes =
-        settings.map(|settings| routes::run(settings.options(client.clone(), None), stop.clone()));
-    let routes = OptionFuture::from(routes);
-    let options = Options {
-        client,
-        allocator: Arc::new(LocalAllocator::new(ledger)),
-        cluster: CLUSTER.to_owned(),
-        controllers: chosen,
-        clock,
-        metrics: controller_metrics(&metrics),
-        instance: None,
-        seed: None,
-        node_grace: DEFAULT_NODE_GRACE,
-        stop,
-    };
-    let all = tokio::join!(
-        controllers::run(options),
-        ipam::run(machines),
-        capi::run(claims),
-        provider,
-        routes
-    );
-    let (nodes, machines, claims, (), _) = all;
-    nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
 }
 
 #[cfg(test)]

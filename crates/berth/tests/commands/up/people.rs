@@ -1,7 +1,9 @@
 //! What people do to `berth up` by hand: no address is ever on two pods, and a full subnet is calm.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
+use std::process::Stdio;
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, names::NAMESPACE};
@@ -12,7 +14,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::pods::{addresses, all_run, deploy, has_kubectl, kubectl, pods_once};
-use super::{Running, up};
+use super::{Running, berth, up};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -77,6 +79,23 @@ async fn kubectl_sees_a_deleted_nodenetworkconfig_go_and_it_comes_back() {
         })
         .await;
     }
+}
+
+/// It has a ledger of its own: were both to lease, an address would have two owners, and each would
+/// undo for ever what the other one writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_started_beside_it_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let (running, _client) = small(directory.path(), 4).await;
+    let mut command = berth();
+    command.arg("controller").arg("--kubeconfig").arg(running.kubeconfig());
+    let mut second = command.stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(second.stderr.take().unwrap());
+    let said = log.lines().map(Result::unwrap).find(|line| line.contains("lead"));
+    second.kill().unwrap();
+    second.wait().unwrap();
+    let said = said.unwrap();
+    assert!(said.contains("waiting: another process leads"), "{said}");
 }
 
 /// As a kubelet registers its Node again after somebody deleted it. Its pods go on.

@@ -1,33 +1,11 @@
-//! What `deploy/` has for programs of others, checked by those: promtool and systemd.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+//! Rules, dashboard and scrape configuration, before promtool.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-fn deploy(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
-}
-
-fn read(file: &str) -> String {
-    std::fs::read_to_string(deploy(file)).unwrap()
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let (said, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{command:?}: {said}{errors}");
-}
+use super::{deploy, read, run};
 
 fn promtool(words: &[&str]) -> Command {
     let mut command = Command::new("promtool");
@@ -94,31 +72,4 @@ fn the_scrape_configuration_is_understood() {
     std::fs::write(&file, text).unwrap();
     std::fs::copy(deploy("monitoring/rules.yaml"), directory.path().join("rules.yaml")).unwrap();
     run(promtool(&["check", "config"]).arg(file));
-}
-
-#[test]
-fn systemd_understands_the_units() {
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        println!("left out: systemd_understands_the_units: there is no systemd-analyze");
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    for unit in ["agent", "allocator", "controller"].map(|name| format!("berth-{name}.service")) {
-        let text = read(&format!("systemd/{unit}"));
-        let place = "/usr/local/bin/berth";
-        assert!(text.contains(&format!("ExecStart={place} ")), "{text}");
-        let program = env!("CARGO_BIN_EXE_berth");
-        let file = directory.path().join(&unit);
-        std::fs::write(&file, text.replace(place, program)).unwrap();
-        let mut command = Command::new("systemd-analyze");
-        let output = command.args(["verify", "--man=no"]).arg(&file).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        // It also tells of units of the machine that are not ours.
-        let ours: Vec<&str> = said.lines().filter(|line| line.contains("berth-")).collect();
-        assert!(output.status.success() && ours.is_empty(), "{said}");
-        // Its flags are flags of that command.
-        let line = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
-        let words = line.split_whitespace().skip(1).chain(["--help"]);
-        run(Command::new(program).args(words));
-    }
 }

@@ -1,0 +1,178 @@
+//! The controllers of `berth up`, over the ledger in its data directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use berth_api::names::NAMESPACE;
+use berth_kit::events::EventMetrics;
+use berth_kit::lease::{ElectionMetrics, LeaderElection, Leadership, Timing};
+use berth_kit::metrics::Metrics;
+use berth_kit::queue::QueueMetrics;
+use berth_ledger::store::{MemoryStore, RedbStore, Store};
+use berth_ledger::{Clock, Ledger, LedgerMetrics};
+use berth_machines::metrics::MachineMetrics;
+use berth_machines::{capi, ipam, provider};
+use berth_nodenet::allocator::local::LocalAllocator;
+use berth_nodenet::controllers::{
+    self, Controller, ControllerMetrics, DEFAULT_NODE_GRACE, Options,
+};
+use berth_routes::controller as routes;
+use futures::future::OptionFuture;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::controller::{LEASE, controller_metrics};
+use crate::commands::routes::RouteSettings;
+
+/// In the names of owners: there is one cluster on this ledger.
+const CLUSTER: &str = "berth-up";
+
+/// The same at every start: its data directory is one process's at a time, so a Lease that names it
+/// is its own, and a start after a kill waits for nobody.
+const IDENTITY: &str = "berth-up";
+
+/// Its API is in the same process, and every renewal a write to a disk.
+const RETRY_PERIOD: Duration = Duration::from_secs(5);
+
+/// Who owns what: in the data directory, or in memory with everything else.
+pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
+    Ok(match file {
+        Some(file) => Arc::new(RedbStore::open(&file).context("--data-dir")?),
+        None => Arc::new(MemoryStore::default()),
+    })
+}
+
+#[derive(Clone)]
+pub struct Controllers {
+    client: Client,
+    store: Arc<dyn Store>,
+    /// None where no Subnet is for podCIDRs. The nodes are not machines: the routes are in memory,
+    /// and what people see is their condition.
+    routes: Option<RouteSettings>,
+    queues: QueueMetrics,
+    events: EventMetrics,
+    ledger: LedgerMetrics,
+    machines: MachineMetrics,
+    controllers: ControllerMetrics,
+}
+
+impl Controllers {
+    pub fn new(
+        client: Client,
+        store: Arc<dyn Store>,
+        has_node_cidrs: bool,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            client,
+            store,
+            routes: has_node_cidrs.then(|| RouteSettings::of_up(metrics)),
+            queues: metrics.share(QueueMetrics::register),
+            events: metrics.share(EventMetrics::register),
+            ledger: metrics.register(LedgerMetrics::register),
+            machines: metrics.register(MachineMetrics::register),
+            controllers: controller_metrics(metrics),
+        }
+    }
+
+    /// Until `stop`. They hold the Lease of `berth controller`: one that somebody starts beside
+    /// them has another ledger, and waits.
+    pub async fn lead(self, metrics: &ElectionMetrics, stop: CancellationToken) -> Result<()> {
+        let timing = Timing {
+            retry_period: RETRY_PERIOD,
+            ..Timing::default()
+        };
+        let election = LeaderElection::new(self.client.clone(), NAMESPACE, LEASE, IDENTITY)
+            .with_timing(timing)
+            .with_metrics(metrics);
+        let leadership = election.leadership();
+        // Never released: whoever waits must not be first when this cluster starts again.
+        let held = election.run(CancellationToken::new());
+        tokio::select! {
+            ended = self.work(leadership, stop) => ended,
+            () = held => Ok(()),
+        }
+    }
+
+    async fn work(self, mut leadership: Leadership, stop: CancellationToken) -> Result<()> {
+        while let Some(Some(term)) = stop.run_until_cancelled(leadership.acquired()).await {
+            let ending = stop.child_token();
+            let running = self.clone().run(ending.clone());
+            tokio::pin!(running);
+            tokio::select! {
+                ended = &mut running => return ended,
+                () = term.lost() => {
+                    ending.cancel();
+                    running.await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(self, stop: CancellationToken) -> Result<()> {
+        let mut chosen = Controller::on_by_default();
+        if self.routes.is_some() {
+            chosen.insert(Controller::NodeIpam);
+        }
+        let clock = Clock::system();
+        // Read anew in each term.
+        let ledger = Ledger::new(self.store, clock, self.ledger);
+        let client = self.client;
+        let machines = ipam::Options {
+            client: client.clone(),
+            ledger: ledger.clone(),
+            cluster: CLUSTER.to_owned(),
+            networks: Vec::new(),
+            clock,
+            queues: self.queues.clone(),
+            events: self.events.clone(),
+            metrics: self.machines.clone(),
+            instance: None,
+            seed: None,
+            grace: ipam::DEFAULT_GRACE,
+            stop: stop.clone(),
+        };
+        let claims = capi::Options {
+            client: client.clone(),
+            ledger: ledger.clone(),
+            cluster: CLUSTER.to_owned(),
+            clock,
+            queues: self.queues.clone(),
+            events: self.events,
+            metrics: self.machines,
+            instance: None,
+            seed: None,
+            grace: capi::DEFAULT_GRACE,
+            stop: stop.clone(),
+        };
+        let provider = provider::run(client.clone(), self.queues, stop.clone());
+        let routes = self
+            .routes
+            .map(|settings| routes::run(settings.options(client.clone(), None), stop.clone()));
+        let routes = OptionFuture::from(routes);
+        let options = Options {
+            client,
+            allocator: Arc::new(LocalAllocator::new(ledger)),
+            cluster: CLUSTER.to_owned(),
+            controllers: chosen,
+            clock,
+            metrics: self.controllers,
+            instance: None,
+            seed: None,
+            node_grace: DEFAULT_NODE_GRACE,
+            stop,
+        };
+        let all = tokio::join!(
+            controllers::run(options),
+            ipam::run(machines),
+            capi::run(claims),
+            provider,
+            routes
+        );
+        let (nodes, machines, claims, (), _) = all;
+        nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
+    }
+}

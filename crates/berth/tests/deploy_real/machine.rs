@@ -1,0 +1,112 @@
+//! A machine that systemd runs: the files of this one, under what the test writes, with a network of
+//! its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use berth_testkit::until_so;
+use tempfile::TempDir;
+
+use super::run;
+
+const HOST_NAME: &str = "bare";
+
+/// What it starts with. The services that this machine has enabled stay off.
+const TARGET: &str = "[Unit]\nRequires=basic.target\nAfter=basic.target\nAllowIsolate=yes\n";
+
+/// It is gone when this is dropped.
+pub struct Machine {
+    nspawn: Child,
+    /// The first process in it, as this machine numbers it.
+    init: u32,
+    directory: TempDir,
+}
+
+impl Machine {
+    pub fn boot() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap();
+        run(Command::new("mount").args(["-t", "tmpfs", "berth-test", path]));
+        for part in ["upper", "work", "root"] {
+            std::fs::create_dir(directory.path().join(part)).unwrap();
+        }
+        let options = format!("lowerdir=/,upperdir={path}/upper,workdir={path}/work");
+        let root = format!("{path}/root");
+        run(Command::new("mount").args(["-t", "overlay", "berth-test", "-o", &options, &root]));
+        std::fs::write(format!("{root}/etc/systemd/system/berth-test.target"), TARGET).unwrap();
+        std::fs::write(format!("{root}/etc/hostname"), HOST_NAME).unwrap();
+        let mut command = Command::new("systemd-nspawn");
+        command
+            .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--private-network"])
+            .args(["--console=pipe", "--link-journal=no", "--directory", &root])
+            .arg(format!("--machine=berth-test-{}", std::process::id()))
+            .args(["--", "--unit=berth-test.target"])
+            // What this machine has in /tmp is seen in it, too: the checkout may be there.
+            .env("SYSTEMD_NSPAWN_TMPFS_TMP", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let nspawn = command.spawn().unwrap();
+        let mut machine = Self {
+            nspawn,
+            init: 0,
+            directory,
+        };
+        machine.init = machine.find_init();
+        machine.wait_for(&["systemctl", "is-active", "berth-test.target"]);
+        machine
+    }
+
+    fn find_init(&self) -> u32 {
+        let id = self.nspawn.id();
+        let children = PathBuf::from(format!("/proc/{id}/task/{id}/children"));
+        let mut init = None;
+        until_so("systemd-nspawn has started systemd", || {
+            let listed = std::fs::read_to_string(&children).unwrap();
+            init = listed.split_whitespace().next().map(|id| id.parse().unwrap());
+            init.is_some()
+        });
+        init.unwrap()
+    }
+
+    /// A file of this machine's, as it is seen from outside.
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.directory.path().join("root").join(path.trim_start_matches('/'))
+    }
+
+    /// A command in it, in a directory of it.
+    pub fn command(&self, directory: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--target", &self.init.to_string(), "--all", "--"])
+            .args(["env", "--chdir"])
+            .arg(directory)
+            .args(words);
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> String {
+        run(&mut self.command(Path::new("/"), words))
+    }
+
+    /// Until the command succeeds.
+    pub fn wait_for(&self, words: &[&str]) -> String {
+        let mut said = String::new();
+        until_so(&words.join(" "), || {
+            let output = self.command(Path::new("/"), words).output().unwrap();
+            said = String::from_utf8_lossy(&output.stdout).into_owned();
+            output.status.success()
+        });
+        said
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Everything in it goes with its first process.
+        drop(self.nspawn.kill());
+        drop(self.nspawn.wait());
+        for mount in [self.directory.path().join("root"), self.directory.path().to_owned()] {
+            drop(Command::new("umount").arg("--lazy").arg(mount).status());
+        }
+    }
+}
