@@ -70,7 +70,8 @@ impl Command {
     fn log_level(&self) -> Filter {
         match self {
             Self::Up(_) => {
-                Filter::with_warnings_of(&["berth_agent", "berth_machines", "berth_nodenet"])
+                let quiet = ["berth_agent", "berth_kit::lease", "berth_machines", "berth_nodenet"];
+                Filter::with_warnings_of(&quiet)
             }
             // An agent that can't be asked is told in one line.
             Self::Check(_) => Filter::without(&["kube_client::client::builder"]),

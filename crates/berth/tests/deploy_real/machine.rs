@@ -1,5 +1,5 @@
-//! A machine that systemd runs: the files of this one, under what the test writes, with a network of
-//! its own.
+//! A machine that systemd runs: the files of this one, under what the test writes, with a network
+//! of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

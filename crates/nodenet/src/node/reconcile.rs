@@ -22,7 +22,7 @@ const SELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an nnc that somebody deleted stays away. `kubectl delete` looks for it by name before
 /// it waits for it to go: one made anew in between it would wait for, for ever.
-const DELETED_PAUSE: Duration = Duration::from_secs(1);
+const RECREATE_DELAY: Duration = Duration::from_secs(1);
 
 /// The node's nnc as it is to be, as far as that can be had now. `nnc` was read just now.
 pub async fn ensure_nnc(
@@ -43,7 +43,7 @@ pub async fn ensure_nnc(
     match (action, nnc, view.node.as_deref()) {
         // It went since the watch told of it. That it is gone the watch tells next, and when.
         (Action::Create, ..) if view.has_nnc => Ok(None),
-        (Action::Create, ..) if let Some(left) = pause_left(view) => {
+        (Action::Create, ..) if let Some(left) = delay_left(view) => {
             context.index().look_at(name);
             context.node_queue.add_after(name.to_owned(), left);
             Ok(None)
@@ -66,8 +66,8 @@ pub async fn ensure_nnc(
     }
 }
 
-fn pause_left(view: &View) -> Option<Duration> {
-    let left = DELETED_PAUSE.saturating_sub(view.nnc_deleted?.elapsed());
+fn delay_left(view: &View) -> Option<Duration> {
+    let left = RECREATE_DELAY.saturating_sub(view.nnc_deleted?.elapsed());
     (!left.is_zero()).then_some(left)
 }
 

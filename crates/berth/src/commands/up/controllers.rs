@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use berth_api::names::NAMESPACE;
 use berth_kit::events::EventMetrics;
-use berth_kit::lease::{ElectionMetrics, LeaderElection, Leadership, Timing};
+use berth_kit::lease::{ElectionMetrics, LeaderElection, Leadership, Term, Timing};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
@@ -22,6 +22,7 @@ use berth_routes::controller as routes;
 use futures::future::OptionFuture;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::commands::controller::{LEASE, controller_metrics};
 use crate::commands::routes::RouteSettings;
@@ -33,7 +34,9 @@ const CLUSTER: &str = "berth-up";
 /// is its own, and a start after a kill waits for nobody.
 const IDENTITY: &str = "berth-up";
 
-/// Its API is in the same process, and every renewal a write to a disk.
+/// Its API is in the same process, and every renewal a write to a disk: rarer than elsewhere.
+const LEASE_DURATION: Duration = Duration::from_secs(30);
+const RENEW_DEADLINE: Duration = Duration::from_secs(20);
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// Who owns what: in the data directory, or in memory with everything else.
@@ -80,10 +83,7 @@ impl Controllers {
     /// Until `stop`. They hold the Lease of `berth controller`: one that somebody starts beside
     /// them has another ledger, and waits.
     pub async fn lead(self, metrics: &ElectionMetrics, stop: CancellationToken) -> Result<()> {
-        let timing = Timing {
-            retry_period: RETRY_PERIOD,
-            ..Timing::default()
-        };
+        let timing = Timing::new(LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD)?;
         let election = LeaderElection::new(self.client.clone(), NAMESPACE, LEASE, IDENTITY)
             .with_timing(timing)
             .with_metrics(metrics);
@@ -97,7 +97,7 @@ impl Controllers {
     }
 
     async fn work(self, mut leadership: Leadership, stop: CancellationToken) -> Result<()> {
-        while let Some(Some(term)) = stop.run_until_cancelled(leadership.acquired()).await {
+        while let Some(Some(term)) = stop.run_until_cancelled(acquire(&mut leadership)).await {
             let ending = stop.child_token();
             let running = self.clone().run(ending.clone());
             tokio::pin!(running);
@@ -175,4 +175,18 @@ impl Controllers {
         let (nodes, machines, claims, (), _) = all;
         nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
     }
+}
+
+/// The next term. Whoever sees no pod get an address until then is told why.
+async fn acquire(leadership: &mut Leadership) -> Option<Term> {
+    let acquired = leadership.acquired();
+    tokio::pin!(acquired);
+    if let Ok(term) = tokio::time::timeout(RETRY_PERIOD, &mut acquired).await {
+        return term;
+    }
+    warn!(
+        "another process leads the controllers: end the `berth controller` that Lease {LEASE} in \
+         {NAMESPACE} names"
+    );
+    acquired.await
 }
