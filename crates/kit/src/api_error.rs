@@ -1,6 +1,7 @@
 //! What an answer of the API server means for whoever asked.
 
 use kube::Error;
+use kube::core::Status;
 
 /// There is no such object, or no such kind. Told by the code: of a path that it does not know, a
 /// server gives no reason.
@@ -13,14 +14,47 @@ pub fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
+/// What the server said, in its own words; of an answer without any, what to do about it.
+pub fn told(error: &Error) -> String {
+    let Error::Api(status) = error else {
+        return error.to_string();
+    };
+    if is_unserved(status) {
+        return "404, it does not serve this kind: if its definition was deleted, `berth crds | \
+                kubectl apply -f -` brings it back"
+            .to_owned();
+    }
+    let reason = if status.reason.is_empty() {
+        "no reason"
+    } else {
+        &status.reason
+    };
+    format!("{} ({}, {reason})", status.message, status.code)
+}
+
+/// A path that the server does not know is answered with plain text. A missing object has details.
+fn is_unserved(status: &Status) -> bool {
+    status.code == 404 && !status.is_not_found()
+}
+
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     fn answer(code: u16, reason: &str) -> Error {
         Error::Api(Box::new(Status::failure("no", reason).with_code(code)))
+    }
+
+    #[test]
+    fn what_the_server_said_is_told_without_the_rest_of_its_answer() {
+        let forbidden = Status::failure("nodes is forbidden", "Forbidden").with_code(403);
+        let told = |status: Status| told(&Error::Api(Box::new(status)));
+        assert_eq!(told(forbidden), "nodes is forbidden (403, Forbidden)");
+        let unserved = Status::failure("404 page not found", "Failed to parse error data");
+        let said = told(unserved.with_code(404));
+        assert!(said.contains("berth crds"), "{said}");
+        let gone = Status::failure("pods \"a\" not found", "NotFound").with_code(404);
+        assert_eq!(told(gone), "pods \"a\" not found (404, NotFound)");
     }
 
     #[test]

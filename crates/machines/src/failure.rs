@@ -1,12 +1,13 @@
 //! Why something is to be tried again.
 
+use berth_kit::api_error::told;
 use berth_kit::work::Retry;
 use berth_ledger::{LedgerError, NotAnOwner};
 
 /// Nothing was half done that trying again would not find.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    #[error("API server: {0}")]
+    #[error("API server: {}", told(.0))]
     Api(#[source] Box<kube::Error>),
     #[error(transparent)]
     Ledger(#[from] LedgerError),

@@ -1,6 +1,7 @@
 //! Why a reconcile is tried again.
 
 use berth_api::nnc::UnknownHeld;
+use berth_kit::api_error::told;
 use berth_kit::work::Retry;
 use berth_ledger::NotAnOwner;
 
@@ -9,7 +10,7 @@ use crate::allocator::AllocatorError;
 /// Nothing was half done that trying again would not find.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    #[error("API server: {0}")]
+    #[error("API server: {}", told(.0))]
     Api(#[source] Box<kube::Error>),
     #[error(transparent)]
     Allocator(#[from] AllocatorError),

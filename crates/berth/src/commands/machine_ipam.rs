@@ -28,7 +28,8 @@ use super::controller::{controller_metrics, uid_of_cluster};
 use super::{duration, hostname};
 
 const STOP: Duration = Duration::from_secs(5);
-const LEASE: &str = "berth-machine-ipam";
+/// The Lease that processes of this command compete for.
+pub const LEASE: &str = "berth-machine-ipam";
 
 /// Give the Machines of a cluster their networks from CIDRs, without DHCP
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@
 mod controllers;
 mod demo;
 mod directory;
+mod leases;
 mod limit;
 mod lines;
 mod network;
@@ -45,6 +46,7 @@ use super::dashboard::{ensure_loopback, hint, serve, token};
 use super::duration;
 use controllers::Controllers;
 use directory::Directory;
+use leases::Leases;
 use limit::PodIps;
 use network::Space;
 use nodes::{Agents, NodeDirectories};
@@ -224,9 +226,8 @@ impl Up {
         progress.begin("starting the controllers");
         let store = controllers::open_store(directory.ledger())?;
         let controllers = Controllers::new(client.clone(), store, has_node_cidrs, &metrics);
-        let election = metrics.register(ElectionMetrics::register);
-        let stopping = tasks.stopping();
-        let controllers = tokio::spawn(async move { controllers.lead(&election, stopping).await });
+        let leases = Leases::new(&client, &metrics.register(ElectionMetrics::register))?;
+        let controllers = tokio::spawn(controllers.lead(leases, tasks.stopping()));
         let books = network::count_pod_ips(&client, &metrics, &tasks.stopping()).await;
         progress.begin(&format!("starting {} nodes", fleet.size()));
         let agents = Agents::start(&client, fleet, &directories, &digests, &metrics, &tasks)?;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_testkit::until_so;
 use tempfile::TempDir;
@@ -14,16 +15,21 @@ const HOST_NAME: &str = "bare";
 /// What it starts with. The services that this machine has enabled stay off.
 const TARGET: &str = "[Unit]\nRequires=basic.target\nAfter=basic.target\nAllowIsolate=yes\n";
 
+/// Machines of one process would have one control group.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// It is gone when this is dropped.
 pub struct Machine {
+    _turn: MutexGuard<'static, ()>,
     nspawn: Child,
     /// The first process in it, as this machine numbers it.
-    init: u32,
+    init: Option<u32>,
     directory: TempDir,
 }
 
 impl Machine {
     pub fn boot() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_str().unwrap();
         run(Command::new("mount").args(["-t", "tmpfs", "berth-test", path]));
@@ -39,19 +45,18 @@ impl Machine {
         command
             .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--private-network"])
             .args(["--console=pipe", "--link-journal=no", "--directory", &root])
-            .arg(format!("--machine=berth-test-{}", std::process::id()))
+            .arg(format!("--machine=berth-{}", path.rsplit(['.', '/']).next().unwrap()))
             .args(["--", "--unit=berth-test.target"])
-            // What this machine has in /tmp is seen in it, too: the checkout may be there.
-            .env("SYSTEMD_NSPAWN_TMPFS_TMP", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let nspawn = command.spawn().unwrap();
         let mut machine = Self {
+            _turn: turn,
             nspawn,
-            init: 0,
+            init: None,
             directory,
         };
-        machine.init = machine.find_init();
+        machine.init = Some(machine.find_init());
         machine.wait_for(&["systemctl", "is-active", "berth-test.target"]);
         machine
     }
@@ -68,16 +73,24 @@ impl Machine {
         init.unwrap()
     }
 
-    /// A file of this machine's, as it is seen from outside.
+    /// A file of this machine's, as it is seen from outside. What is in /tmp is not: it has one of
+    /// its own.
     pub fn file(&self, path: &str) -> PathBuf {
         self.directory.path().join("root").join(path.trim_start_matches('/'))
     }
 
+    /// The same file, as it is seen inside.
+    pub fn inside(&self, file: &Path) -> String {
+        let root = self.directory.path().join("root");
+        format!("/{}", file.strip_prefix(root).unwrap().display())
+    }
+
     /// A command in it, in a directory of it.
     pub fn command(&self, directory: &Path, words: &[&str]) -> Command {
+        let init = self.init.unwrap().to_string();
         let mut command = Command::new("nsenter");
         command
-            .args(["--target", &self.init.to_string(), "--all", "--"])
+            .args(["--target", &init, "--all", "--"])
             .args(["env", "--chdir"])
             .arg(directory)
             .args(words);
@@ -102,8 +115,13 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Everything in it goes with its first process.
-        drop(self.nspawn.kill());
+        // Everything in it goes with its first process. systemd-nspawn alone would leave it behind.
+        match self.init {
+            Some(init) => {
+                drop(Command::new("kill").args(["-KILL", &init.to_string()]).status());
+            }
+            None => drop(self.nspawn.kill()),
+        }
         drop(self.nspawn.wait());
         for mount in [self.directory.path().join("root"), self.directory.path().to_owned()] {
             drop(Command::new("umount").arg("--lazy").arg(mount).status());

@@ -79,18 +79,27 @@ fn says(machine: &Machine, unit: &str, words: &str) {
     machine.wait_for(&["sh", "-c", &found]);
 }
 
+/// A machine to install on, with what is installed.
+fn machine() -> Machine {
+    let machine = Machine::boot();
+    let place = machine.file(PLACE);
+    let units = place.join("deploy/systemd");
+    std::fs::create_dir_all(&units).unwrap();
+    std::fs::copy(PROGRAM, place.join("berth")).unwrap();
+    for unit in UNITS.map(|name| format!("{name}.service")) {
+        std::fs::write(units.join(&unit), read(&format!("systemd/{unit}"))).unwrap();
+    }
+    machine
+}
+
 /// A machine with `berth up` for a cluster, and a Node for the machine itself.
 fn machine_in_a_cluster(programs: &Programs) -> Machine {
-    let machine = Machine::boot();
-    std::fs::create_dir(machine.file(PLACE)).unwrap();
-    std::os::unix::fs::symlink(PROGRAM, machine.file(&format!("{PLACE}/berth"))).unwrap();
-    std::os::unix::fs::symlink(root().join("deploy"), machine.file(&format!("{PLACE}/deploy")))
-        .unwrap();
+    let machine = machine();
     machine.run(&[
         "systemd-run",
         "--unit=cluster",
         "--quiet",
-        PROGRAM,
+        &format!("{PLACE}/berth"),
         "up",
         "--nodes",
         "1",
@@ -163,9 +172,9 @@ fn the_units_of_a_node_and_of_a_controller_run_as_they_are_installed() {
 fn start_etcd(machine: &Machine, programs: &Programs, authority: &Authority) {
     let names = [1, 2, 3].map(|n| format!("etcd-{n}"));
     let pair = authority.sign("etcd", &CertificateParams::new(names.to_vec()).unwrap());
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let text = |path: &Path| machine.inside(path);
     let hosts = [1, 2, 3].map(|n| format!("127.0.0.{n} etcd-{n}\n")).concat();
-    std::fs::write(machine.file("/etc/hosts"), hosts).unwrap();
+    std::fs::write(machine.file("/etc/hosts"), format!("127.0.0.1 localhost\n{hosts}")).unwrap();
     let members = names
         .each_ref()
         .map(|name| format!("{name}=http://{name}:2380"))
@@ -174,7 +183,7 @@ fn start_etcd(machine: &Machine, programs: &Programs, authority: &Authority) {
         let client = format!("https://{name}:2379");
         let peer = format!("http://{name}:2380");
         let number = &name["etcd-".len()..];
-        let (etcd, unit) = (text(&programs.path("etcd")), format!("--unit={name}"));
+        let (etcd, unit) = (programs.path("etcd").display().to_string(), format!("--unit={name}"));
         let listen = ["2379", "2380"].map(|port| format!("127.0.0.{number}:{port}"));
         let words = [
             "systemd-run",
@@ -210,13 +219,13 @@ fn start_etcd(machine: &Machine, programs: &Programs, authority: &Authority) {
 #[test]
 fn the_unit_of_an_allocator_runs_on_an_etcd_with_three_members() {
     let programs = Programs::find().unwrap();
-    let machine = Machine::boot();
+    let machine = machine();
     let directory = machine.file("/etc/berth");
     std::fs::create_dir(&directory).unwrap();
     // Under names that are not those of the documentation's files.
-    let authorities = tempfile::tempdir().unwrap();
-    let etcd = Authority::make(authorities.path(), "etcd");
-    let clusters = Authority::make(authorities.path(), "clusters");
+    let authorities = machine.file(PLACE);
+    let etcd = Authority::make(&authorities, "etcd");
+    let clusters = Authority::make(&authorities, "clusters");
     start_etcd(&machine, &programs, &etcd);
     let typed = block("etcd.md", "systemctl enable --now berth-allocator");
     let lines = typed.lines().filter(|line| line.starts_with("BERTH_"));
@@ -237,15 +246,12 @@ fn the_unit_of_an_allocator_runs_on_an_etcd_with_three_members() {
         let mode = if name.ends_with(".key") { 0o600 } else { 0o644 };
         std::fs::set_permissions(&copy, Permissions::from_mode(mode)).unwrap();
     }
-    std::fs::create_dir(machine.file(PLACE)).unwrap();
-    std::os::unix::fs::symlink(root().join("deploy"), machine.file(&format!("{PLACE}/deploy")))
-        .unwrap();
-    std::fs::copy(PROGRAM, machine.file("/usr/local/bin/berth")).unwrap();
+    type_in(&machine, &["install -m 0755 berth /usr/local/bin/berth"]);
     type_in(&machine, &commands(&typed));
 
     says(&machine, "berth-allocator", "allocator is up");
     let blue = clusters.client("blue");
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let text = |path: &Path| machine.inside(path);
     let ask = format!(
         "curl --silent --show-error --fail --cacert {} --cert {} --key {}",
         text(&clusters.file()),
@@ -253,7 +259,8 @@ fn the_unit_of_an_allocator_runs_on_an_etcd_with_three_members() {
         text(&blue.key)
     );
     let pods = "https://localhost:7445/networks/prod/subnets/pods";
-    let plan = json!({"cidrs": ["10.64.0.0/24"]});
+    let plan =
+        json!({"cidrs": ["10.64.0.0/24"], "reservations": [], "reuseDelayMilliseconds": 30_000});
     machine.wait_for(&["sh", "-c", &format!("{ask} -X PUT {pods} -d '{plan}'")]);
     let lease = |node: &str| {
         let line = format!("{ask} -X PUT {pods}/containers/blue/{node}/9f0c");

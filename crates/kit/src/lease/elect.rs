@@ -14,6 +14,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, debug, info, info_span, warn};
 
+use crate::api_error::told;
+
 use super::{
     ElectionMetrics, Leadership, Timing,
     decide::{Decision, Observation, decide, first, held, released},
@@ -107,7 +109,7 @@ impl LeaderElection {
                 self.step_down("another process holds the lease");
                 return ends.min(retry);
             }
-            Ok(Err(error)) => warn!(%error, "the lease could not be written"),
+            Ok(Err(error)) => warn!(error = told(&error), "the lease could not be written"),
             Err(_) => warn!("the lease could not be written: no answer in time"),
         }
         // While we lead, the next try must not come too late to matter; when we no longer do, that

@@ -117,7 +117,13 @@ pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tall
     Ok((serde_json::to_vec(&result)?, tally))
 }
 
+/// Up to so many nodes all get their score.
+const MAX_LISTED: usize = 64;
+
 /// How much of what it has at hand is left, for each node. The answer as JSON.
+///
+/// Of many nodes only those that are ahead of the last one are listed, by how much. kube-scheduler
+/// takes 0 for the rest, and only differences count: it need not read 500 entries for every pod.
 pub fn prioritize(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
     let args: Args<'_> = read(body)?;
     let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
@@ -126,13 +132,18 @@ pub fn prioritize(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRe
         true => 0,
         false => accounting.score(name),
     };
-    let scored: Vec<HostPriority<'_>> = candidates
+    let mut scored: Vec<HostPriority<'_>> = candidates
         .names()
         .map(|name| HostPriority {
             host: Cow::Borrowed(name),
             score: score(name),
         })
         .collect();
+    if scored.len() > MAX_LISTED {
+        let least = scored.iter().map(|scored| scored.score).min().unwrap_or_default();
+        scored.retain(|scored| scored.score > least);
+        scored.iter_mut().for_each(|scored| scored.score -= least);
+    }
     Ok(serde_json::to_vec(&scored)?)
 }
 

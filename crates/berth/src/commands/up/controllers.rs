@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use berth_api::names::NAMESPACE;
 use berth_kit::events::EventMetrics;
-use berth_kit::lease::{ElectionMetrics, LeaderElection, Leadership, Term, Timing};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::QueueMetrics;
 use berth_ledger::store::{MemoryStore, RedbStore, Store};
@@ -22,22 +19,13 @@ use berth_routes::controller as routes;
 use futures::future::OptionFuture;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
-use crate::commands::controller::{LEASE, controller_metrics};
+use super::leases::Leases;
+use crate::commands::controller::controller_metrics;
 use crate::commands::routes::RouteSettings;
 
 /// In the names of owners: there is one cluster on this ledger.
 const CLUSTER: &str = "berth-up";
-
-/// The same at every start: its data directory is one process's at a time, so a Lease that names it
-/// is its own, and a start after a kill waits for nobody.
-const IDENTITY: &str = "berth-up";
-
-/// Its API is in the same process, and every renewal a write to a disk: rarer than elsewhere.
-const LEASE_DURATION: Duration = Duration::from_secs(30);
-const RENEW_DEADLINE: Duration = Duration::from_secs(20);
-const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// Who owns what: in the data directory, or in memory with everything else.
 pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
@@ -80,36 +68,9 @@ impl Controllers {
         }
     }
 
-    /// Until `stop`. They hold the Lease of `berth controller`: one that somebody starts beside
-    /// them has another ledger, and waits.
-    pub async fn lead(self, metrics: &ElectionMetrics, stop: CancellationToken) -> Result<()> {
-        let timing = Timing::new(LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD)?;
-        let election = LeaderElection::new(self.client.clone(), NAMESPACE, LEASE, IDENTITY)
-            .with_timing(timing)
-            .with_metrics(metrics);
-        let leadership = election.leadership();
-        // Never released: whoever waits must not be first when this cluster starts again.
-        let held = election.run(CancellationToken::new());
-        tokio::select! {
-            ended = self.work(leadership, stop) => ended,
-            () = held => Ok(()),
-        }
-    }
-
-    async fn work(self, mut leadership: Leadership, stop: CancellationToken) -> Result<()> {
-        while let Some(Some(term)) = stop.run_until_cancelled(acquire(&mut leadership)).await {
-            let ending = stop.child_token();
-            let running = self.clone().run(ending.clone());
-            tokio::pin!(running);
-            tokio::select! {
-                ended = &mut running => return ended,
-                () = term.lost() => {
-                    ending.cancel();
-                    running.await?;
-                }
-            }
-        }
-        Ok(())
+    /// Until `stop`, whenever the Leases are held.
+    pub async fn lead(self, leases: Leases, stop: CancellationToken) -> Result<()> {
+        leases.lead(stop, |stop| self.clone().run(stop)).await
     }
 
     async fn run(self, stop: CancellationToken) -> Result<()> {
@@ -175,18 +136,4 @@ impl Controllers {
         let (nodes, machines, claims, (), _) = all;
         nodes.and(machines).and(claims).map_err(|error| anyhow!("{error}"))
     }
-}
-
-/// The next term. Whoever sees no pod get an address until then is told why.
-async fn acquire(leadership: &mut Leadership) -> Option<Term> {
-    let acquired = leadership.acquired();
-    tokio::pin!(acquired);
-    if let Ok(term) = tokio::time::timeout(RETRY_PERIOD, &mut acquired).await {
-        return term;
-    }
-    warn!(
-        "another process leads the controllers: end the `berth controller` that Lease {LEASE} in \
-         {NAMESPACE} names"
-    );
-    acquired.await
 }

@@ -7,9 +7,15 @@ use std::fs::{DirBuilder, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use berth_kit::private_file;
+
+/// How often a temporary directory is removed that is not empty any more when it was emptied.
+const REMOVE_ATTEMPTS: usize = 10;
+const REMOVE_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub struct Directory {
@@ -128,8 +134,13 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.as_ref().filter(|_| self.made) {
-            // Nobody is left to be told.
-            drop(std::fs::remove_dir_all(temporary));
+            // What did not stop in time may still write in it. Nobody is left to be told.
+            for _ in 0..REMOVE_ATTEMPTS {
+                match std::fs::remove_dir_all(temporary) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => sleep(REMOVE_INTERVAL),
+                    _ => break,
+                }
+            }
         }
     }
 }

@@ -73,6 +73,20 @@ async fn nodes_with_more_at_hand_score_higher() {
 }
 
 #[tokio::test]
+async fn of_many_nodes_only_those_ahead_of_the_last_are_scored() {
+    let stage = Stage::alone();
+    let many: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
+    many.iter().for_each(|name| stage.node(name, 2));
+    // All but two have one of two left.
+    for (uid, name) in many.iter().enumerate().skip(2) {
+        stage.bound(&uid.to_string(), name);
+    }
+    let asked: Vec<&str> = many.iter().map(String::as_str).collect();
+    let answer = stage.ask("/prioritize", names(&asked)).await;
+    assert_eq!(answer, json!([{"Host": "n0", "Score": 5}, {"Host": "n1", "Score": 5}]));
+}
+
+#[tokio::test]
 async fn only_nodes_whose_victims_leave_an_ip_are_worth_it() {
     let stage = three();
     let meta = |uid: &str| json!({"Pods": [{"UID": uid}], "NumPDBViolations": 1});

@@ -1,0 +1,93 @@
+//! The Leases that the controllers of `berth up` hold: a `berth controller` or `berth machine-ipam`
+//! that somebody starts beside them has another ledger, and waits.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use berth_api::names::NAMESPACE;
+use berth_kit::lease::{ElectionMetrics, LeaderElection, Leadership, Term, Timing};
+use futures::future::{join_all, select_all};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::commands::{controller, machine_ipam};
+
+const NAMES: [&str; 2] = [controller::LEASE, machine_ipam::LEASE];
+
+/// The same at every start: its data directory is one process's at a time, so a Lease that names it
+/// is its own, and a start after a kill waits for nobody.
+const IDENTITY: &str = "berth-up";
+
+/// Its API is in the same process, and every renewal a write to a disk: rarer than elsewhere.
+const LEASE_DURATION: Duration = Duration::from_secs(30);
+const RENEW_DEADLINE: Duration = Duration::from_secs(20);
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
+
+pub struct Leases {
+    elections: Vec<LeaderElection>,
+}
+
+impl Leases {
+    pub fn new(client: &Client, metrics: &ElectionMetrics) -> Result<Self> {
+        let timing = Timing::new(LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD)?;
+        let stand = |name: &str| {
+            LeaderElection::new(client.clone(), NAMESPACE, name, IDENTITY)
+                .with_timing(timing)
+                .with_metrics(metrics)
+        };
+        let elections = NAMES.into_iter().map(stand).collect();
+        Ok(Self { elections })
+    }
+
+    /// Does `work` whenever all of them are held, until `stop` or until the work ends by itself.
+    pub async fn lead<F>(
+        self,
+        stop: CancellationToken,
+        work: impl Fn(CancellationToken) -> F,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<()>>,
+    {
+        let mut leaderships: Vec<Leadership> =
+            self.elections.iter().map(LeaderElection::leadership).collect();
+        // Never released: whoever waits must not be first when this cluster starts again.
+        let elections = self.elections.into_iter();
+        let held = join_all(elections.map(|election| election.run(CancellationToken::new())));
+        let working = async {
+            while let Some(Some(terms)) = stop.run_until_cancelled(acquire(&mut leaderships)).await
+            {
+                let ending = stop.child_token();
+                let running = work(ending.clone());
+                tokio::pin!(running);
+                tokio::select! {
+                    ended = &mut running => return ended,
+                    _ = select_all(terms.iter().map(|term| Box::pin(term.lost()))) => {
+                        ending.cancel();
+                        running.await?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        tokio::select! {
+            ended = working => ended,
+            _ = held => Ok(()),
+        }
+    }
+}
+
+/// The next term of each. Whoever sees no pod get an address until then is told why.
+async fn acquire(leaderships: &mut [Leadership]) -> Option<Vec<Term>> {
+    let acquired = join_all(leaderships.iter_mut().map(Leadership::acquired));
+    tokio::pin!(acquired);
+    let terms = match tokio::time::timeout(RETRY_PERIOD, &mut acquired).await {
+        Ok(terms) => terms,
+        Err(_) => {
+            let names = NAMES.join(" or ");
+            warn!("another process leads the controllers: end the one that Lease {names} names");
+            acquired.await
+        }
+    };
+    terms.into_iter().collect()
+}
