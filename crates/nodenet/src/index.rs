@@ -148,6 +148,12 @@ impl Index {
         is_news
     }
 
+    /// We have just made it. The watch tells of it, too, and of whatever becomes of it: but whoever
+    /// looks before that must not take it for one that was never there.
+    pub fn created_nnc(&mut self, name: &str, facts: NncFacts) {
+        self.nncs.insert(name.to_owned(), facts);
+    }
+
     /// The watch begins anew: it can't be told any more which states are older than those that were
     /// settled.
     pub fn unsettle(&mut self) {

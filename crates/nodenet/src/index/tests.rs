@@ -120,6 +120,24 @@ fn an_nnc_that_went_while_its_node_stays_was_deleted_by_somebody() {
 }
 
 #[test]
+fn what_was_just_made_and_is_gone_again_was_there() {
+    let mut index = Index::default();
+    let now = Instant::now();
+    index.apply_node("n1", node("1", "east"), now);
+    assert!(!index.take("n1").unwrap().has_nnc);
+    let made = NncFacts {
+        owner: NncOwner::Node { uid: "1".to_owned() },
+        ..nnc(7, &[])
+    };
+    index.created_nnc("n1", made);
+    assert!(index.take("n1").is_none(), "our own write is no news");
+    index.look_at("n1");
+    assert!(index.take("n1").unwrap().has_nnc);
+    index.delete_nnc("n1", now);
+    assert_eq!(index.take("n1").unwrap().nnc_deleted, Some(now));
+}
+
+#[test]
 fn a_subnet_that_changes_concerns_its_nodes_and_no_others() {
     let mut index = Index::default();
     for (name, zone) in [("n1", "east"), ("n2", "west"), ("n3", "west")] {

@@ -129,7 +129,11 @@ async fn create(
         // Somebody was faster than the watch, perhaps another controller: the watch will tell what
         // it is.
         Err(error) if is_conflict(&error) => Err(contended(name)),
-        created => Ok(created?),
+        created => {
+            let created = created?;
+            context.index().created_nnc(name, NncFacts::of(&created));
+            Ok(created)
+        }
     }
 }
 
