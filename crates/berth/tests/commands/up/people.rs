@@ -7,13 +7,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use berth_api::{NodeNetworkConfig, names::NAMESPACE};
-use berth_testkit::until;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::pods::{addresses, all_run, deploy, has_kubectl, kubectl, pods_once};
+use super::pods::{addresses, all_run, deploy, pods_once};
 use super::{Running, berth, up};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -57,28 +56,6 @@ async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
     }
     deploy(&client, 40).await;
     check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
-}
-
-/// Between two of its requests kubectl must not find the next one of the same name: it would wait
-/// for that one to go.
-#[tokio::test(flavor = "multi_thread")]
-async fn kubectl_sees_a_deleted_nodenetworkconfig_go_and_it_comes_back() {
-    if !has_kubectl() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let (running, client) = small(directory.path(), 4).await;
-    for _ in 0..5 {
-        let before = configs(&client).get("berth-node-1").await.unwrap().uid();
-        // The timeout is for the day that it waits: then the test fails and does not hang.
-        let line = "delete nnc --namespace kube-system berth-node-1 --timeout 300s";
-        tokio::task::block_in_place(|| kubectl(&running, line));
-        until("it is made anew", async || {
-            let found = configs(&client).get_opt("berth-node-1").await.unwrap();
-            found.filter(|found| found.uid() != before)
-        })
-        .await;
-    }
 }
 
 /// It has a ledger of its own: were both to lease, an address would have two owners, and each would
