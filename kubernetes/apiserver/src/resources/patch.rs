@@ -114,6 +114,14 @@ impl Resources {
                     if name_of(&applied).is_empty() {
                         return Err(decode::unnamed(name));
                     }
+                    // Whoever names a UID means an object that is there.
+                    if let Some(uid) = applied["metadata"]["uid"].as_str() {
+                        let why = format!(
+                            "uid mismatch: the provided object specified uid {uid}, and no \
+                             existing object was found"
+                        );
+                        return Err(Status::conflict(kind.subject(), name, why));
+                    }
                     if version_of(&applied).is_some() {
                         return Err(Status::conflict(
                             kind.subject(),

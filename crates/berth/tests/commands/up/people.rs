@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_api::{NodeNetworkConfig, names::NAMESPACE};
+use berth_testkit::until;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -56,6 +57,27 @@ async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
     }
     deploy(&client, 40).await;
     check_nothing_is_shared(&pods_once(&client, all_run(40)).await);
+}
+
+/// `kubectl delete` looks again by name before it waits: what it must not find is the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_nodenetworkconfig_stays_away_for_a_second() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_running, client) = small(directory.path(), 4).await;
+    let configs = configs(&client);
+    for _ in 0..5 {
+        // As soon as it is there: the controller is still busy with it.
+        let before = until("it is there", async || configs.get_opt("berth-node-1").await.unwrap());
+        let before = before.await.uid();
+        let start = Instant::now();
+        configs.delete("berth-node-1", &DeleteParams::default()).await.unwrap();
+        until("it is made anew", async || {
+            let found = configs.get_opt("berth-node-1").await.unwrap();
+            found.filter(|found| found.uid() != before)
+        })
+        .await;
+        assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    }
 }
 
 /// It has a ledger of its own: were both to lease, an address would have two owners, and each would
