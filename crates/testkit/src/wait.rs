@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const BOUND: Duration = Duration::from_secs(4 * 3600);
 
 /// The same by the machine's clock: a run that hangs ends before whoever waits for it gives up.
-const MACHINE_BOUND: Duration = Duration::from_secs(20 * 60);
+const MACHINE_BOUND: Duration = Duration::from_secs(10 * 60);
 
 /// A run that seems to hang says why.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);

@@ -1,6 +1,8 @@
 //! A machine that systemd runs: the files of this one, under what the test writes, with a network
 //! of its own.
 
+use std::cell::RefCell;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// It is gone when this is dropped.
 pub struct Machine {
     _turn: MutexGuard<'static, ()>,
-    nspawn: Child,
+    nspawn: RefCell<Child>,
     /// The first process in it, as this machine numbers it.
     init: Option<u32>,
     directory: TempDir,
@@ -48,8 +50,8 @@ impl Machine {
             .arg(format!("--machine=berth-{}", path.rsplit(['.', '/']).next().unwrap()))
             .args(["--", "--unit=berth-test.target"])
             .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let nspawn = command.spawn().unwrap();
+            .stdout(File::create(directory.path().join("console")).unwrap());
+        let nspawn = RefCell::new(command.spawn().unwrap());
         let mut machine = Self {
             _turn: turn,
             nspawn,
@@ -61,16 +63,34 @@ impl Machine {
         machine
     }
 
+    /// The one that is the first in its own namespace: systemd-nspawn has another child before,
+    /// which makes this one and ends.
     fn find_init(&self) -> u32 {
-        let id = self.nspawn.id();
-        let children = PathBuf::from(format!("/proc/{id}/task/{id}/children"));
+        let id = self.nspawn.borrow().id();
+        let is_first = |process: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+            let status = status.unwrap_or_default();
+            let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            numbers.is_some_and(|numbers| numbers.trim_end().ends_with("\t1"))
+        };
         let mut init = None;
         until_so("systemd-nspawn has started systemd", || {
-            let listed = std::fs::read_to_string(&children).unwrap();
-            init = listed.split_whitespace().next().map(|id| id.parse().unwrap());
+            self.assert_runs();
+            let children = format!("/proc/{id}/task/{id}/children");
+            let children = std::fs::read_to_string(children).unwrap_or_default();
+            let children = children.split_whitespace().map(|child| child.parse().unwrap());
+            init = children.into_iter().find(is_first);
             init.is_some()
         });
         init.unwrap()
+    }
+
+    fn assert_runs(&self) {
+        if let Some(status) = self.nspawn.borrow_mut().try_wait().unwrap() {
+            let console = std::fs::read(self.directory.path().join("console")).unwrap();
+            let console = String::from_utf8_lossy(&console).into_owned();
+            panic!("the machine has ended with {status}: {console}");
+        }
     }
 
     /// A file of this machine's, as it is seen from outside. What is in /tmp is not: it has one of
@@ -105,6 +125,7 @@ impl Machine {
     pub fn wait_for(&self, words: &[&str]) -> String {
         let mut said = String::new();
         until_so(&words.join(" "), || {
+            self.assert_runs();
             let output = self.command(Path::new("/"), words).output().unwrap();
             said = String::from_utf8_lossy(&output.stdout).into_owned();
             output.status.success()
@@ -116,13 +137,14 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         // Everything in it goes with its first process. systemd-nspawn alone would leave it behind.
+        let nspawn = self.nspawn.get_mut();
         match self.init {
             Some(init) => {
                 drop(Command::new("kill").args(["-KILL", &init.to_string()]).status());
             }
-            None => drop(self.nspawn.kill()),
+            None => drop(nspawn.kill()),
         }
-        drop(self.nspawn.wait());
+        drop(nspawn.wait());
         for mount in [self.directory.path().join("root"), self.directory.path().to_owned()] {
             drop(Command::new("umount").arg("--lazy").arg(mount).status());
         }

@@ -64,6 +64,7 @@ export function Apply({
   success,
   onToken,
   onReload,
+  canPutBack,
 }: {
   told: Told;
   token: string;
@@ -72,6 +73,8 @@ export function Apply({
   success?: string;
   onToken: (token: string) => void;
   onReload: () => void;
+  /** Whether there is something to put back as it is in the cluster; none: the form has no such. */
+  canPutBack?: boolean;
 }) {
   const isRight = checked?.errors.length === 0 && checked.conflict === undefined;
   // What is applied is what is shown, not what was typed since.
@@ -102,6 +105,12 @@ export function Apply({
         <button type="submit" class="main" disabled={!isReady || token === "" || isBusy}>
           Apply
         </button>
+        {/* Far from the rows, and always there: answers that come late move no button under it. */}
+        {canPutBack !== undefined && (
+          <button type="button" id="back" disabled={!canPutBack} onClick={onReload}>
+            Put all back as it is in the cluster
+          </button>
+        )}
       </div>
       <p id="token-hint" class={isWrong ? "wrong" : "quiet"}>
         {isWrong ? "This is not the token" : "Changes need the token"}

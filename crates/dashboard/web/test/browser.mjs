@@ -50,6 +50,13 @@ const look = (...script) =>
 const text = (selector) =>
   look((one) => document.querySelector(one)?.textContent ?? null, selector);
 
+/** There, and in its place: an answer to what was typed before can move it from under the mouse. */
+async function settled(selector) {
+  const isBusy = "document.querySelector('[aria-busy=true]') !== null";
+  await until(() => page.$(selector), selector);
+  await until(() => look(isBusy).then((busy) => busy === false), "an end of checking");
+}
+
 const commands = {
   async size({ width, height, theme }) {
     await page.setViewport({ width, height });
@@ -102,13 +109,13 @@ const commands = {
     for (const key of keys) await page.keyboard.press(key);
   },
   async fill({ selector, text }) {
-    await until(() => page.$(selector), selector);
+    await settled(selector);
     await page.click(selector, { count: 3 });
     await page.keyboard.press("Backspace");
     await page.type(selector, text);
   },
   async click({ selector }) {
-    await until(() => page.$(selector), selector);
+    await settled(selector);
     await page.click(selector);
   },
   async has({ selector, words }) {

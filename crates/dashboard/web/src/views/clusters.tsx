@@ -134,7 +134,7 @@ export function ClusterNetwork({ name }: { name: string }) {
   const general = errors.filter((one) => one.row === undefined || !isOn);
 
   return (
-    <form onSubmit={apply}>
+    <form onSubmit={apply} aria-busy={!told.isCurrent}>
       <Card title={`Machine network of ${name}`}>
         <p>
           <a href="#/clusters">All Clusters</a>
@@ -184,13 +184,6 @@ export function ClusterNetwork({ name }: { name: string }) {
           </div>
         )}
         <Errors id="general" errors={general} />
-        {(general.length > 0 || checked?.hasChanges) && (
-          <p>
-            <button type="button" id="back" onClick={load}>
-              Put all back as it is in the cluster
-            </button>
-          </p>
-        )}
         <Apply
           told={told}
           token={token}
@@ -199,6 +192,7 @@ export function ClusterNetwork({ name }: { name: string }) {
           success={success}
           onToken={setToken}
           onReload={load}
+          canPutBack={general.length > 0 || checked?.hasChanges === true}
         />
       </Card>
     </form>

@@ -103,7 +103,7 @@ export function MachineNetwork({ group, path }: { group: string; path: string[] 
   const isMade = view.version !== null;
 
   return (
-    <form onSubmit={apply}>
+    <form onSubmit={apply} aria-busy={isNamed && !told.isCurrent}>
       <Card title={title}>
         <p>
           <a href="#/machines">All machines</a>

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Desk, config_map, deployment};
-use crate::request::{get, patch};
+use crate::request::{delete, get, patch};
 
 fn patched(desk: &Desk) -> String {
     desk.have(&desk.group("apps/v1", "deployments"), &deployment("web"));
@@ -223,4 +223,23 @@ fn a_strategic_patch_with_a_directive_that_nobody_knows_is_refused() {
     desk.refuses("directive", patch(&path).of_type("strategic", &body), 500, "", &[]);
     let nameless = json!({"spec": {"template": {"spec": {"containers": [{"image": "y"}]}}}});
     desk.refuses("no key", patch(&path).of_type("strategic", &nameless), 500, "", &[]);
+}
+
+/// A late write of whoever has not heard of a deletion must not undo it.
+#[test]
+fn an_apply_with_the_uid_of_an_object_that_is_gone_makes_none() {
+    let desk = Desk::new();
+    let path = desk.core("configmaps/gone");
+    let made = desk.have(&desk.core("configmaps"), &config_map("gone"));
+    delete(&path).send().expect(200);
+    for uid in [&made["metadata"]["uid"], &json!("7b1c5ffe-0000-4000-8000-000000000000")] {
+        let mut body = config_map("gone");
+        body["metadata"]["uid"] = uid.clone();
+        let apply = patch(&path)
+            .query("fieldManager=late&force=true")
+            .of_type("apply", &body);
+        let status = desk.refuses("the UID", apply, 409, "Conflict", &[]);
+        assert!(status["message"].as_str().unwrap().contains("uid mismatch"), "{status}");
+    }
+    get(&path).send().expect(404);
 }
