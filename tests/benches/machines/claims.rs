@@ -206,7 +206,9 @@ async fn watch(client: Client, mut is_done: impl FnMut(&DynamicObject) -> bool) 
     let applied = watcher(claims(client), watcher::Config::default()).applied_objects();
     let mut applied = std::pin::pin!(applied);
     while let Some(claim) = applied.next().await {
-        if is_done(&claim.unwrap()) {
+        // A version may be too old for a server that has just begun to serve a kind: the watcher
+        // lists again.
+        if claim.is_ok_and(|claim| is_done(&claim)) {
             return;
         }
     }

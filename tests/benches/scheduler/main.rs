@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use berth_scheduler::{Accounting, CidrCapacity, NodeFacts, PodFacts};
 use berth_testbed::{Figures, Programs};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 use server::{Mode, Pods, Run, Server};
 
@@ -42,6 +42,9 @@ pub struct Size {
     /// Only these parts, with commas in between.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
+    /// Only these ways to schedule beside kube-scheduler alone, with commas in between.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    modes: Vec<Mode>,
     /// The figures once more, as one JSON object on the last line.
     #[arg(long)]
     json: bool,
@@ -103,10 +106,14 @@ async fn on_server(size: &Size, figures: &mut Figures) {
 
 /// The modes in turns: whatever else the machine does meanwhile hits all of them.
 async fn compare(server: &Server, size: &Size, pods: Pods, figures: &mut Figures) {
-    let modes = [Mode::Alone, Mode::Extender, Mode::Resource, Mode::Passing, Mode::Asking];
-    let mut all: [Vec<Run>; 5] = Default::default();
+    let others = Mode::value_variants()
+        .iter()
+        .filter(|mode| !matches!(mode, Mode::Alone));
+    let others = others.filter(|mode| size.modes.is_empty() || size.modes.contains(mode));
+    let modes: Vec<Mode> = [Mode::Alone].into_iter().chain(others.copied()).collect();
+    let mut all: Vec<Vec<Run>> = modes.iter().map(|_| Vec::new()).collect();
     for run in 0..size.runs {
-        for (mode, runs) in modes.into_iter().zip(&mut all) {
+        for (&mode, runs) in modes.iter().zip(&mut all) {
             let done = server.run(mode, pods, size).await;
             eprintln!("{pods:?}, run {run}, {mode:?}: {:.0} pods/s", done.rate);
             runs.push(done);
@@ -114,8 +121,7 @@ async fn compare(server: &Server, size: &Size, pods: Pods, figures: &mut Figures
     }
     let what = pods.label();
     let rate_of = |runs: &[Run]| median(runs.iter().map(|run| run.rate).collect());
-    let [alone, ..] = &all;
-    let alone = rate_of(alone);
+    let alone = rate_of(&all[0]);
     for (mode, runs) in modes.into_iter().zip(&all) {
         let (rate, label) = (rate_of(runs), format!("{what}, {}", mode.label()));
         figures.rate(&format!("{label}: pods"), rate);

@@ -21,7 +21,7 @@ use crate::passing::Passing;
 
 const CLIENTS: usize = 16;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
     Alone,
     Extender,
@@ -116,10 +116,14 @@ impl Server {
         let ours = extender.as_ref().map(|one| &one.component).or(controller.as_ref());
         let control_plane = self.scene.cluster.control_plane();
         let named = |name: &'static str| (name, control_plane.process(name).unwrap());
-        let mut processes = vec![named("kube-apiserver"), named("etcd")];
-        processes.push(("kube-scheduler", scheduler.process().unwrap()));
-        processes.extend(ours.map(|ours| ("berth", ours.process().unwrap())));
-        let run = self.measure(size.pods, &processes).await;
+        // Found only once pods are bound: what was just started may not run in its namespace yet.
+        let processes = || {
+            let mut processes = vec![named("kube-apiserver"), named("etcd")];
+            processes.push(("kube-scheduler", scheduler.process().unwrap()));
+            processes.extend(ours.map(|ours| ("berth", ours.process().unwrap())));
+            processes
+        };
+        let run = self.measure(size.pods, processes).await;
         end(scheduler);
         if let Some(extender) = extender {
             extender.stop();
@@ -191,10 +195,17 @@ impl Server {
         Box::pin(self.clients[0].request_stream(request.unwrap()).await.unwrap())
     }
 
-    async fn measure(&self, count: usize, processes: &[(&'static str, Process)]) -> Run {
+    async fn measure(
+        &self,
+        count: usize,
+        processes: impl Fn() -> Vec<(&'static str, Process)>,
+    ) -> Run {
         let times = || {
-            let time = |(_, process): &(_, Process)| process.processor_time().unwrap();
-            processes.iter().map(time).collect::<Vec<Duration>>()
+            let time = |(name, process): (_, Process)| (name, process.processor_time().unwrap());
+            processes()
+                .into_iter()
+                .map(time)
+                .collect::<BTreeMap<&'static str, Duration>>()
         };
         let mut first = None;
         loop {
@@ -210,10 +221,10 @@ impl Server {
                 if bound == count {
                     let pods = count.saturating_sub(1) as f64;
                     let rate = pods / begin.elapsed().as_secs_f64();
-                    let spent = times().into_iter().zip(before).map(|(now, then)| now - *then);
-                    let names = processes.iter().map(|(name, _)| *name);
-                    let cost = |spent: Duration| spent.as_secs_f64() * 1e3 / pods;
-                    let costs = names.zip(spent.map(cost)).collect();
+                    let cost = |(name, now): (&'static str, Duration)| {
+                        (name, (now - before[name]).as_secs_f64() * 1e3 / pods)
+                    };
+                    let costs = times().into_iter().map(cost).collect();
                     return Run { rate, costs };
                 }
             }

@@ -13,7 +13,8 @@ use super::status::Verdict;
 use crate::failure::ReconcileError;
 use crate::pool::{in_ledger, release_all};
 
-const CONCURRENCY: usize = 48;
+/// As many connections to the API server, at most, each with buffers of its own.
+const CONCURRENCY: usize = 32;
 
 impl Context {
     pub(super) async fn work(&self) {

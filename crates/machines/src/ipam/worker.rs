@@ -19,7 +19,8 @@ use crate::network::Network;
 use crate::pool::release_all;
 
 /// Writes under way at a time.
-const CONCURRENCY: usize = 48;
+/// As many connections to the API server, at most, each with buffers of its own.
+const CONCURRENCY: usize = 32;
 /// Steps that one machine can take in a row, with others writing to it in between.
 const MAX_STEPS: usize = 16;
 

@@ -142,16 +142,17 @@ impl NodeEntry {
         share
     }
 
-    /// From 0 to 10: how much of what it has at hand is left. Where addresses must be asked for
-    /// first, it is 0.
+    /// From 0 to 10: how many addresses it has at hand, by powers of two. Nodes with about as many
+    /// score the same: what makes no difference is not told, and other scores decide. Where
+    /// addresses must be asked for first, it is 0.
     pub fn score(&self, rules: Rules) -> u8 {
-        let (left, all) = match self.supply(rules) {
-            Ok(Supply::Fixed(pods)) => (pods.saturating_sub(self.used), pods),
-            Ok(Supply::Shared { has, .. }) => (has.saturating_sub(self.used), has),
-            Ok(Supply::Unlimited) | Err(_) => (0, 0),
+        let left = match self.supply(rules) {
+            Ok(Supply::Fixed(pods)) => pods.saturating_sub(self.used),
+            Ok(Supply::Shared { has, .. }) => has.saturating_sub(self.used),
+            Ok(Supply::Unlimited) | Err(_) => 0,
         };
-        let tenths = (u128::from(left) * 10).checked_div(all.into()).unwrap_or(0);
-        u8::try_from(tenths).unwrap_or(10)
+        let digits = u64::BITS - left.leading_zeros();
+        u8::try_from(digits).unwrap_or(u8::MAX).min(10)
     }
 }
 

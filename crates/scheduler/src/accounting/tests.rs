@@ -369,14 +369,18 @@ fn a_node_with_room_is_found_each_time_another_one() {
 }
 
 #[test]
-fn scores_say_how_much_is_left_at_hand() {
+fn scores_say_how_many_are_at_hand() {
     let mut accounting = one_node(10, 3);
-    assert_eq!(accounting.score("n"), 7);
+    assert_eq!(accounting.score("n"), 3);
     accounting.apply_nnc("n", leases(3, 250));
     assert_eq!(accounting.score("n"), 0);
     accounting.apply_nnc("n", leases(6, 250));
-    assert_eq!(accounting.score("n"), 5);
+    assert_eq!(accounting.score("n"), 2);
     assert_eq!(accounting.score("unknown"), 0);
+    for (left, score) in [(1, 1), (2, 2), (3, 2), (128, 8), (253, 8), (254, 8), (512, 10)] {
+        accounting.apply_node("m", cidr(left));
+        assert_eq!(accounting.score("m"), score, "{left}");
+    }
     accounting.apply_node("huge", cidr(u64::MAX));
     assert_eq!(accounting.score("huge"), 10);
 }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::wire::{
-    Args, Failed, FilterResult, FilteredNodes, HostPriority, MetaPod, MetaVictims, NamedNode, Pod,
-    PreemptionArgs, PreemptionResult,
+    Args, Failed, FilterResult, FilteredNodes, HostPriority, MetaPod, MetaVictims, NamedNode,
+    NodeName, Pod, PreemptionArgs, PreemptionResult,
 };
 use crate::accounting::{Accounting, Refusal};
 
@@ -43,7 +43,7 @@ pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
 
 /// The nodes of a request, as they are to be given back.
 enum Candidates<'a> {
-    Names(&'a [Cow<'a, str>]),
+    Names(&'a [NodeName<'a>]),
     Whole(Vec<(Cow<'a, str>, &'a RawValue)>),
 }
 
@@ -69,7 +69,8 @@ impl<'a> Candidates<'a> {
             Self::Names(names) => (*names, [].as_slice()),
             Self::Whole(whole) => ([].as_slice(), whole.as_slice()),
         };
-        names.iter().chain(whole.iter().map(|(name, _)| name))
+        let names = names.iter().map(|NodeName(name)| name);
+        names.chain(whole.iter().map(|(name, _)| name))
     }
 }
 
@@ -104,7 +105,7 @@ pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tall
     match &candidates {
         Candidates::Names(names) => {
             let passed = names.iter().zip(&passes).filter(|(_, passes)| **passes);
-            result.node_names = Some(passed.map(|(name, _)| &**name).collect());
+            result.node_names = Some(passed.map(|(NodeName(name), _)| &**name).collect());
         }
         Candidates::Whole(whole) => {
             let passed = whole.iter().zip(&passes).filter(|(_, passes)| **passes);
@@ -120,7 +121,7 @@ pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tall
 /// Up to so many nodes all get their score.
 const MAX_LISTED: usize = 64;
 
-/// How much of what it has at hand is left, for each node. The answer as JSON.
+/// How many addresses it has at hand, for each node. The answer as JSON.
 ///
 /// Of many nodes only those that are ahead of the last one are listed, by how much. kube-scheduler
 /// takes 0 for the rest, and only differences count: it need not read 500 entries for every pod.

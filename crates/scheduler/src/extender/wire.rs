@@ -17,8 +17,13 @@ pub struct Args<'a> {
     #[serde(borrow, default)]
     pub nodes: Option<NodeList<'a>>,
     #[serde(borrow, default)]
-    pub node_names: Option<Vec<Cow<'a, str>>>,
+    pub node_names: Option<Vec<NodeName<'a>>>,
 }
+
+/// Borrowed from the body: serde does that for fields only, and copies each of a list of `Cow`s.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct NodeName<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// No more of a pod than is needed here.
 #[derive(Debug, Default, Deserialize)]

@@ -69,7 +69,7 @@ async fn nodes_with_more_at_hand_score_higher() {
         .iter()
         .map(|one| (one["Host"].as_str().unwrap(), one["Score"].as_u64().unwrap()))
         .collect();
-    assert_eq!(scores, [("full", 0), ("half", 5), ("empty", 10), ("nobody", 0)]);
+    assert_eq!(scores, [("full", 0), ("half", 1), ("empty", 3), ("nobody", 0)]);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn of_many_nodes_only_those_ahead_of_the_last_are_scored() {
     }
     let asked: Vec<&str> = many.iter().map(String::as_str).collect();
     let answer = stage.ask("/prioritize", names(&asked)).await;
-    assert_eq!(answer, json!([{"Host": "n0", "Score": 5}, {"Host": "n1", "Score": 5}]));
+    assert_eq!(answer, json!([{"Host": "n0", "Score": 1}, {"Host": "n1", "Score": 1}]));
 }
 
 #[tokio::test]
