@@ -276,16 +276,17 @@ pub async fn until(scene: &Scene, what: &str, mut is_so: impl FnMut(&Count) -> b
     last
 }
 
-/// Until not one is left.
+/// Until not one is left. Those that wait for a node go first: schedulers would try them all again
+/// for each address that comes free.
 pub async fn clear(scene: &Scene, grace: Option<u32>) {
     let params = DeleteParams {
         grace_period_seconds: grace,
         ..DeleteParams::default()
     };
-    pods(scene)
-        .delete_collection(&params, &ListParams::default())
-        .await
-        .unwrap();
+    let waiting = ListParams::default().fields("spec.nodeName=");
+    for some in [waiting, ListParams::default()] {
+        pods(scene).delete_collection(&params, &some).await.unwrap();
+    }
     until(scene, "all pods are gone", |count| *count == Count::default()).await;
 }
 

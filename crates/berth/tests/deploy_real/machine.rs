@@ -78,8 +78,8 @@ impl Machine {
             self.assert_runs();
             let children = format!("/proc/{id}/task/{id}/children");
             let children = std::fs::read_to_string(children).unwrap_or_default();
-            let children = children.split_whitespace().map(|child| child.parse().unwrap());
-            init = children.into_iter().find(is_first);
+            let mut children = children.split_whitespace().map(|child| child.parse().unwrap());
+            init = children.find(is_first);
             init.is_some()
         });
         init.unwrap()

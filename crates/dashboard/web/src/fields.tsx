@@ -73,7 +73,7 @@ export function Apply({
   success?: string;
   onToken: (token: string) => void;
   onReload: () => void;
-  /** Whether there is something to put back as it is in the cluster; none: the form has no such. */
+  /** Whether something was changed that can be put back; undefined: the form has no such button. */
   canPutBack?: boolean;
 }) {
   const isRight = checked?.errors.length === 0 && checked.conflict === undefined;

@@ -13,7 +13,7 @@ use super::status::Verdict;
 use crate::failure::ReconcileError;
 use crate::pool::{in_ledger, release_all};
 
-/// As many connections to the API server, at most, each with buffers of its own.
+/// Claims under way at a time, each on a connection to the API server with buffers of its own.
 const CONCURRENCY: usize = 32;
 
 impl Context {

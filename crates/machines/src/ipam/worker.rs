@@ -18,8 +18,7 @@ use crate::machine::Machine;
 use crate::network::Network;
 use crate::pool::release_all;
 
-/// Writes under way at a time.
-/// As many connections to the API server, at most, each with buffers of its own.
+/// Writes under way at a time, each on a connection to the API server with buffers of its own.
 const CONCURRENCY: usize = 32;
 /// Steps that one machine can take in a row, with others writing to it in between.
 const MAX_STEPS: usize = 16;
