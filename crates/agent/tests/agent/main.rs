@@ -2,6 +2,10 @@
 
 #![cfg(test)]
 
+/// Whole clusters of small objects: the C library's takes an eighth of the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod compat;
 mod embedded;
 mod install;

@@ -475,13 +475,7 @@ impl Cluster {
         tokio::time::sleep(QUIET).await;
         self.settle(Duration::from_secs(20)).await;
         self.check_no_address_is_shared();
-        let without = self.pods.iter().filter(|(_, placed)| placed.addresses.is_empty());
-        let without: Vec<&String> = without.map(|(name, _)| name).collect();
-        assert!(
-            without.is_empty(),
-            "seed {}: {without:?} have no address",
-            self.plan.seed
-        );
+        self.check_every_pod_has_an_address();
         self.check_nothing_is_leaked().await;
         let before = self.writes().await;
         tokio::time::sleep(Duration::from_secs(120)).await;
