@@ -11,6 +11,7 @@
 //! what would be written, and `apply` does it. The journal stands between them, and replaying it is
 //! the same `apply`.
 
+mod beyond;
 mod blocks;
 mod choose;
 mod counts;
@@ -28,9 +29,9 @@ use std::net::IpAddr;
 use berth_addr::Family;
 use berth_api::agent::{Gc, GrantedAddress, Reason, Refusal, Release, Request};
 use berth_api::cni::{Attachment, PodRef};
-use berth_api::nnc::IpAssignment;
 
 use crate::journal::{Entry, Held};
+use beyond::Beyond;
 use blocks::Block;
 use quarantine::Quarantine;
 use tombstones::Tombstones;
@@ -56,10 +57,15 @@ pub struct Holding {
 #[derive(Debug, Default)]
 pub struct Pool {
     containers: Vec<Container>,
+    /// Of which every pod gets an address.
+    families: BTreeSet<Family>,
+    /// Where the node has leases of a family, its blocks of that family are for others.
+    leased: BTreeSet<Family>,
     units: Units,
     blocks: Vec<Block>,
     holdings: BTreeMap<Attachment, Holding>,
     owners: BTreeMap<IpAddr, Attachment>,
+    beyond: Beyond,
     tombstones: Tombstones,
     /// When an address last came free, for as long as that matters.
     freed: BTreeMap<IpAddr, u64>,
@@ -81,6 +87,9 @@ impl Pool {
     /// What is delivered from now on.
     pub fn deliver(&mut self, delivered: &Delivered) {
         self.containers.clone_from(&delivered.containers);
+        self.families = self.containers.iter().flat_map(Container::families).collect();
+        let with_leases = self.containers.iter().filter(|container| container.has_leases());
+        self.leased = with_leases.flat_map(Container::families).collect();
         self.quarantine.deliver(&self.containers);
         let mut leases: BTreeMap<String, (String, Lease)> = BTreeMap::new();
         let mut blocks = Vec::new();
@@ -130,21 +139,7 @@ impl Pool {
                 });
             }
         }
-    }
-
-    /// What pods have although nothing that was delivered has it, in the order of addresses.
-    pub fn held_beyond(&self) -> Vec<IpAssignment> {
-        let held = self.holdings.values().flat_map(|holding| &holding.held);
-        let beyond = held.filter(|held| {
-            self.units.of(held.address).is_none() && self.block_of(held.address).is_none()
-        });
-        let mut beyond: Vec<&Held> = beyond.collect();
-        beyond.sort_by_key(|held| held.address);
-        let assignment = |held: &Held| IpAssignment {
-            name: held.name.clone(),
-            ip: held.address.to_string(),
-        };
-        beyond.into_iter().map(assignment).collect()
+        self.look_beyond();
     }
 
     fn new_block(&self, container: &Container, prefix: berth_addr::Prefix) -> Block {
@@ -242,10 +237,12 @@ impl Pool {
     /// The leases to give back next: of the free ones, so many. Where a node has two families, only
     /// such as have both: of leases of one, an equal number of each would have to go.
     pub fn plan_releasing(&self, count: usize, now: u64) -> Vec<Entry> {
-        let families = self.families();
+        if count == 0 {
+            return Vec::new();
+        }
         let is_whole = |unit: &&Unit| {
             let has = unit.lease.held.iter().map(|held| Family::of(held.address));
-            has.collect::<BTreeSet<Family>>() == families
+            has.collect::<BTreeSet<Family>>() == self.families
         };
         let chosen = self.units.latest_free().filter(is_whole).take(count);
         let names: Vec<String> = chosen.map(|unit| unit.lease.name().to_owned()).collect();
@@ -316,6 +313,7 @@ impl Pool {
                         self.strip(&other, one.address);
                     }
                     self.freed.remove(&one.address);
+                    self.note_held(one);
                     if let Some(block) =
                         self.blocks.iter_mut().find(|block| block.gives(one.address))
                     {
@@ -387,6 +385,7 @@ impl Pool {
         };
         for held in &holding.held {
             self.owners.remove(&held.address);
+            self.beyond.remove(&held.address);
         }
         holding.held
     }
@@ -408,11 +407,6 @@ impl Pool {
             }
         }
         self.refresh(held.iter().map(|one| one.address));
-    }
-
-    /// The families of which every pod gets an address.
-    pub fn families(&self) -> BTreeSet<Family> {
-        self.containers.iter().flat_map(Container::families).collect()
     }
 
     /// The subnets that the node draws on.

@@ -1,13 +1,11 @@
 //! Which addresses an attachment gets.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::Family;
 use berth_api::agent::{Reason, Refusal};
 
 use super::Pool;
-use super::delivered::Content;
 use super::units::State;
 use crate::journal::Held;
 
@@ -39,13 +37,12 @@ impl Pool {
     }
 
     fn choose_any(&mut self) -> Result<Vec<Held>, Refusal> {
-        let mut needed = self.families();
+        let mut needed = self.families.clone();
         if needed.is_empty() {
             return Err(empty(
                 "the node has no network container yet; the controller gives it one",
             ));
         }
-        let leased = self.families_of_leases();
         let mut chosen: Vec<Held> = Vec::new();
         // A lease of both families serves at once. Otherwise one of its own for each, or of a lease
         // that has more.
@@ -57,7 +54,7 @@ impl Pool {
             if !needed.remove(&family) {
                 continue;
             }
-            if leased.contains(&family) {
+            if self.leased.contains(&family) {
                 let unit = self
                     .units
                     .longest_free(&[family])
@@ -81,15 +78,6 @@ impl Pool {
             }
         }
         Ok(chosen)
-    }
-
-    /// Where the node has leases of a family, its blocks of that family are for others.
-    fn families_of_leases(&self) -> BTreeSet<Family> {
-        let leases = self
-            .containers
-            .iter()
-            .filter(|container| matches!(container.content, Content::Leases(_)));
-        leases.flat_map(super::Container::families).collect()
     }
 
     fn none_free(&self, family: Family) -> Refusal {

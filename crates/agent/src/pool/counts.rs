@@ -57,9 +57,7 @@ impl Pool {
 
     /// Whether there is a container whose leases come and go: only such a pool is scaled.
     pub fn is_scaled(&self) -> bool {
-        self.containers
-            .iter()
-            .any(|container| matches!(container.content, super::Content::Leases(_)))
+        self.containers.iter().any(super::Container::has_leases)
     }
 
     /// Each address that the node has, and each that a pod still has. Of a block, those that

@@ -109,6 +109,11 @@ impl Container {
         around.chain(leased).collect()
     }
 
+    /// Whether addresses come and go in it.
+    pub fn has_leases(&self) -> bool {
+        matches!(self.content, Content::Leases(_))
+    }
+
     pub fn space_of(&self, address: IpAddr) -> Option<Space> {
         let family = Family::of(address);
         self.spaces

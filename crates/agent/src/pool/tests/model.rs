@@ -125,6 +125,10 @@ impl World {
             }
         }
         assert_eq!(seen.len(), self.pool.owners.len());
+        let beyond = seen.into_iter().filter(|address| !self.pool.has(*address));
+        let beyond: Vec<String> = beyond.map(|address| address.to_string()).collect();
+        let said = self.pool.held_beyond();
+        assert_eq!(said.iter().map(|held| held.ip.clone()).collect::<Vec<_>>(), beyond);
         let counts = self.pool.counts(u64::MAX, 0);
         let listed = self
             .delivered
