@@ -124,7 +124,7 @@ async fn installed_it_runs_pods_through_an_update_and_uninstalled_it_leaves_noth
     done(&mut site.shell("kubectl delete deployments", &[]));
     site.gone().await;
     say("all pods are gone");
-    done(&mut site.shell("helm uninstall", &[]));
+    site.uninstall().await;
     say("it is uninstalled");
     site.until("nothing is left", async || {
         Ok(match Remains::of(&site) {

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::helm::{Helm, done};
+use crate::helm::{Helm, done, tried};
 use crate::page;
 
 const IMAGE: &str = "berth.test/berth";
@@ -93,6 +93,22 @@ impl Site {
             .env("PATH", path)
             .env("KUBECONFIG", self.scene.cluster.kubeconfig());
         shell
+    }
+
+    /// The page's; if it fails, with what the Job and the pods say of it.
+    pub async fn uninstall(&self) {
+        let Err(error) = tried(&mut self.shell("helm uninstall", &[])) else {
+            return;
+        };
+        let kubectl = |words: &[&str]| {
+            let mut kubectl = self.scene.cluster.kubectl();
+            let said = tried(kubectl.args(words).arg("--namespace=kube-system"));
+            said.unwrap_or_else(|error| error.to_string())
+        };
+        let pods = kubectl(&["get", "pods", "--output=wide"]);
+        let log = kubectl(&["logs", "job/berth-uninstall", "--tail=20"]);
+        let report = self.scene.report().await;
+        panic!("{error}\n{pods}\n{log}\n{report:?}");
     }
 
     pub async fn create_subnet(&self, spec: Value) {

@@ -5,7 +5,6 @@
 
 mod tcp;
 
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -130,9 +129,8 @@ impl Limits {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = tower::service_fn(move |request: http::Request<Incoming>| {
-            let answer = router.clone().oneshot(request.map(Body::new));
-            async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+        let service = service_fn(move |request: http::Request<Incoming>| {
+            router.clone().oneshot(request.map(Body::new))
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -150,8 +148,7 @@ impl Limits {
         if !self.http2 {
             builder = builder.http1_only();
         }
-        let connection =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

@@ -23,12 +23,23 @@ pub fn purge(state_dir: &Path, run_dir: &Path) -> Result<(), PurgeError> {
     remove(run_dir)
 }
 
+/// Under another name first: a plugin that was called before may leave a release in it now, and it
+/// would never be empty. Where it can't have another name it goes as it is.
 fn remove(directory: &Path) -> Result<(), PurgeError> {
+    let failed = |error| PurgeError::Remove {
+        directory: directory.display().to_string(),
+        error,
+    };
+    let aside = directory.with_added_extension("removed");
+    // Of a run that was ended.
+    remove_all(&aside).map_err(failed)?;
+    let is_aside = std::fs::rename(directory, &aside).is_ok();
+    remove_all(if is_aside { &aside } else { directory }).map_err(failed)
+}
+
+fn remove_all(directory: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(PurgeError::Remove {
-            directory: directory.display().to_string(),
-            error,
-        }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
@@ -44,8 +55,26 @@ mod tests {
         std::fs::create_dir_all(state.join("release-queue/broken")).unwrap();
         std::fs::create_dir_all(run.join("nodes")).unwrap();
         std::fs::write(state.join("journal"), "x").unwrap();
+        std::fs::create_dir_all(root.path().join("state.removed/release-queue")).unwrap();
         for _ in 0..2 {
             purge(&state, &run).unwrap();
+            assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_release_that_is_left_meanwhile_goes_too() {
+        for _ in 0..20 {
+            let root = tempfile::tempdir().unwrap();
+            let queue = root.path().join("state/release-queue");
+            std::fs::create_dir_all(&queue).unwrap();
+            let plugin = std::thread::spawn(move || {
+                // Until the directory is gone.
+                let leave = |n: &u32| std::fs::write(queue.join(n.to_string()), "x").is_ok();
+                (0_u32..).take_while(leave).count()
+            });
+            purge(&root.path().join("state"), &root.path().join("run")).unwrap();
+            plugin.join().unwrap();
             assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
         }
     }

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 /// Ended with the test, however that ends.
-struct Process(Child);
+pub struct Process(pub Child);
 
 impl Process {
     /// SIGKILL: no handler runs, no buffer is flushed.
@@ -40,7 +40,7 @@ impl Drop for Process {
     }
 }
 
-fn berth(command: &str) -> Command {
+pub fn berth(command: &str) -> Command {
     let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
     // The tests' own environment must not decide.
     for (name, _) in std::env::vars_os() {
@@ -80,13 +80,13 @@ fn controller(allocator: &str, ca: &Path, pair: &Pair) -> Command {
 }
 
 /// A Kubernetes API with Berth's kinds, and nothing that acts on them.
-struct Cluster {
-    client: Client,
-    kubeconfig: PathBuf,
+pub struct Cluster {
+    pub client: Client,
+    pub kubeconfig: PathBuf,
 }
 
 impl Cluster {
-    async fn start(directory: &Path) -> Self {
+    pub async fn start(directory: &Path) -> Self {
         let server = Server::open(Options::default()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = directory.join("kubeconfig");
@@ -104,7 +104,7 @@ impl Cluster {
         Self { client, kubeconfig }
     }
 
-    async fn join(&self, name: &str) {
+    pub async fn join(&self, name: &str) {
         let node = json!({"metadata": {"name": name}});
         let node: Node = serde_json::from_value(node).unwrap();
         let api = Api::<Node>::all(self.client.clone());

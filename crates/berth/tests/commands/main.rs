@@ -6,4 +6,5 @@ mod agent_returns;
 mod allocator;
 mod controller;
 mod readme;
+mod uninstall;
 mod up;

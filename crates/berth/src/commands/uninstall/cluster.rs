@@ -45,6 +45,7 @@ impl Cluster {
         let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
         // One that starts meanwhile would put everything back.
         until_none(&pods, AGENTS).await?;
+        forget_failed(&pods).await?;
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
         for node in &nodes.items {
             let pod = pod::of_node(&node.name_any(), &self.flags)?;
@@ -57,8 +58,7 @@ impl Cluster {
         let failed = until_done(client, &pods).await?;
         ensure!(
             failed.is_empty(),
-            "some nodes are not clean: {}; see their pods in {NAMESPACE}, delete those, \
-             and try again",
+            "some nodes are not clean: {}; see their pods in {NAMESPACE}, and run this again",
             failed.join("; ")
         );
         pods.delete_collection(&DeleteParams::default(), &ListParams::default().labels(pod::LABEL))
@@ -79,6 +79,23 @@ async fn until_none(pods: &Api<Pod>, label: &str) -> Result<()> {
     }
 }
 
+/// Pods of a run before this one: their nodes are tried again. Nothing of them runs any more, so
+/// that nobody has to be waited for.
+async fn forget_failed(pods: &Api<Pod>) -> Result<()> {
+    for pod in pods.list(&ListParams::default().labels(pod::LABEL)).await?.items {
+        if phase(&pod) == "Failed" {
+            let name = pod.name_any();
+            info!(pod = name, why = message(&pod), "trying its node again");
+            unless_gone(pods.delete(&name, &at_once()).await)?;
+        }
+    }
+    Ok(())
+}
+
+fn at_once() -> DeleteParams {
+    DeleteParams::default().grace_period(0)
+}
+
 /// What went wrong, by node. A node whose kubelet is silent is left as it is: whoever brings it
 /// back finds our files on it, and nobody calls them.
 async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
@@ -94,8 +111,7 @@ async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
                 _ if is_silent(nodes.get_opt(&node).await?.as_ref()) => {
                     warn!(node, "its kubelet is silent: what Berth has on it stays");
                     // Nobody is there to end it.
-                    let at_once = DeleteParams::default().grace_period(0);
-                    pods.delete(&pod.name_any(), &at_once).await?;
+                    unless_gone(pods.delete(&pod.name_any(), &at_once()).await)?;
                 }
                 _ => waiting.push(node),
             }
