@@ -6,9 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::Namespace;
+
 #[derive(Debug)]
 pub struct Browser {
     child: Child,
+    network: Option<Namespace>,
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
@@ -16,13 +19,38 @@ pub struct Browser {
 impl Browser {
     /// With the sources in `web`, for a page at `url`.
     pub fn start(web: &Path, url: &str) -> Self {
+        Self::run(Command::new("node"), None, web, url)
+    }
+
+    /// In a network of its own, from which only the page at `url`, on this machine's loopback, can
+    /// be reached. Chromium gives up what it loads when a link or an address comes or goes
+    /// (`ERR_NETWORK_CHANGED`), and the clusters of other tests have links on this machine.
+    pub fn start_apart(web: &Path, url: &str) -> Self {
+        let network = Namespace::new();
+        network.ip("link set lo up");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", network.name(), "node"]);
+        let browser = Self::run(command, Some(network), web, url);
+        let port = url.trim_end_matches('/').rsplit_once(':').unwrap().1;
+        browser.allow(port.parse().unwrap());
+        browser
+    }
+
+    /// Lets it reach another port of this machine's loopback, if it runs apart.
+    pub fn allow(&self, port: u16) {
+        if let Some(network) = &self.network {
+            network.forward(port);
+        }
+    }
+
+    fn run(mut node: Command, network: Option<Namespace>, web: &Path, url: &str) -> Self {
         assert!(
             web.join("node_modules/puppeteer-core").exists(),
             "run `npm ci` in {}, or `cargo xtask test real`, which does",
             web.display()
         );
-        let mut child = Command::new("node")
-            .args(["test/browser.mjs", "/usr/bin/chromium", url])
+        node.args(["test/browser.mjs", "/usr/bin/chromium", url]);
+        let mut child = node
             .current_dir(web)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -32,6 +60,7 @@ impl Browser {
             commands: child.stdin.take(),
             answers: BufReader::new(child.stdout.take().unwrap()),
             child,
+            network,
         }
     }
 

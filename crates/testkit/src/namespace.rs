@@ -1,6 +1,8 @@
 //! Network namespaces.
 
 use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -83,6 +85,32 @@ impl Namespace {
             });
             thread.join().unwrap()
         })
+    }
+
+    /// Whoever connects to this port of the loopback in there is connected to the same port out
+    /// here, until the test ends. The loopback must be up.
+    pub fn forward(&self, port: u16) {
+        let listener = self.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
+        std::thread::spawn(move || {
+            for inner in listener.incoming() {
+                // With nobody to connect to, dropping it ends it.
+                if let Ok(outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                    connect(inner.unwrap(), outer);
+                }
+            }
+        });
+    }
+}
+
+/// Each end hears what the other says.
+fn connect(inner: TcpStream, outer: TcpStream) {
+    let ends = (inner.try_clone().unwrap(), outer.try_clone().unwrap());
+    for (mut from, mut to) in [(inner, ends.1), (outer, ends.0)] {
+        std::thread::spawn(move || {
+            // However it ended: there is no more to come.
+            drop(io::copy(&mut from, &mut to));
+            drop(to.shutdown(Shutdown::Write));
+        });
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Builder<'a> {
     max_pods: u32,
     api_flags: Vec<String>,
     manager_flags: Vec<String>,
+    environment: Vec<(String, String)>,
     logs: Option<PathBuf>,
     say: &'a dyn Fn(&str),
 }
@@ -70,6 +71,7 @@ impl Cluster {
             max_pods: 250,
             api_flags: Vec::new(),
             manager_flags: Vec::new(),
+            environment: Vec::new(),
             logs: None,
             say: &|_| {},
         }
@@ -258,6 +260,12 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// One more variable for each process of the control plane.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Where the output of the components goes; into the cluster's own directory when nothing is
     /// said, and with it.
     pub fn logs(mut self, directory: PathBuf) -> Self {
@@ -337,6 +345,7 @@ impl<'a> Builder<'a> {
             controllers: self.controllers,
             api_flags: self.api_flags.clone(),
             manager_flags: self.manager_flags.clone(),
+            environment: self.environment.clone(),
             address: self
                 .address
                 .unwrap_or_else(|| wire.map_or(Ipv4Addr::LOCALHOST, Wire::host)),

@@ -37,6 +37,8 @@ pub struct Plan {
     pub api_flags: Vec<String>,
     /// And kube-controller-manager.
     pub manager_flags: Vec<String>,
+    /// For every process, beyond what this one has.
+    pub environment: Vec<(String, String)>,
     /// Where the API is served: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
     pub directory: PathBuf,
@@ -212,6 +214,7 @@ impl ControlPlane {
     fn run(&mut self, init: &Process, name: &'static str, flags: &[String]) -> Result<()> {
         let mut command = init::enter(init);
         command.arg(self.programs.path(name)).args(flags);
+        command.envs(self.plan.environment.iter().map(|(name, value)| (name, value)));
         let component = Component::start(name, command, &self.plan.logs)?;
         self.components.insert(name, component);
         Ok(())

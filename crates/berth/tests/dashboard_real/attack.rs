@@ -64,6 +64,7 @@ async fn a_page_of_another_site_can_not_write() {
     );
     let evil = serve(page);
     let mut browser = berth.browser();
+    browser.allow(evil.port());
     browser.size(1440, 900, "light");
 
     // The same machine, another port: another origin, and for cookies even the same site.

@@ -42,7 +42,7 @@ impl Berth {
     /// One that looks at its page.
     pub fn browser(&self) -> Browser {
         let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/web");
-        Browser::start(&web, &self.dashboard)
+        Browser::start_apart(&web, &self.dashboard)
     }
 
     pub async fn client(&self) -> Client {
