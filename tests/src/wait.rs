@@ -21,9 +21,9 @@ const STANDSTILL: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// So much longer than a look takes is the pause after it: a list of hundreds of pods, asked for as
-/// often as it can be given, takes the cores from those who are waited for.
-const PAUSE_PER_LOOK: u32 = 4;
+/// The interval is at least so many times what a look takes: a list of hundreds of pods, asked for
+/// as often as it can be given, takes the cores from those who are waited for.
+const INTERVAL_PER_LOOK: u32 = 4;
 
 /// Looks until it is there. When what is seen stays the same for too long, the error says what was
 /// seen last, and what the cluster complains of.
@@ -50,6 +50,6 @@ pub async fn wait_for(
             }
             Seen::NotYet(_) => {}
         }
-        tokio::time::sleep(POLL_INTERVAL.max(begin.elapsed() * PAUSE_PER_LOOK)).await;
+        tokio::time::sleep(POLL_INTERVAL.max(begin.elapsed() * INTERVAL_PER_LOOK)).await;
     }
 }
