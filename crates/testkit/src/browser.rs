@@ -22,21 +22,18 @@ impl Browser {
         Self::run(Command::new("node"), None, web, url)
     }
 
-    /// In a network of its own, from which only the page at `url`, on this machine's loopback, can
-    /// be reached. Chromium gives up what it loads when a link or an address comes or goes
-    /// (`ERR_NETWORK_CHANGED`), and the clusters of other tests have links on this machine.
+    /// In a network of its own, which nothing leaves but by [`Browser::allow`]. Chromium gives up
+    /// what it loads when a link or an address comes or goes (`ERR_NETWORK_CHANGED`), and the
+    /// clusters of other tests have links on this machine.
     pub fn start_apart(web: &Path, url: &str) -> Self {
         let network = Namespace::new();
         network.ip("link set lo up");
         let mut command = Command::new("ip");
         command.args(["netns", "exec", network.name(), "node"]);
-        let browser = Self::run(command, Some(network), web, url);
-        let port = url.trim_end_matches('/').rsplit_once(':').unwrap().1;
-        browser.allow(port.parse().unwrap());
-        browser
+        Self::run(command, Some(network), web, url)
     }
 
-    /// Lets it reach another port of this machine's loopback, if it runs apart.
+    /// Lets it reach a port of this machine's loopback, if it runs apart.
     pub fn allow(&self, port: u16) {
         if let Some(network) = &self.network {
             network.forward(port);

@@ -88,7 +88,7 @@ impl Namespace {
     }
 
     /// Whoever connects to this port of the loopback in there is connected to the same port out
-    /// here, until the test ends. The loopback must be up.
+    /// here, until the test program ends. The loopback must be up.
     pub fn forward(&self, port: u16) {
         let listener = self.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
         std::thread::spawn(move || {

@@ -97,14 +97,7 @@ async fn a_page_of_another_site_can_not_write() {
     }
 
     // A name of another site that leads here: the page itself is not served under it.
-    let port = berth
-        .dashboard
-        .trim_end_matches('/')
-        .rsplit_once(':')
-        .unwrap()
-        .1
-        .to_owned();
-    let (status, text) = browser.visit(&format!("http://rebound.test:{port}/"));
+    let (status, text) = browser.visit(&format!("http://rebound.test:{}/", berth.port()));
     assert_eq!(status, 403, "{text}");
     let rebound = format!(
         "fetch('/api/clusters/blue', {{method: 'POST', body: {body:?}, headers: \

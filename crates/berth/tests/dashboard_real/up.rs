@@ -42,7 +42,15 @@ impl Berth {
     /// One that looks at its page.
     pub fn browser(&self) -> Browser {
         let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dashboard/web");
-        Browser::start_apart(&web, &self.dashboard)
+        let browser = Browser::start_apart(&web, &self.dashboard);
+        browser.allow(self.port());
+        browser
+    }
+
+    /// Of the page.
+    pub fn port(&self) -> u16 {
+        let address = self.dashboard.trim_end_matches('/');
+        address.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
     pub async fn client(&self) -> Client {
