@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{EventType, Reporter};
@@ -28,6 +30,11 @@ pub struct Background {
 impl Background {
     /// For the lifetime of the controller.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.start(task.boxed());
+    }
+
+    /// A box, so that what runs a task is compiled once and not for each.
+    fn start(&self, task: BoxFuture<'static, ()>) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             stop.run_until_cancelled(task).await;

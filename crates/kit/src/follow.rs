@@ -6,15 +6,23 @@
 //! version that it has not reached yet and stays silent until it gets there, which may be never.
 //! So before a watch goes on, the server is asked how far it is; if that is behind what was seen,
 //! everything is listed again.
+//!
+//! All of that is compiled once. Only what reads an object from its JSON is there for each kind
+//! ([`Reader`]): it is most of what a controller's crate would else have to compile again.
 
-use std::fmt::Debug;
+mod json;
+
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use futures::StreamExt;
-use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::Status;
+use futures::future::BoxFuture;
+use futures::{AsyncBufReadExt, FutureExt};
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, Status};
 use kube::runtime::watcher::Event;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
@@ -22,6 +30,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::backoff::{Backoff, Exponential};
+
+use json::{Line, Page};
 
 /// As many objects in one answer, as client-go asks for.
 const PAGE: u32 = 500;
@@ -64,6 +74,12 @@ impl From<Box<Status>> for Broken {
     }
 }
 
+impl From<serde_json::Error> for Broken {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 /// Who is told. A closure is, and whoever must be waited for.
 pub trait Told<K>: Send {
     fn tell(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
@@ -77,81 +93,149 @@ impl<K: Send, F: FnMut(Event<K>) + Send> Told<K> for F {
 
 /// Tells every change of what `selection` selects, for ever. [`Event::Init`] to
 /// [`Event::InitDone`] is all that there is, also when it is older than what was told before.
-pub async fn follow<K>(api: Api<K>, selection: ListParams, mut told: impl Told<K>)
+pub fn follow<'a, K>(
+    api: Api<K>,
+    selection: ListParams,
+    told: impl Told<K> + 'a,
+) -> BoxFuture<'a, ()>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + DeserializeOwned + Send + 'static,
 {
-    let mut backoff = Backoff::new(BACKOFF, StdRng::from_rng(&mut rand::rng()));
-    let watch = Watch { api, selection };
-    loop {
-        let mut seen = loop {
-            match watch.list(&mut told).await {
-                Ok(seen) => break seen,
-                Err(broken) => watch.wait(&broken, &mut backoff).await,
-            }
+    let url = api.resource_url().to_owned();
+    let client = api.into_client();
+    let kind = PhantomData;
+    Watch {
+        client,
+        url,
+        selection,
+    }
+    .follow(Box::new(Typed { told, kind }))
+}
+
+/// Reads objects of one kind and tells them.
+trait Reader: Send {
+    /// Gives the object's resourceVersion, where there is an object.
+    fn tell<'a>(
+        &'a mut self,
+        event: Event<&'a str>,
+    ) -> BoxFuture<'a, serde_json::Result<Option<String>>>;
+}
+
+struct Typed<K, T> {
+    told: T,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K, T> Reader for Typed<K, T>
+where
+    K: Resource + DeserializeOwned + Send + 'static,
+    T: Told<K>,
+{
+    fn tell<'a>(
+        &'a mut self,
+        event: Event<&'a str>,
+    ) -> BoxFuture<'a, serde_json::Result<Option<String>>> {
+        let mut version = None;
+        let mut read = |json| {
+            let mut object: K = serde_json::from_str(json)?;
+            // Nobody here reads who wrote which field, and it is half of a small object.
+            object.meta_mut().managed_fields = None;
+            version = object.resource_version();
+            Ok(object)
         };
-        loop {
-            let begin = Instant::now();
-            let mut ended = watch.watch(&mut seen, &mut told).await;
-            if ended.is_ok() && begin.elapsed() < SHORTEST_WATCH {
-                ended = Err(Broken::Failed("the server ended the watch at once".to_owned()));
-            }
-            if ended.is_ok() || begin.elapsed() > BACKOFF.max {
-                backoff.succeed();
-            }
-            if let Err(broken) = &ended {
-                watch.wait(broken, &mut backoff).await;
-            }
-            if matches!(ended, Err(Broken::Relist)) {
-                break;
-            }
-            let is_behind = loop {
-                match watch.is_behind(&seen).await {
-                    Ok(is_behind) => break is_behind,
-                    Err(broken) => watch.wait(&broken, &mut backoff).await,
-                }
-            };
-            if is_behind {
-                info!(
-                    resource = watch.api.resource_url(),
-                    seen, "the API server's store is older than what was seen; listing again"
-                );
-                break;
-            }
+        let event: serde_json::Result<Event<K>> = match event {
+            Event::Init => Ok(Event::Init),
+            Event::InitApply(json) => read(json).map(Event::InitApply),
+            Event::InitDone => Ok(Event::InitDone),
+            Event::Apply(json) => read(json).map(Event::Apply),
+            Event::Delete(json) => read(json).map(Event::Delete),
+        };
+        async move {
+            self.told.tell(event?).await;
+            Ok(version)
         }
+        .boxed()
     }
 }
 
-struct Watch<K> {
-    api: Api<K>,
+struct Watch {
+    client: Client,
+    url: String,
     selection: ListParams,
 }
 
-impl<K> Watch<K>
-where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    /// Gives the resourceVersion of what was listed.
-    async fn list(&self, told: &mut impl Told<K>) -> Result<String, Broken> {
-        told.tell(Event::Init).await;
-        let mut page = self.selection.clone().limit(PAGE);
+impl Watch {
+    /// A box, so that also the end of this is compiled here.
+    fn follow<'a>(self, mut reader: Box<dyn Reader + 'a>) -> BoxFuture<'a, ()> {
+        async move { self.run(reader.as_mut()).await }.boxed()
+    }
+
+    async fn run(&self, reader: &mut dyn Reader) {
+        let mut backoff = Backoff::new(BACKOFF, StdRng::from_rng(&mut rand::rng()));
         loop {
-            let list = within(self.api.list(&page)).await?;
-            for object in list.items {
-                told.tell(Event::InitApply(trimmed(object))).await;
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => {
-                    told.tell(Event::InitDone).await;
-                    return Ok(list.metadata.resource_version.unwrap_or_default());
+            let mut seen = loop {
+                match self.list(reader).await {
+                    Ok(seen) => break seen,
+                    Err(broken) => self.wait(&broken, &mut backoff).await,
+                }
+            };
+            loop {
+                let begin = Instant::now();
+                let mut ended = self.watch(&mut seen, reader).await;
+                if ended.is_ok() && begin.elapsed() < SHORTEST_WATCH {
+                    let at_once = "the server ended the watch at once";
+                    ended = Err(Broken::Failed(at_once.to_owned()));
+                }
+                if ended.is_ok() || begin.elapsed() > BACKOFF.max {
+                    backoff.succeed();
+                }
+                if let Err(broken) = &ended {
+                    self.wait(broken, &mut backoff).await;
+                }
+                if matches!(ended, Err(Broken::Relist)) {
+                    break;
+                }
+                let is_behind = loop {
+                    match self.is_behind(&seen).await {
+                        Ok(is_behind) => break is_behind,
+                        Err(broken) => self.wait(&broken, &mut backoff).await,
+                    }
+                };
+                if is_behind {
+                    info!(
+                        resource = self.url,
+                        seen, "the API server's store is older than what was seen; listing again"
+                    );
+                    break;
                 }
             }
         }
     }
 
-    /// Until the server ends it.
-    async fn watch(&self, seen: &mut String, told: &mut impl Told<K>) -> Result<(), Broken> {
+    /// Gives the resourceVersion of what was listed.
+    async fn list(&self, reader: &mut dyn Reader) -> Result<String, Broken> {
+        reader.tell(Event::Init).await?;
+        let mut params = self.selection.clone().limit(PAGE);
+        loop {
+            let request = Request::new(&self.url).list(&params);
+            let text = self.text(request.map_err(kube::Error::BuildRequest)?).await?;
+            let page: Page<'_> = serde_json::from_str(&text)?;
+            for object in page.items.unwrap_or_default() {
+                reader.tell(Event::InitApply(object.get())).await?;
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => {
+                    reader.tell(Event::InitDone).await?;
+                    return Ok(page.metadata.resource_version.unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Until the server ends it, or the connection does: [`Watch::is_behind`] finds out whether the
+    /// server still answers.
+    async fn watch(&self, seen: &mut String, reader: &mut dyn Reader) -> Result<(), Broken> {
         let params = WatchParams {
             label_selector: self.selection.label_selector.clone(),
             field_selector: self.selection.field_selector.clone(),
@@ -160,38 +244,61 @@ where
             send_initial_events: false,
         };
         let deadline = Instant::now() + Duration::from_secs(WATCH_SECONDS.into()) + WATCH_SLACK;
-        let mut events = within(self.api.watch(&params, seen)).await?.boxed();
-        while let Ok(Some(event)) = timeout_at(deadline, events.next()).await {
-            match event? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    advance(seen, &object);
-                    told.tell(Event::Apply(trimmed(object))).await;
+        let request = Request::new(&self.url).watch(&params, seen);
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        // kube's client reads only the first event of a stream that is compressed event by event.
+        let identity = HeaderValue::from_static("identity");
+        request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        let mut stream = Box::pin(within(self.client.request_stream(request)).await?);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match timeout_at(deadline, stream.read_until(b'\n', &mut line)).await {
+                Ok(Ok(length)) if length > 0 => {}
+                Ok(Err(error)) => {
+                    debug!(resource = self.url, %error, "the connection of a watch broke");
+                    return Ok(());
                 }
-                WatchEvent::Deleted(object) => {
-                    advance(seen, &object);
-                    told.tell(Event::Delete(trimmed(object))).await;
-                }
-                WatchEvent::Bookmark(bookmark) => *seen = bookmark.metadata.resource_version,
-                WatchEvent::Error(status) => return Err(status.into()),
+                Ok(Ok(_)) | Err(_) => return Ok(()),
+            }
+            let text = String::from_utf8_lossy(&line);
+            let event = match Line::read(&text) {
+                // The connection ended in the middle of it.
+                Err(error) if error.is_eof() => return Ok(()),
+                event => event?,
+            };
+            let version = match event {
+                Line::Apply(json) => reader.tell(Event::Apply(json)).await?,
+                Line::Delete(json) => reader.tell(Event::Delete(json)).await?,
+                Line::Bookmark(version) => Some(version),
+                Line::Error(status) => return Err(status.into()),
+            };
+            if let Some(version) = version {
+                *seen = version;
             }
         }
-        Ok(())
     }
 
     /// Whether the server has not reached what was seen of it.
     async fn is_behind(&self, seen: &str) -> Result<bool, Broken> {
         let first = self.selection.clone().limit(1);
-        let list = within(self.api.list_metadata(&first)).await?;
-        let now = list.metadata.resource_version.unwrap_or_default();
+        let request = Request::new(&self.url).list_metadata(&first);
+        let text = self.text(request.map_err(kube::Error::BuildRequest)?).await?;
+        let page: Page<'_> = serde_json::from_str(&text)?;
+        let now = page.metadata.resource_version.unwrap_or_default();
         Ok(match (now.parse::<u128>(), seen.parse::<u128>()) {
             (Ok(now), Ok(seen)) => now < seen,
             _ => false,
         })
     }
 
+    async fn text(&self, request: http::Request<Vec<u8>>) -> Result<String, Broken> {
+        within(self.client.request_text(request)).await
+    }
+
     async fn wait(&self, broken: &Broken, backoff: &mut Backoff<StdRng>) {
         let delay = backoff.fail();
-        let resource = self.api.resource_url();
+        let resource = &self.url;
         match broken {
             Broken::Failed(error) => {
                 warn!(error, resource, "watch failed; retrying in {delay:.1?}")
@@ -202,18 +309,6 @@ where
         }
         tokio::time::sleep(delay).await;
     }
-}
-
-fn advance<K: Resource>(seen: &mut String, object: &K) {
-    if let Some(version) = object.resource_version() {
-        *seen = version;
-    }
-}
-
-/// Nobody here reads who wrote which field, and it is half of a small object.
-fn trimmed<K: Resource>(mut object: K) -> K {
-    object.meta_mut().managed_fields = None;
-    object
 }
 
 async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, Broken> {

@@ -2,9 +2,11 @@
 //! for.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// All checks of a process. Ready once every one of them is; with none, ready at once.
 #[derive(Clone, Debug, Default)]
@@ -43,13 +45,13 @@ impl Readiness {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Flag>>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock()
     }
 }
 
 impl Flag {
     fn shown(&self) -> String {
-        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = self.why.lock();
         if why.is_empty() {
             self.name.clone()
         } else {
@@ -75,7 +77,7 @@ impl Check {
     }
 
     pub fn not_ready_because(&self, why: &str) {
-        why.clone_into(&mut self.flag.why.lock().unwrap_or_else(PoisonError::into_inner));
+        why.clone_into(&mut self.flag.why.lock());
         self.flag.ready.store(false, Ordering::Release);
     }
 }

@@ -5,9 +5,10 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::info::Info,
@@ -55,14 +56,14 @@ impl Metrics {
 
     /// Gives the registry to `register`, which returns its handles to the metrics it made.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
-        register(&mut self.registry.write().unwrap_or_else(PoisonError::into_inner))
+        register(&mut self.registry.write())
     }
 
     /// The same for metrics that several parts of a process use, such as those of its queues:
     /// whoever comes first registers them, the others get the same handles. A family can be there
     /// only once.
     pub fn share<T: Clone + Send + 'static>(&self, register: fn(&mut Registry) -> T) -> T {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         let there = shared.get(&TypeId::of::<T>());
         if let Some(handles) = there.and_then(|handles| handles.downcast_ref::<T>()) {
             return handles.clone();
@@ -74,7 +75,7 @@ impl Metrics {
 
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        encode(&mut text, &self.registry.read().unwrap_or_else(PoisonError::into_inner))?;
+        encode(&mut text, &self.registry.read())?;
         Ok(text)
     }
 }

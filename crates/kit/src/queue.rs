@@ -10,13 +10,9 @@
 mod metrics;
 mod state;
 
-use std::{
-    ops::Deref,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{ops::Deref, pin::pin, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -139,7 +135,7 @@ impl<T: Clone + Ord + Send + 'static> Queue<T> {
 
 impl<T: Clone + Ord> Inner<T> {
     fn lock<R>(&self, on: impl FnOnce(&mut State<T>) -> R) -> R {
-        on(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        on(&mut self.state.lock())
     }
 
     /// Changes the state, keeps the metrics true to it, and wakes the workers if there is something

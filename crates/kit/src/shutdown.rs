@@ -1,13 +1,11 @@
 //! An orderly end: the first SIGINT or SIGTERM, or a task that fails, asks every task to stop;
 //! those get a bounded time to finish; a second signal ends the wait at once.
 
-use std::{
-    collections::BTreeMap,
-    fmt, io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -116,10 +114,16 @@ impl Tasks {
         name: impl Into<String>,
         task: impl Future<Output = Result<(), E>> + Send + 'static,
     ) {
-        let running = Running::new(self.clone(), name.into());
+        let task = async move { task.await.map_err(|error| error.to_string()) };
+        self.start(name.into(), task.boxed());
+    }
+
+    /// A box, so that what runs a task is compiled once and not for each.
+    fn start(&self, name: String, task: BoxFuture<'static, Result<(), String>>) {
+        let running = Running::new(self.clone(), name);
         self.tracker.spawn(async move {
             if let Err(error) = task.await {
-                running.tasks.fail(&running.name, error.to_string());
+                running.tasks.fail(&running.name, error);
             }
         });
     }
@@ -144,7 +148,7 @@ impl Tasks {
     }
 
     fn with<T>(&self, on: impl FnOnce(&mut State) -> T) -> T {
-        on(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        on(&mut self.state.lock())
     }
 }
 

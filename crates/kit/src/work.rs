@@ -2,6 +2,8 @@
 
 use std::fmt::{Debug, Display};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tracing::{debug, error, warn};
 
@@ -35,7 +37,7 @@ where
                     return;
                 };
                 let handling = handle(work.clone());
-                running.spawn(async move {
+                let task = async move {
                     match handling.await {
                         Ok(()) => work.succeeded(),
                         Err(failure) => {
@@ -48,8 +50,14 @@ where
                             }
                         }
                     }
-                });
+                };
+                start(&mut running, task.boxed());
             }
         }
     }
+}
+
+/// A box, so that what runs a task is compiled once and not for each.
+fn start(running: &mut JoinSet<()>, task: BoxFuture<'static, ()>) {
+    running.spawn(task);
 }

@@ -1,7 +1,7 @@
 //! All subnets over one store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::{AddressSet, Family, Plan, Prefix};
@@ -28,8 +28,8 @@ pub struct Ledger {
     /// time.
     planning: Arc<Mutex<()>>,
     /// Never held across an await: requests for one subnet do not wait for what is done to another.
-    subnets: Arc<sync::Mutex<BTreeMap<String, Subnet>>>,
-    gated: Arc<sync::Mutex<Gated>>,
+    subnets: Arc<parking_lot::Mutex<BTreeMap<String, Subnet>>>,
+    gated: Arc<parking_lot::Mutex<Gated>>,
 }
 
 /// The clusters that claim what their owners have before anything new is leased to them.
@@ -97,13 +97,13 @@ impl Ledger {
         Ok(())
     }
 
-    fn gated(&self) -> sync::MutexGuard<'_, Gated> {
-        self.gated.lock().unwrap_or_else(PoisonError::into_inner)
+    fn gated(&self) -> parking_lot::MutexGuard<'_, Gated> {
+        self.gated.lock()
     }
 
     /// No change leaves it half made, so a panic elsewhere does not matter.
-    fn known(&self) -> sync::MutexGuard<'_, BTreeMap<String, Subnet>> {
-        self.subnets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> parking_lot::MutexGuard<'_, BTreeMap<String, Subnet>> {
+        self.subnets.lock()
     }
 
     fn find(&self, name: &str) -> Option<Subnet> {

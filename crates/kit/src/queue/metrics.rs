@@ -1,10 +1,9 @@
 //! The queues' metrics, by client-go's names, so that its dashboards and alerts work.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::fmt;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -81,7 +80,7 @@ impl QueueMetrics {
             queue_duration: self.queue_duration.get_or_create_owned(&name),
             work_duration: self.work_duration.get_or_create_owned(&name),
         };
-        let mut queues = self.running.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.running.queues.lock();
         // Of queues that are gone nothing is left, however often a controller starts anew.
         let now = Instant::now();
         queues.retain(|(_, probe)| probe(now).is_some());
@@ -121,7 +120,6 @@ impl Collector for Running {
         let found: Vec<(Name, Unfinished)> = self
             .queues
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .iter()
             .filter_map(|(name, probe)| Some((name.clone(), probe(now)?)))
             .collect();

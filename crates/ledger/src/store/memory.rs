@@ -1,10 +1,11 @@
 //! A store that ends with the process. Ledgers that share one are like ledgers on one etcd.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::changes::Changes;
 use super::{Change, Document, Store, StoreError, Stored, Version, Write, Written};
@@ -27,7 +28,7 @@ struct State {
 impl MemoryStore {
     /// No change leaves the state half made, so a panic elsewhere does not matter.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// As it is now, and from then on a store of its own: as a copy of a file is.

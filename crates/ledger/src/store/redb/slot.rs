@@ -2,8 +2,9 @@
 //! a disk that was full, and is not any more, must not need a person.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use redb::Database;
 use tracing::{info, warn};
 
@@ -31,7 +32,7 @@ impl Slot {
 
     /// There is no half of a change in it, so a panic elsewhere does not matter.
     fn current(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
-        self.database.lock().unwrap_or_else(PoisonError::into_inner)
+        self.database.lock()
     }
 
     /// Opens it again if need be. While somebody still reads from the one that failed, that is
