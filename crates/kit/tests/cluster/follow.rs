@@ -1,15 +1,19 @@
-//! A watch that lasts: when it lists again, and how often it asks.
+//! A watch that lasts: when it lists again, how often it asks, and where it goes on.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use berth_kit::follow::follow;
+use futures::{StreamExt, stream};
 use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::runtime::watcher::Event;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 /// What a server answers, and how often it was asked.
@@ -103,4 +107,91 @@ async fn a_server_that_always_says_expired_is_asked_less_and_less_often() {
     listed_in(&server, Duration::from_secs(600)).await;
     let asked = *server.lock().unwrap();
     assert!((10..40).contains(&asked.lists), "{asked:?}");
+}
+
+fn config_map(version: &str) -> Value {
+    json!({"metadata": {"name": "a", "resourceVersion": version, "managedFields": [{}]}})
+}
+
+/// The watch from 1 has a change, and then what `rest` says after a second. Later ones are silent.
+/// Gives what was told, and the versions that watches began at.
+async fn told_when_a_watch_ends(
+    rest: impl Fn() -> io::Result<&'static str> + Clone + Send + 'static,
+) -> (Vec<String>, Vec<String>) {
+    let (told, began) = (Mutex::new(Vec::new()), Arc::new(Mutex::new(Vec::new())));
+    let versions = Arc::clone(&began);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+        let from = from.unwrap_or_default().to_owned();
+        let is_watch = query.contains("watch=true");
+        if is_watch {
+            versions.lock().unwrap().push(from.clone());
+        }
+        let rest = rest.clone();
+        async move {
+            if !is_watch {
+                // The question how far the server is asks for one object, and is told 9.
+                let (version, items) = match query.split('&').any(|part| part == "limit=1") {
+                    true => ("9", Value::Null),
+                    false => ("1", json!([config_map("1")])),
+                };
+                let list = json!({"metadata": {"resourceVersion": version}, "items": items});
+                let text = Frame::data(Bytes::from(list.to_string()));
+                let body = StreamBody::new(stream::iter([Ok(text)]));
+                return Ok::<_, io::Error>(Response::new(body.boxed_unsync()));
+            }
+            if from != "1" {
+                std::future::pending::<()>().await;
+            }
+            let change = json!({"type": "MODIFIED", "object": config_map("2")});
+            let first = stream::iter([Ok(Frame::data(Bytes::from(format!("{change}\n"))))]);
+            let second = stream::once(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                rest().map(|text| Frame::data(Bytes::from_static(text.as_bytes())))
+            });
+            Ok(Response::new(StreamBody::new(first.chain(second)).boxed_unsync()))
+        }
+    });
+    let api: Api<ConfigMap> = Api::default_namespaced(Client::new(service, "default"));
+    let following = follow(api, ListParams::default(), |event: Event<ConfigMap>| {
+        let shown = |object: &ConfigMap| {
+            assert_eq!(object.metadata.managed_fields, None);
+            object.resource_version().unwrap()
+        };
+        told.lock().unwrap().push(match event {
+            Event::Init => "init".to_owned(),
+            Event::InitApply(object) => format!("listed {}", shown(&object)),
+            Event::InitDone => "done".to_owned(),
+            Event::Apply(object) => format!("changed {}", shown(&object)),
+            Event::Delete(object) => format!("deleted {}", shown(&object)),
+        });
+    });
+    let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
+    let began = began.lock().unwrap().clone();
+    (told.into_inner().unwrap(), began)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_goes_on_after_the_last_whole_event() {
+    let ends: [fn() -> io::Result<&'static str>; 4] = [
+        || Ok(""),
+        || Ok(r#"{"type":"MODIFIED","object":{"meta"#),
+        || Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        || Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+    ];
+    for end in ends {
+        let (told, began) = told_when_a_watch_ends(end).await;
+        assert_eq!(told, ["init", "listed 1", "done", "changed 2"]);
+        assert_eq!(began, ["1", "2"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_can_not_be_read_is_asked_for_again() {
+    let (told, began) = told_when_a_watch_ends(|| Ok("{\"type\":\"ADDED\",\"object\":7}\n")).await;
+    assert_eq!(told, ["init", "listed 1", "done", "changed 2"]);
+    assert_eq!(began, ["1", "2"]);
+    let (told, began) = told_when_a_watch_ends(|| Ok("<html>\n")).await;
+    assert_eq!((told.len(), began.len()), (4, 2));
 }
