@@ -187,6 +187,8 @@ async fn a_machine_is_made_with_a_network_by_hand() {
     assert_eq!(*network, expected);
     // And stays: the machine may be built with it.
     browser.open("machines");
+    // Until then a card above the list says why it waits, and the list moves when that goes.
+    browser.has("tbody", "provisioned");
     browser.click("a[href='#/machines/cluster.k8s.io/default/by-hand']");
     browser.wait("#on:checked");
     browser.click("#on");
