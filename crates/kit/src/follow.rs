@@ -7,8 +7,8 @@
 //! So before a watch goes on, the server is asked how far it is; if that is behind what was seen,
 //! everything is listed again.
 //!
-//! All of that is compiled once. Only what reads an object from its JSON is there for each kind
-//! ([`Reader`]): it is most of what a controller's crate would else have to compile again.
+//! All of that is compiled once, here. Only what reads an object from its JSON is there for each
+//! kind ([`Reader`]): written for each kind, the rest was a fifth of a controller crate's code.
 
 mod json;
 
@@ -261,8 +261,7 @@ impl Watch {
                 }
                 Ok(Ok(_)) | Err(_) => return Ok(()),
             }
-            let text = String::from_utf8_lossy(&line);
-            let event = match Line::read(&text) {
+            let event = match Line::read(&line) {
                 // The connection ended in the middle of it.
                 Err(error) if error.is_eof() => return Ok(()),
                 event => event?,

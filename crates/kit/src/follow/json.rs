@@ -44,13 +44,14 @@ struct Bookmark {
 }
 
 impl<'a> Line<'a> {
-    pub fn read(text: &'a str) -> serde_json::Result<Self> {
-        let Typed { r#type, object } = match serde_json::from_str(text) {
+    pub fn read(line: &'a [u8]) -> serde_json::Result<Self> {
+        let Typed { r#type, object } = match serde_json::from_slice(line) {
             Ok(typed) => typed,
             // What a server that can't go on sends in place of an event.
             Err(error) => {
-                let status = serde_json::from_str::<Status>(text).map_err(|_| error)?;
-                return Ok(Self::Error(status.boxed()));
+                let status = serde_json::from_slice::<Status>(line).ok();
+                let failure = status.filter(Status::is_failure).ok_or(error)?;
+                return Ok(Self::Error(failure.boxed()));
             }
         };
         let json = object.get();
@@ -98,7 +99,11 @@ mod tests {
                 r#"Bookmark("9")"#,
             ),
         ] {
-            assert_eq!(format!("{:?}", Line::read(text).unwrap()), expected, "{text}");
+            assert_eq!(
+                format!("{:?}", Line::read(text.as_bytes()).unwrap()),
+                expected,
+                "{text}"
+            );
         }
     }
 
@@ -108,7 +113,7 @@ mod tests {
             r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#,
             r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":410}"#,
         ] {
-            let Line::Error(status) = Line::read(text).unwrap() else {
+            let Line::Error(status) = Line::read(text.as_bytes()).unwrap() else {
                 panic!("{text} is an error");
             };
             assert_eq!(status.code, 410);
@@ -117,11 +122,21 @@ mod tests {
 
     #[test]
     fn a_line_that_was_cut_is_told_from_one_that_is_wrong() {
-        let cut = Line::read(r#"{"type":"ADDED","object":{"a""#).unwrap_err();
+        let cut = Line::read(br#"{"type":"ADDED","object":{"a""#).unwrap_err();
         assert!(cut.is_eof());
-        let unknown = Line::read(r#"{"type":"GONE","object":{}}"#).unwrap_err();
+        // In the middle of a character.
+        assert!(
+            Line::read(b"{\"type\":\"ADDED\",\"object\":{\"a\":\"\xc3")
+                .unwrap_err()
+                .is_eof()
+        );
+        let no_text = Line::read(b"{\"type\":\"ADDED\",\"object\":\"\xff\"}").unwrap_err();
+        assert!(!no_text.is_eof());
+        let no_object = Line::read(br#"{"type":"ADDED"}"#).unwrap_err();
+        assert!(no_object.to_string().contains("object"), "{no_object}");
+        let unknown = Line::read(br#"{"type":"GONE","object":{}}"#).unwrap_err();
         assert!(!unknown.is_eof());
         assert!(unknown.to_string().contains("GONE"), "{unknown}");
-        assert!(!Line::read("<html>").unwrap_err().is_eof());
+        assert!(!Line::read(b"<html>").unwrap_err().is_eof());
     }
 }
