@@ -5,6 +5,7 @@
 //! types, and in how field names are escaped.
 
 mod evaluate;
+mod matches;
 mod parse;
 mod value;
 

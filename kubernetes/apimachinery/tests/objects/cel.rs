@@ -71,6 +71,10 @@ fn rules_see_values_with_the_types_of_the_schema() {
             json!({"a": "10.0.0.0/8"}),
         ),
         ("ip(self.a).family() == 6", json!({"a": "fd64::1"})),
+        (
+            "self.a.matches('^[a-z]+$') && !matches(self.a, '^[0-9]+$')",
+            json!({"a": "abc"}),
+        ),
         ("quantity(self.a).isGreaterThan(quantity('500Mi'))", json!({"a": "1Gi"})),
     ];
     for (rule, spec) in holds {

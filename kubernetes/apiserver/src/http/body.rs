@@ -9,6 +9,7 @@ use berth_apimachinery::status::{Result, Status};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
+use serde_json::Value;
 
 use super::call::Call;
 use crate::decode::{self, Decoded, Sent};
@@ -93,6 +94,12 @@ pub fn parse_json(bytes: &[u8]) -> Result<Sent> {
 
 /// Of keys that are given twice the last one counts, and the first such key is told.
 pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
+    if let Some(value) = json_in_yaml(bytes) {
+        return Ok(Sent {
+            value,
+            duplicates: Vec::new(),
+        });
+    }
     let refused = |why: &dyn std::fmt::Display| {
         Status::bad_request(format!("error converting YAML to JSON: {why}"))
     };
@@ -118,8 +125,58 @@ pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
     Ok(Sent { value, duplicates })
 }
 
+/// What is JSON is YAML, too, and clients send it as such; it is read in a fraction of the time.
+/// Not where YAML could take it otherwise: fields that are there twice are told by line, and
+/// numbers with a fraction have forms of their own.
+fn json_in_yaml(bytes: &[u8]) -> Option<Value> {
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let (value, duplicates) = strict::parse_json(bytes).ok()?;
+    (duplicates.is_empty() && !has_fraction(&value)).then_some(value)
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(fields) => fields.values().any(has_fraction),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
 pub async fn object(call: &Call, body: Body) -> Result<Decoded> {
     let bytes = read(body).await?;
     let sent = parse(&call.headers, &bytes)?;
     decode::conform(&call.kind, sent, call.params.field_validation)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_is_read_as_yaml_reads_it() {
+        for text in [
+            r#"{"a": {"b": [1, -2, "3", true, null, "ä\n\u00e4"]}, "c": {}}"#,
+            " \n {\"a\": 18446744073709551615}\n",
+        ] {
+            let fast = json_in_yaml(text.as_bytes()).unwrap();
+            let read: Value = serde_saphyr::from_str(text).unwrap();
+            assert_eq!(fast, read, "{text}");
+            assert_eq!(parse_yaml(text.as_bytes()).unwrap().value, read, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_yaml_reads_in_its_own_way_is_left_to_it() {
+        for text in ["a: 1", r#"{"a": 1.0}"#, r#"{"a": 1, "a": 2}"#, r#"{a: 1}"#, "[1]", ""] {
+            assert_eq!(json_in_yaml(text.as_bytes()), None, "{text}");
+        }
+        let twice = parse_yaml(br#"{"a": 1, "a": 2}"#).unwrap();
+        assert_eq!(twice.value, json!({"a": 2}));
+        assert_eq!(twice.duplicates, [r#"line 1: key "a" already set in map"#]);
+    }
 }

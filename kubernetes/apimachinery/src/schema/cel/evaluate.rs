@@ -12,12 +12,14 @@ use kube_cel::cel::parser::Expression;
 use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
+use super::matches::matches;
 use super::value::convert;
 use crate::schema::subschema::Subschema;
 
 pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     context.add_function("isCIDR", |text: Arc<String>| is_cidr(&text));
+    context.add_function("matches", matches);
     context
 });
 
