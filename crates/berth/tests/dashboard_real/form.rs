@@ -187,12 +187,20 @@ async fn a_machine_is_made_with_a_network_by_hand() {
     assert_eq!(*network, expected);
     // And stays: the machine may be built with it.
     browser.open("machines");
-    // Until then a card above the list says why it waits, and the list moves when that goes.
-    browser.has("tbody", "provisioned");
     browser.click("a[href='#/machines/cluster.k8s.io/default/by-hand']");
     browser.wait("#on:checked");
     browser.click("#on");
     browser.has("#general", "is 192.168.1.200/25 and stays so");
+    // One that waits is explained below the list, which a click must not miss.
+    browser.open("machines/new");
+    browser.fill("#name", "waits");
+    browser.fill("#token", &berth.token);
+    browser.click("button.main:not(:disabled)");
+    browser.has(".success", "Applied to the Machine waits");
+    browser.open("machines");
+    browser.has(".card:has(table) + .card h3", "default/waits");
+    browser.has(".card:has(table) + .card", "give `berth machine-ipam` a --network");
+    browser.shot(&screenshots().join("machine-waits-1440-light.png"));
     assert_eq!(browser.errors(), [""; 0]);
 }
 

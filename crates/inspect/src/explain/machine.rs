@@ -7,6 +7,9 @@ use super::subnet::state as subnet_state;
 use super::{Explanation, advised, plain, warned};
 use crate::facts::Facts;
 
+/// The reason of a machine for which there is no Subnet.
+const NO_NETWORK: &str = "NoNetwork";
+
 pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
     let machine = facts.machines.get(key)?;
     let addresses: Vec<String> = machine.addresses.iter().map(ToString::to_string).collect();
@@ -43,9 +46,9 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
         subnets += 1;
         told = told.then(subnet_state(subnet));
     }
-    if subnets == 0 {
-        told = told
-            .advises("give `berth machine-ipam` a --network, or create a Subnet with use machines");
+    // Machine IPAM may have said so itself.
+    if subnets == 0 && machine.reason.as_deref() != Some(NO_NETWORK) {
+        told = advised(told, Some(NO_NETWORK));
     }
     if machine.why_not.is_none() {
         told = told.advises("is machine IPAM running? kubectl get lease -n kube-system");

@@ -105,7 +105,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "NoNetwork",
-        "give machine IPAM a --network, or create a Subnet with use machines",
+        "give `berth machine-ipam` a --network, or create a Subnet with use machines",
     ),
     (
         "InvalidNetwork",

@@ -11,6 +11,7 @@ mod reasons;
 mod routes;
 mod scene;
 
+use berth_api::subnet::Use;
 use berth_inspect::check::check;
 use berth_inspect::explain;
 use berth_inspect::status::status;
@@ -218,6 +219,26 @@ fn a_gated_machine_says_why_it_has_no_network() {
     let said = told.sentences.join(" ");
     assert!(said.contains("is gated"), "{said}");
     assert!(said.contains("no address is left in 10.20.0.0/30"), "{said}");
+}
+
+#[test]
+fn a_gated_machine_without_a_subnet_is_advised_once() {
+    let mut scene = Scene::healthy();
+    let key = Key {
+        namespace: String::new(),
+        name: "m1".to_owned(),
+    };
+    let steps = |scene: &Scene| {
+        let mut facts = scene.facts();
+        facts.subnets.retain(|_, subnet| subnet.spec.usage != Use::Machines);
+        explain::machine(&facts, &key).unwrap().next_steps
+    };
+    let advice = "give `berth machine-ipam` a --network, or create a Subnet with use machines";
+    scene.failed_machine("m1", true, "NoNetwork", "there is no Subnet for machines");
+    assert_eq!(steps(&scene), [advice]);
+    // Machine IPAM has not come to it.
+    scene.machine("m1", None, "");
+    assert_eq!(steps(&scene)[0], advice);
 }
 
 #[test]

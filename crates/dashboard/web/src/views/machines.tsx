@@ -10,19 +10,13 @@ const machinePath = ({ group, namespace, name }: Machine) =>
     .map((part, place) => (place === 0 ? part : encodeURIComponent(part)))
     .join("/");
 
+const machineKey = ({ namespace, name }: Machine) => `${namespace}/${name}`;
+
 export function Machines({ state }: { state: State }) {
   const waiting = state.machines.filter((machine) => machine.explanation !== undefined);
   const more = state.totals.machines - state.machines.length;
   return (
     <>
-      {waiting.map((machine) => (
-        <Card
-          key={`${machine.namespace}/${machine.name}`}
-          title={`${machine.namespace}/${machine.name} waits for its network`}
-        >
-          {machine.explanation && <Told explanation={machine.explanation} />}
-        </Card>
-      ))}
       <Card title="Machines">
         <p>
           <a href="#/machines/new">Make a machine</a>
@@ -32,7 +26,7 @@ export function Machines({ state }: { state: State }) {
         ) : (
           <Table label="Machines" head={["Namespace", "Machine", "Addresses", "Step"]}>
             {state.machines.map((machine) => (
-              <tr key={`${machine.namespace}/${machine.name}`}>
+              <tr key={machineKey(machine)}>
                 <td>{machine.namespace}</td>
                 <th scope="row">
                   <a href={machinePath(machine)}>{machine.name}</a>
@@ -47,6 +41,17 @@ export function Machines({ state }: { state: State }) {
         )}
         {more > 0 && <Nothing>And {number(more)} more.</Nothing>}
       </Card>
+      {/* Below the list, which would move under the pointer as machines come to wait. */}
+      {waiting.length > 0 && (
+        <Card title="Machines that wait for their network">
+          {waiting.map((machine) => (
+            <article key={machineKey(machine)} class="item">
+              <h3>{machine.namespace === "" ? machine.name : machineKey(machine)}</h3>
+              {machine.explanation && <Told explanation={machine.explanation} />}
+            </article>
+          ))}
+        </Card>
+      )}
     </>
   );
 }
