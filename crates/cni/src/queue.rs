@@ -8,6 +8,7 @@ mod usage;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 
 use berth_api::agent::{MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, Release, entry_name};
@@ -48,12 +49,24 @@ pub fn leave(path: &str, release: &Release) -> Result<(), QueueError> {
 fn open(path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {
+        // Whoever uninstalls Berth removes the plugins before the queue. A plugin that was called
+        // before would make the directory anew, and nobody would ever come to look into it.
+        Err(rustix::io::Errno::NOENT) if is_uninstalled() => {
+            let why = "this plugin was uninstalled meanwhile, and the directory is gone";
+            Err(io::Error::new(io::ErrorKind::NotFound, why))
+        }
         Err(rustix::io::Errno::NOENT) => {
             DirBuilder::new().mode(0o700).recursive(true).create(path)?;
             Ok(openat(CWD, path, flags, Mode::empty())?)
         }
         opened => Ok(opened?),
     }
+}
+
+/// Whether the file that this process runs from has been removed, or another one put in its place.
+fn is_uninstalled() -> bool {
+    let program = std::fs::read_link("/proc/self/exe");
+    program.is_ok_and(|program| program.as_os_str().as_bytes().ends_with(b" (deleted)"))
 }
 
 /// Several plugins at once may each find room for one more: the limit is for the disk's sake, and

@@ -84,7 +84,7 @@ pub struct Done {
 }
 
 impl Done {
-    fn new(output: &Output) -> Self {
+    pub fn new(output: &Output) -> Self {
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
             "",

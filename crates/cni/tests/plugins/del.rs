@@ -1,14 +1,16 @@
 //! DEL of `berth-ipam`: with nobody there to answer it succeeds, and what it would have said is in
 //! the queue.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Stdio;
 
 use berth_api::agent::{MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES, RESERVE, overflow_of};
 use serde_json::{Value, json};
 
-use crate::call::{CNI, Call, IPAM, cni_conf, ipam_conf};
+use crate::call::{CNI, Call, Done, IPAM, cni_conf, ipam_conf};
 use crate::server::{Manner, Server};
 
 fn del() -> Call {
@@ -116,6 +118,35 @@ fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_tha
     }
     del().run(&impatient(directory.path())).silent();
     assert_eq!(queued(directory.path()), ["c1:eth0"]);
+}
+
+#[test]
+fn a_plugin_that_is_uninstalled_meanwhile_makes_no_new_queue() {
+    for has_queue in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("berth-ipam");
+        std::fs::copy(IPAM, &program).unwrap();
+        let call = Call::new(program.to_str().unwrap(), "DEL").unset("CNI_NETNS");
+        let mut child = call.command().stdin(Stdio::piped()).spawn().unwrap();
+        // It has begun, and waits for its conf.
+        std::fs::remove_file(&program).unwrap();
+        if has_queue {
+            std::fs::create_dir(directory.path().join("queue")).unwrap();
+        }
+        let conf = ipam_conf(directory.path()).to_string();
+        child.stdin.take().unwrap().write_all(conf.as_bytes()).unwrap();
+        let done = Done::new(&child.wait_with_output().unwrap());
+        if has_queue {
+            // One that was replaced, by an update.
+            done.silent();
+            assert_eq!(queued(directory.path()), ["c1:eth0"]);
+        } else {
+            let (code, text) = done.failure();
+            assert_eq!(code, 11);
+            assert!(text.contains("this plugin was uninstalled meanwhile"), "{text}");
+            assert!(!directory.path().join("queue").exists());
+        }
+    }
 }
 
 #[test]
