@@ -1,5 +1,5 @@
-//! `matches` of CEL, with patterns that are compiled once: compiling one takes a hundred times as
-//! long as looking whether it matches, and a rule asks with the same one on every write.
+//! `matches` of CEL, with patterns that are compiled once: compiling one takes far longer than to
+//! look whether it matches, and a rule asks with the same one on every write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
