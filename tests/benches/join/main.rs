@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::NodeNetworkConfig;
 use berth_testbed::{Figures, Process, Programs};
+use clap::Parser;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -30,9 +31,22 @@ use writes::Writes;
 
 const NODES: usize = 5_000;
 
+#[derive(Debug, clap::Parser)]
+struct Options {
+    /// Leave out the 150,000 pods, whose creation takes ten minutes.
+    #[arg(long)]
+    without_pods: bool,
+    /// The figures once more, as one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+    /// As cargo calls it.
+    #[arg(long = "bench", hide = true)]
+    _bench: bool,
+}
+
 #[tokio::main]
 async fn main() {
-    let json = std::env::args().any(|argument| argument == "--json");
+    let options = Options::parse();
     if let Err(error) = Programs::find() {
         eprintln!(
             "kube-apiserver can't be had here, and there is nothing to measure without \
@@ -42,13 +56,13 @@ async fn main() {
     }
     let mut figures = Figures::default();
     for store in [Store::Kubernetes, Store::Etcd] {
-        let joined = join(store, &mut figures).await;
+        let joined = join(store, &options, &mut figures).await;
         let bare = replay(&joined.script).await;
         let label = store.label();
         figures.rate(&format!("{label}: the same writes by a bare client"), bare);
         figures.times(&format!("{label}: of the bare client's rate"), joined.rate / bare);
     }
-    figures.print(json);
+    figures.print(options.json);
 }
 
 struct Joined {
@@ -57,7 +71,7 @@ struct Joined {
     script: Script,
 }
 
-async fn join(store: Store, figures: &mut Figures) -> Joined {
+async fn join(store: Store, options: &Options, figures: &mut Figures) -> Joined {
     let label = store.label();
     let server = Server::start().await;
     let controller = Controller::start(&server, store).await;
@@ -99,7 +113,7 @@ async fn join(store: Store, figures: &mut Figures) -> Joined {
         controller.process().most_resident().unwrap(),
     );
     let script = Script::of(&server, &configs, controllers_own).await;
-    if matches!(store, Store::Kubernetes) {
+    if matches!(store, Store::Kubernetes) && !options.without_pods {
         pods::measure(&server, controller, store, figures).await;
     }
     Joined { rate, script }
