@@ -128,14 +128,24 @@ fn a_newcomer_gets_through_the_quick_start_as_it_stands() {
     assert_eq!(left, 0, "nothing is left where it was started");
 }
 
+/// As it is typed; again until there is something, where the README shows what pods there are: who
+/// types needs longer than the cluster does to make them.
+fn script(newcomer: &Newcomer, shown: &Shown) -> String {
+    let typed = newcomer.typed(&shown.command);
+    if shown.command.starts_with("kubectl get") && !shown.output.is_empty() {
+        return format!("while out=$({typed}) && [ -z \"$out\" ]; do sleep 0.1; done\n{typed}");
+    }
+    typed
+}
+
 /// All commands of a block in one shell; each must succeed, and begin as the README shows.
 fn second_terminal(newcomer: &Newcomer, block: &[Shown]) {
     const MARK: &str = "--- next command ---";
-    let script: String = block
+    let typed: String = block
         .iter()
-        .map(|shown| format!("{}\necho '{MARK}'\n", newcomer.typed(&shown.command)))
+        .map(|shown| format!("{}\necho '{MARK}'\n", script(newcomer, shown)))
         .collect();
-    let ended = newcomer.shell().args(["-e", "-c", &script]).output().unwrap();
+    let ended = newcomer.shell().args(["-e", "-c", &typed]).output().unwrap();
     let out = String::from_utf8(ended.stdout).unwrap();
     let parts: Vec<&str> = out.split(MARK).collect();
     let failed = block.get(parts.len() - 1).map_or("", |shown| &shown.command);
