@@ -33,7 +33,7 @@ const NODES: usize = 5_000;
 
 #[derive(Debug, clap::Parser)]
 struct Options {
-    /// Leave out the 150,000 pods, whose creation takes ten minutes.
+    /// Leave out the 150,000 pods: creating them takes longer than all the rest.
     #[arg(long)]
     without_pods: bool,
     /// The figures once more, as one JSON object on the last line.

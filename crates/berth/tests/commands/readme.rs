@@ -128,8 +128,8 @@ fn a_newcomer_gets_through_the_quick_start_as_it_stands() {
     assert_eq!(left, 0, "nothing is left where it was started");
 }
 
-/// As it is typed; again until there is something, where the README shows what pods there are: who
-/// types needs longer than the cluster does to make them.
+/// What is typed. A `kubectl get` whose output is shown is typed again until it prints something: a
+/// newcomer is slower than the cluster, this shell is not.
 fn script(newcomer: &Newcomer, shown: &Shown) -> String {
     let typed = newcomer.typed(&shown.command);
     if shown.command.starts_with("kubectl get") && !shown.output.is_empty() {
