@@ -20,29 +20,33 @@ pub(super) fn matches(
     This(text): This<Arc<String>>,
     pattern: Arc<String>,
 ) -> Result<bool, ExecutionError> {
-    // Held while one is compiled, so that nobody compiles the same; not while it is used.
-    let compiled = KEPT.lock().get(&pattern);
-    match compiled {
+    match compiled(&KEPT, &pattern) {
         Ok(compiled) => Ok(compiled.is_match(&text)),
         Err(error) => Err(call.error(format!("'{pattern}' not a valid regex:\n{error}"))),
     }
+}
+
+/// Nothing is locked while a pattern is compiled: a very large one makes no other rule wait. If two
+/// compile the same at once, one of the two is kept.
+fn compiled(kept: &Mutex<Kept>, pattern: &str) -> Result<Regex, regex::Error> {
+    if let Some(compiled) = kept.lock().0.get(pattern) {
+        return Ok(compiled.clone());
+    }
+    let compiled = Regex::new(pattern)?;
+    kept.lock().keep(pattern, compiled.clone());
+    Ok(compiled)
 }
 
 #[derive(Default)]
 struct Kept(HashMap<String, Regex>);
 
 impl Kept {
-    fn get(&mut self, pattern: &str) -> Result<Regex, regex::Error> {
+    fn keep(&mut self, pattern: &str, compiled: Regex) {
         let Self(kept) = self;
-        if let Some(compiled) = kept.get(pattern) {
-            return Ok(compiled.clone());
-        }
-        let compiled = Regex::new(pattern)?;
         if kept.len() >= MAX_KEPT {
             kept.clear();
         }
-        kept.insert(pattern.to_owned(), compiled.clone());
-        Ok(compiled)
+        kept.insert(pattern.to_owned(), compiled);
     }
 }
 
@@ -52,22 +56,22 @@ mod tests {
 
     #[test]
     fn a_pattern_is_kept_and_one_that_is_none_is_not() {
-        let mut kept = Kept::default();
+        let kept = Mutex::default();
         for _ in 0..2 {
-            assert!(kept.get("^a+$").unwrap().is_match("aa"));
-            assert!(!kept.get("^b+$").unwrap().is_match("aa"));
-            assert!(kept.get("(").is_err());
+            assert!(compiled(&kept, "^a+$").unwrap().is_match("aa"));
+            assert!(!compiled(&kept, "^b+$").unwrap().is_match("aa"));
+            assert!(compiled(&kept, "(").is_err());
         }
-        assert_eq!(kept.0.len(), 2);
+        assert_eq!(kept.lock().0.len(), 2);
     }
 
     #[test]
     fn no_more_are_kept_than_there_is_room_for() {
-        let mut kept = Kept::default();
+        let kept = Mutex::default();
         for n in 0..=3 * MAX_KEPT {
             let pattern = format!("^{n}$");
-            assert!(kept.get(&pattern).unwrap().is_match(&n.to_string()));
-            assert!(kept.0.len() <= MAX_KEPT);
+            assert!(compiled(&kept, &pattern).unwrap().is_match(&n.to_string()));
+            assert!(kept.lock().0.len() <= MAX_KEPT);
         }
     }
 }
