@@ -1,7 +1,9 @@
 //! `cargo xtask lint`: what no compiler checks. Modules of a crate point one way, the two wings
-//! keep apart, comments and docs end at 100 columns, and things have the field's words.
+//! keep apart, each crate has one set of features, comments and docs end at 100 columns, and things
+//! have the field's words.
 
 mod circles;
+mod features;
 mod modules;
 mod source;
 mod uses;
@@ -22,6 +24,7 @@ pub fn run() -> Result<ExitCode> {
     for package in &packages {
         findings.extend(in_circles(package)?);
     }
+    findings.extend(features::differ(&packages)?);
     findings.extend(in_text()?);
     for finding in &findings {
         println!("{finding}");

@@ -1,9 +1,11 @@
-//! The tables of flags and metrics in `docs`, made from the command line and the registries.
+//! What is generated: the tables of flags and metrics in `docs`, from the command line and the
+//! registries, and the CRDs under `deploy`.
 //!
 //! A page says where a table goes: `<!-- generated: flags agent -->`, or `metrics agent`, up to
-//! `<!-- end -->`. Only tests are built with this: `cargo xtask codegen` runs the one below with
-//! `BERTH_CODEGEN` set, and it writes; without that it says which pages differ.
+//! `<!-- end -->`. Only tests are built with this: `cargo xtask codegen` runs them with
+//! `BERTH_CODEGEN` set, and they write; without that they say which files differ.
 
+mod crds;
 mod flags;
 mod metrics;
 
@@ -48,9 +50,27 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+fn writes() -> bool {
+    std::env::var_os("BERTH_CODEGEN").is_some()
+}
+
+/// # Panics
+///
+/// When files differ and are not written.
+fn report(differ: &[String]) {
+    if writes() {
+        differ.iter().for_each(|file| println!("{file}"));
+        return;
+    }
+    assert!(
+        differ.is_empty(),
+        "{} differ from the code: run `cargo xtask codegen` and commit what it writes",
+        differ.join(", ")
+    );
+}
+
 #[test]
 fn tables_of_flags_and_metrics_are_those_of_the_code() {
-    let writes = std::env::var_os("BERTH_CODEGEN").is_some();
     let mut stale = Vec::new();
     for path in pages() {
         let page = fs::read_to_string(&path).unwrap();
@@ -58,16 +78,12 @@ fn tables_of_flags_and_metrics_are_those_of_the_code() {
         if now != page {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             stale.push(format!("docs/{name}"));
-            if writes {
+            if writes() {
                 fs::write(&path, now).unwrap();
             }
         }
     }
-    assert!(
-        writes || stale.is_empty(),
-        "{} differ from the code: run `cargo xtask codegen` and commit what it writes",
-        stale.join(", ")
-    );
+    report(&stale);
 }
 
 #[test]
