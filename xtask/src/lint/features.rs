@@ -38,7 +38,7 @@ pub fn differ(packages: &[Package]) -> Result<Vec<String>> {
 
 fn of(selection: &[&str]) -> Result<Features> {
     let output = cargo()
-        .args(["tree", "--locked", "--prefix=none", "--no-dedupe", "--format={p} | {f}"])
+        .args(["tree", "--locked", "--prefix=none", "--format={p} | {f}"])
         .args(selection)
         .output()
         .context("starting cargo tree")?;
@@ -48,14 +48,14 @@ fn of(selection: &[&str]) -> Result<Features> {
 }
 
 /// Of lines such as `tokio v1.54.1 | default,full`; behind the version may stand where it is from
-/// and that it is a macro.
+/// and that it is a macro, behind the list that the package was shown before.
 fn parse(tree: &str) -> Features {
     let mut features = Features::new();
     for line in tree.lines() {
         if let Some((package, list)) = line.split_once(" | ") {
             let named: Vec<&str> = package.split(' ').take(2).collect();
             let lists = features.entry(named.join(" ")).or_default();
-            lists.insert(list.trim().to_owned());
+            lists.insert(list.trim_end_matches("(*)").trim().to_owned());
         }
     }
     features
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_line_is_read_wherever_the_package_is_from() {
-        let features = parse("berth v0.1.0 (/a path) | x\nring v0.17.0 | \n== no package\n");
+        let features = parse("berth v0.1.0 (/a path) | x (*)\nring v0.17.0 | \n\n[dev]\n");
         assert_eq!(features["berth v0.1.0"], BTreeSet::from(["x".to_owned()]));
         assert_eq!(features["ring v0.17.0"], BTreeSet::from([String::new()]));
         assert_eq!(features.len(), 2);
