@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use berth_api::cni::PodRef;
+use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use prost::Message;
@@ -102,56 +103,60 @@ impl Cri {
     }
 
     /// All of them, also those that are stopped and not removed yet.
-    pub async fn sandboxes(&self) -> Result<Vec<Sandbox>, CriError> {
-        let method = "ListPodSandbox";
-        let answer: ListPodSandboxResponse = self.ask(method, ListPodSandboxRequest {}).await?;
-        Ok(answer.items.into_iter().map(Sandbox::from).collect())
+    pub fn sandboxes(&self) -> BoxFuture<'_, Result<Vec<Sandbox>, CriError>> {
+        Box::pin(async move {
+            let method = "ListPodSandbox";
+            let answer: ListPodSandboxResponse = self.ask(method, ListPodSandboxRequest {}).await?;
+            Ok(answer.items.into_iter().map(Sandbox::from).collect())
+        })
     }
 
     /// Of a sandbox with a network of its own, by interface. The CRI knows of one interface only,
     /// which is [`INTERFACE`]; the others are there where the runtime tells more than it must. None
     /// for a sandbox of the host's network, one that is stopped, and one that is not there any
     /// more.
-    pub async fn addresses(
-        &self,
-        sandbox: &str,
-    ) -> Result<BTreeMap<String, Vec<IpAddr>>, CriError> {
-        let request = PodSandboxStatusRequest {
-            pod_sandbox_id: sandbox.to_owned(),
-            verbose: true,
-        };
-        let method = "PodSandboxStatus";
-        let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
-            Err(Failed::Status(status)) if status.code() == Code::NotFound => {
+    pub fn addresses<'a>(
+        &'a self,
+        sandbox: &'a str,
+    ) -> BoxFuture<'a, Result<BTreeMap<String, Vec<IpAddr>>, CriError>> {
+        Box::pin(async move {
+            let request = PodSandboxStatusRequest {
+                pod_sandbox_id: sandbox.to_owned(),
+                verbose: true,
+            };
+            let method = "PodSandboxStatus";
+            let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
+                Err(Failed::Status(status)) if status.code() == Code::NotFound => {
+                    return Ok(BTreeMap::new());
+                }
+                answer => answer.map_err(|failed| self.error(method, failed))?,
+            };
+            let network = answer.status.and_then(|status| status.network).unwrap_or_default();
+            let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            let usual: Vec<String> = every_address(network).collect();
+            // A stopped sandbox has none, whatever its runtime remembers of it.
+            if usual.is_empty() {
                 return Ok(BTreeMap::new());
             }
-            answer => answer.map_err(|failed| self.error(method, failed))?,
-        };
-        let network = answer.status.and_then(|status| status.network).unwrap_or_default();
-        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let usual: Vec<String> = every_address(network).collect();
-        // A stopped sandbox has none, whatever its runtime remembers of it.
-        if usual.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        for (interface, addresses) in info::interfaces(&answer.info) {
-            let others = addresses.into_iter().filter(|address| !usual.contains(address));
-            texts.entry(interface).or_default().extend(others);
-        }
-        texts.entry(INTERFACE.to_owned()).or_default().extend(usual);
-        let parse = |text: String| {
-            text.parse().map_err(|_| CriError::Address {
-                socket: self.socket(),
-                sandbox: sandbox.to_owned(),
-                address: text,
-            })
-        };
-        let parse_all = |(interface, texts): (String, Vec<String>)| {
-            let addresses = texts.into_iter().map(parse).collect::<Result<_, _>>()?;
-            Ok((interface, addresses))
-        };
-        let texts = texts.into_iter().filter(|(_, texts)| !texts.is_empty());
-        texts.map(parse_all).collect()
+            for (interface, addresses) in info::interfaces(&answer.info) {
+                let others = addresses.into_iter().filter(|address| !usual.contains(address));
+                texts.entry(interface).or_default().extend(others);
+            }
+            texts.entry(INTERFACE.to_owned()).or_default().extend(usual);
+            let parse = |text: String| {
+                text.parse().map_err(|_| CriError::Address {
+                    socket: self.socket(),
+                    sandbox: sandbox.to_owned(),
+                    address: text,
+                })
+            };
+            let parse_all = |(interface, texts): (String, Vec<String>)| {
+                let addresses = texts.into_iter().map(parse).collect::<Result<_, _>>()?;
+                Ok((interface, addresses))
+            };
+            let texts = texts.into_iter().filter(|(_, texts)| !texts.is_empty());
+            texts.map(parse_all).collect()
+        })
     }
 
     async fn ask<Q, A>(&self, method: &'static str, request: Q) -> Result<A, CriError>

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_kit::events::{Event, Recorder};
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::runtime::events::EventType;
 use rand::SeedableRng;
@@ -144,52 +145,65 @@ pub enum Standing<'a> {
 
 /// Returns when it is told to stop, or can't go on. `say` hears how it stands, whenever that
 /// changes.
-pub async fn run(
+pub fn run<'a>(
+    options: Options,
+    context: AgentContext,
+    random: StdRng,
+    say: impl FnMut(Standing<'_>) + Send + 'a,
+    stopping: CancellationToken,
+) -> BoxFuture<'a, Result<(), RunError>> {
+    run_telling(options, context, random, Box::new(say), stopping)
+}
+
+/// For whichever listener there is: compiled once, here.
+fn run_telling<'a>(
     options: Options,
     context: AgentContext,
     mut random: StdRng,
-    mut say: impl FnMut(Standing<'_>) + Send,
+    mut say: Box<dyn FnMut(Standing<'_>) + Send + 'a>,
     stopping: CancellationToken,
-) -> Result<(), RunError> {
-    let running = async {
-        let cluster = identity::cluster(&context.client, StdRng::from_rng(&mut random)).await;
-        let _node =
-            Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
-        let _state = Lock::take(&options.state_dir)?;
-        let (sender, listed) = watch::channel(Listed::default());
-        let mut place = Place {
-            node: &options.node,
-            machine: &options.machine,
-            listed,
-            was_foreign: false,
-        };
-        let serving = async {
-            loop {
-                let waits = |verdict, why: &str| {
-                    warn!(node = options.node, "serving nobody: {why}");
-                    if verdict == Verdict::Other {
-                        context.events.record(&reference(&options.node), wrong_machine(why));
+) -> BoxFuture<'a, Result<(), RunError>> {
+    Box::pin(async move {
+        let running = async {
+            let cluster = identity::cluster(&context.client, StdRng::from_rng(&mut random)).await;
+            let _node =
+                Lock::take_node(&options.lock_dir, &cluster, &options.node, &options.state_dir)?;
+            let _state = Lock::take(&options.state_dir)?;
+            let (sender, listed) = watch::channel(Listed::default());
+            let mut place = Place {
+                node: &options.node,
+                machine: &options.machine,
+                listed,
+                was_foreign: false,
+            };
+            let serving = async {
+                loop {
+                    let waits = |verdict, why: &str| {
+                        warn!(node = options.node, "serving nobody: {why}");
+                        if verdict == Verdict::Other {
+                            context.events.record(&reference(&options.node), wrong_machine(why));
+                        }
+                        say(Standing::Waits(why));
+                    };
+                    place.is_here(waits).await;
+                    let listed = place.listed.clone();
+                    let mut tasks = JoinSet::new();
+                    let serves = |agent: &Agent| say(Standing::Serves(agent));
+                    tokio::select! {
+                        ended = serve(&options, &context, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
+                        () = place.is_left() => {}
                     }
-                    say(Standing::Waits(why));
-                };
-                place.is_here(waits).await;
-                let listed = place.listed.clone();
-                let mut tasks = JoinSet::new();
-                let serves = |agent: &Agent| say(Standing::Serves(agent));
-                tokio::select! {
-                    ended = serve(&options, &context, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
-                    () = place.is_left() => {}
+                    // Nobody is served any more when this returns, and the journal is closed.
+                    tasks.shutdown().await;
                 }
-                // Nobody is served any more when this returns, and the journal is closed.
-                tasks.shutdown().await;
+            };
+            tokio::select! {
+                ended = serving => ended,
+                () = follow::node(context.client.clone(), &options.node, sender) => Err(RunError::Ended("the watch of the node".to_owned())),
             }
         };
-        tokio::select! {
-            ended = serving => ended,
-            () = follow::node(context.client.clone(), &options.node, sender) => Err(RunError::Ended("the watch of the node".to_owned())),
-        }
-    };
-    stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+        stopping.run_until_cancelled(running).await.unwrap_or(Ok(()))
+    })
 }
 
 fn wrong_machine(why: &str) -> Event {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::RwLock;
@@ -105,14 +106,16 @@ impl Dashboard {
     }
 
     /// Watches the cluster until it is told to stop.
-    pub async fn run(self) -> Result<(), Infallible> {
-        let stop = self.stop.clone();
-        let watching = watches::run(self.options.client.clone(), self.feed.clone());
-        let all = async {
-            tokio::join!(watching, self.clone().publish(), self.clone().sample());
-        };
-        stop.run_until_cancelled(all).await;
-        Ok(())
+    pub fn run(self) -> BoxFuture<'static, Result<(), Infallible>> {
+        Box::pin(async move {
+            let stop = self.stop.clone();
+            let watching = watches::run(self.options.client.clone(), self.feed.clone());
+            let all = async {
+                tokio::join!(watching, self.clone().publish(), self.clone().sample());
+            };
+            stop.run_until_cancelled(all).await;
+            Ok(())
+        })
     }
 
     /// The page and what it asks for, and beside them the routes of `others`; all refuse callers

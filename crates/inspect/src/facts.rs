@@ -17,6 +17,7 @@ use berth_api::subnet::Use;
 use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
 use berth_kit::api_error::is_not_found;
 use berth_kit::watch::Key;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
@@ -64,36 +65,38 @@ pub struct Facts {
 }
 
 /// Reads every kind once, side by side.
-pub async fn gather(client: &Client) -> Result<Facts, GatherError> {
-    let (nodes, nncs, subnets, states, blocks, pods, machines, other_machines) = futures::try_join!(
-        list::<Node>(client),
-        list::<NodeNetworkConfig>(client),
-        list::<Subnet>(client),
-        list::<ClusterSubnetState>(client),
-        list::<AddressBlock>(client),
-        list::<Pod>(client),
-        list_machines(client, "machine.k8s.io"),
-        list_machines(client, "cluster.k8s.io"),
-    )?;
-    let mut facts = Facts {
-        now: Timestamp::now(),
-        ..Facts::default()
-    };
-    facts.nodes = facts.by_name(nodes);
-    for nnc in facts.known(nncs) {
-        facts.nncs.insert(nnc.name_any(), NncFacts::of(nnc));
-    }
-    facts.subnets = facts.by_name(subnets);
-    facts.states = facts.by_name(states);
-    facts.units = units(&facts.known(blocks));
-    for pod in facts.known(pods) {
-        facts.pods.insert(Key::of(&pod), PodFacts::of(&pod));
-    }
-    // Most clusters have no Machines, and that is nothing to tell.
-    for machine in [machines, other_machines].into_iter().flatten().flatten() {
-        facts.machines.insert(Key::of(&machine), MachineFacts::of(&machine));
-    }
-    Ok(facts)
+pub fn gather(client: &Client) -> BoxFuture<'_, Result<Facts, GatherError>> {
+    Box::pin(async move {
+        let (nodes, nncs, subnets, states, blocks, pods, machines, other_machines) = futures::try_join!(
+            list::<Node>(client),
+            list::<NodeNetworkConfig>(client),
+            list::<Subnet>(client),
+            list::<ClusterSubnetState>(client),
+            list::<AddressBlock>(client),
+            list::<Pod>(client),
+            list_machines(client, "machine.k8s.io"),
+            list_machines(client, "cluster.k8s.io"),
+        )?;
+        let mut facts = Facts {
+            now: Timestamp::now(),
+            ..Facts::default()
+        };
+        facts.nodes = facts.by_name(nodes);
+        for nnc in facts.known(nncs) {
+            facts.nncs.insert(nnc.name_any(), NncFacts::of(nnc));
+        }
+        facts.subnets = facts.by_name(subnets);
+        facts.states = facts.by_name(states);
+        facts.units = units(&facts.known(blocks));
+        for pod in facts.known(pods) {
+            facts.pods.insert(Key::of(&pod), PodFacts::of(&pod));
+        }
+        // Most clusters have no Machines, and that is nothing to tell.
+        for machine in [machines, other_machines].into_iter().flatten().flatten() {
+            facts.machines.insert(Key::of(&machine), MachineFacts::of(&machine));
+        }
+        Ok(facts)
+    })
 }
 
 impl Facts {

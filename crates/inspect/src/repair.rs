@@ -8,6 +8,7 @@
 use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
 use berth_kit::api_error::{is_conflict, is_not_found};
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
@@ -38,21 +39,23 @@ impl std::fmt::Display for Repair {
 
 impl Repair {
     /// What is gone already is done, also when another one has its name by now.
-    pub async fn apply(&self, client: &Client) -> kube::Result<()> {
-        let deleted = match self {
-            Self::DeletePod { namespace, name, uid } => {
-                let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-                pods.delete(name, &only(uid)).await.map(drop)
+    pub fn apply<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, kube::Result<()>> {
+        Box::pin(async move {
+            let deleted = match self {
+                Self::DeletePod { namespace, name, uid } => {
+                    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+                    pods.delete(name, &only(uid)).await.map(drop)
+                }
+                Self::DeleteNnc { name, uid } => {
+                    let nncs: Api<NodeNetworkConfig> = Api::namespaced(client.clone(), NAMESPACE);
+                    nncs.delete(name, &only(uid)).await.map(drop)
+                }
+            };
+            match deleted {
+                Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
+                deleted => deleted,
             }
-            Self::DeleteNnc { name, uid } => {
-                let nncs: Api<NodeNetworkConfig> = Api::namespaced(client.clone(), NAMESPACE);
-                nncs.delete(name, &only(uid)).await.map(drop)
-            }
-        };
-        match deleted {
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
-            deleted => deleted,
-        }
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr};
 
 use axum::{Router, extract::State, response::IntoResponse, routing::get};
+use futures::future::BoxFuture;
 use http::{StatusCode, header::CONTENT_TYPE};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -54,16 +55,18 @@ pub struct Admin {
 }
 
 impl Admin {
-    pub async fn bind(
+    pub fn bind(
         address: SocketAddr,
         metrics: Metrics,
         readiness: Readiness,
-    ) -> Result<Self, BindError> {
-        let (listener, address) = listen::bind("--metrics-listen", address).await?;
-        Ok(Self {
-            listener,
-            address,
-            router: router(metrics, readiness),
+    ) -> BoxFuture<'static, Result<Self, BindError>> {
+        Box::pin(async move {
+            let (listener, address) = listen::bind("--metrics-listen", address).await?;
+            Ok(Self {
+                listener,
+                address,
+                router: router(metrics, readiness),
+            })
         })
     }
 
@@ -79,10 +82,12 @@ impl Admin {
     }
 
     /// Serves until `stop`; requests that have begun are answered.
-    pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
-        axum::serve(self.listener, self.router)
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await
+    pub fn serve(self, stop: CancellationToken) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(async move {
+            axum::serve(self.listener, self.router)
+                .with_graceful_shutdown(stop.cancelled_owned())
+                .await
+        })
     }
 }
 

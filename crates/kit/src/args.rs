@@ -3,6 +3,7 @@
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
+use futures::future::BoxFuture;
 use kube::{
     Client, Config,
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -67,21 +68,25 @@ pub enum ClusterError {
 
 impl ClusterArgs {
     /// A client for the cluster. It has not called yet.
-    pub async fn client(&self) -> Result<Client, ClusterError> {
-        let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
-        // A server that has vanished without a word must not be waited for for ever; a watch says
-        // something more often.
-        config.read_timeout.get_or_insert(READ_TIMEOUT);
-        let url = config.cluster_url.clone();
-        Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
+    pub fn client(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
+        Box::pin(async move {
+            let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
+            // A server that has vanished without a word must not be waited for for ever; a watch
+            // says something more often.
+            config.read_timeout.get_or_insert(READ_TIMEOUT);
+            let url = config.cluster_url.clone();
+            Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
+        })
     }
 
     /// One that tries nothing again: for questions to which no answer is an answer, too.
-    pub async fn client_without_retries(&self) -> Result<Client, ClusterError> {
-        let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
-        config.default_retry = false;
-        let url = config.cluster_url.clone();
-        Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
+    pub fn client_without_retries(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
+        Box::pin(async move {
+            let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
+            config.default_retry = false;
+            let url = config.cluster_url.clone();
+            Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
+        })
     }
 
     async fn config(&self, kubeconfig: Option<OsString>) -> Result<Config, ClusterError> {

@@ -159,16 +159,22 @@ impl Choice {
     }
 
     /// Runs what is chosen of `groups` until `stop`, or until one of them fails.
-    pub async fn run(&self, groups: &[Group], stop: CancellationToken) -> Result<(), StartError> {
-        // Those that did not fail end with the one that did.
-        let stop = stop.child_token();
-        let _ended = stop.clone().drop_guard();
-        let runs = groups.iter().filter_map(|group| {
-            let all = group.controllers.iter().map(|controller| controller.name);
-            let chosen: BTreeSet<_> = all.filter(|name| self.names.contains(name)).collect();
-            (!chosen.is_empty()).then(|| (group.start)(chosen, stop.clone()))
-        });
-        try_join_all(runs).await.map(drop)
+    pub fn run<'a>(
+        &'a self,
+        groups: &'a [Group],
+        stop: CancellationToken,
+    ) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(async move {
+            // Those that did not fail end with the one that did.
+            let stop = stop.child_token();
+            let _ended = stop.clone().drop_guard();
+            let runs = groups.iter().filter_map(|group| {
+                let all = group.controllers.iter().map(|controller| controller.name);
+                let chosen: BTreeSet<_> = all.filter(|name| self.names.contains(name)).collect();
+                (!chosen.is_empty()).then(|| (group.start)(chosen, stop.clone()))
+            });
+            try_join_all(runs).await.map(drop)
+        })
     }
 }
 

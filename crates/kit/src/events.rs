@@ -18,7 +18,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
     registry::Registry,
 };
-use rand::Rng;
+use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 
 pub use writer::Writer;
@@ -94,12 +94,12 @@ pub struct Recorder {
 
 impl Recorder {
     /// The recorder, and the writer to be run. `rng` makes the names of the events.
-    pub fn new<R: Rng>(
+    pub fn new(
         client: Client,
         reporter: Reporter,
         metrics: &EventMetrics,
-        rng: R,
-    ) -> (Self, Writer<R>) {
+        rng: StdRng,
+    ) -> (Self, Writer) {
         let (queue, occurrences) = mpsc::channel(QUEUED);
         let recorder = Self {
             queue,

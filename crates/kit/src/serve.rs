@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -47,6 +48,10 @@ pub trait Door: Send + Sync + 'static {
         accepted: Self::Accepted,
     ) -> impl Future<Output = Option<(Self::Stream, Router)>> + Send;
 }
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -116,7 +121,7 @@ impl Limits {
         let Ok(Some((stream, router))) = opened else {
             return;
         };
-        let served = self.requests(stream, router, stop);
+        let served = self.requests(Box::new(stream), router, stop);
         let Some(limit) = self.connection else {
             return served.await;
         };
@@ -125,41 +130,46 @@ impl Limits {
         }
     }
 
-    async fn requests<S>(self, stream: S, router: Router, stop: CancellationToken)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let service = service_fn(move |request: http::Request<Incoming>| {
-            router.clone().oneshot(request.map(Body::new))
-        });
-        let mut builder = Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.handshake)
-            .keep_alive(self.keep_alive)
-            .max_buf_size(BUFFER);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PONG_WITHIN)
-            .max_concurrent_streams(REQUESTS_PER_CONNECTION);
-        if !self.http2 {
-            builder = builder.http1_only();
-        }
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+    /// For whatever stream there is, so that hyper's server is compiled once, here.
+    fn requests(
+        self,
+        stream: Box<dyn Stream>,
+        router: Router,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let service = service_fn(move |request: http::Request<Incoming>| {
+                router.clone().oneshot(request.map(Body::new))
+            });
+            let mut builder = Builder::new(TokioExecutor::new());
+            builder
+                .http1()
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.handshake)
+                .keep_alive(self.keep_alive)
+                .max_buf_size(BUFFER);
+            builder
+                .http2()
+                .timer(TokioTimer::new())
+                .keep_alive_interval(PING_EVERY)
+                .keep_alive_timeout(PONG_WITHIN)
+                .max_concurrent_streams(REQUESTS_PER_CONNECTION);
+            if !self.http2 {
+                builder = builder.http1_only();
             }
-        };
-        // The caller's affair: it has gone, or does not speak HTTP.
-        if let Err(error) = ended {
-            debug!(%error, "a connection ended early");
-        }
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            tokio::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            // The caller's affair: it has gone, or does not speak HTTP.
+            if let Err(error) = ended {
+                debug!(%error, "a connection ended early");
+            }
+        })
     }
 }

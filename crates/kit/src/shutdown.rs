@@ -65,19 +65,21 @@ impl Shutdown {
 
     /// Waits for a signal or for [`Tasks::stop`], then at most `limit` for the tasks. Those that
     /// don't make it are named; they end with the process.
-    pub async fn finished(mut self, limit: Duration) -> Result<(), Unclean> {
-        let tasks = self.tasks;
-        tokio::select! {
-            Some(name) = self.signals.recv() => info!("{name}: stopping"),
-            () = tasks.stop.cancelled() => {}
-        }
-        tasks.stop();
-        tasks.tracker.close();
-        tokio::select! {
-            () = tasks.tracker.wait() => tasks.failure().map_or(Ok(()), Err),
-            () = tokio::time::sleep(limit) => Err(Unclean::TimedOut { limit, tasks: tasks.running() }),
-            Some(_) = self.signals.recv() => Err(Unclean::Interrupted { tasks: tasks.running() }),
-        }
+    pub fn finished(mut self, limit: Duration) -> BoxFuture<'static, Result<(), Unclean>> {
+        Box::pin(async move {
+            let tasks = self.tasks;
+            tokio::select! {
+                Some(name) = self.signals.recv() => info!("{name}: stopping"),
+                () = tasks.stop.cancelled() => {}
+            }
+            tasks.stop();
+            tasks.tracker.close();
+            tokio::select! {
+                () = tasks.tracker.wait() => tasks.failure().map_or(Ok(()), Err),
+                () = tokio::time::sleep(limit) => Err(Unclean::TimedOut { limit, tasks: tasks.running() }),
+                Some(_) = self.signals.recv() => Err(Unclean::Interrupted { tasks: tasks.running() }),
+            }
+        })
     }
 }
 

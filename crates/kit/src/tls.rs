@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
@@ -204,32 +205,34 @@ impl ServerTls {
 
     /// Reads the files again when they change. What can't be used is reported, and the server goes
     /// on with what it has: the certificate and its key may be written one after the other.
-    pub async fn reload(&self, stop: CancellationToken) {
-        let Some(files) = &self.files else {
-            return;
-        };
-        let reloading = async {
-            let mut seen = files.contents();
-            loop {
-                tokio::time::sleep(RELOAD_INTERVAL).await;
-                let now = files.contents();
-                if now == seen {
-                    continue;
-                }
-                match files.config() {
-                    Ok(config) => {
-                        *self.current.write() = config;
-                        let certificate = files.certificate.display();
-                        info!(%certificate, "read the certificate again: its files have changed");
+    pub fn reload(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Some(files) = &self.files else {
+                return;
+            };
+            let reloading = async {
+                let mut seen = files.contents();
+                loop {
+                    tokio::time::sleep(RELOAD_INTERVAL).await;
+                    let now = files.contents();
+                    if now == seen {
+                        continue;
                     }
-                    Err(error) => {
-                        warn!(%error, "the changed certificate can't be used; the old one stays");
+                    match files.config() {
+                        Ok(config) => {
+                            *self.current.write() = config;
+                            let certificate = files.certificate.display();
+                            info!(%certificate, "read the certificate again: its files have changed");
+                        }
+                        Err(error) => {
+                            warn!(%error, "the changed certificate can't be used; the old one stays");
+                        }
                     }
+                    seen = now;
                 }
-                seen = now;
-            }
-        };
-        stop.run_until_cancelled(reloading).await;
+            };
+            stop.run_until_cancelled(reloading).await;
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::{AddressSet, Family, Plan, Prefix};
+use futures::future::BoxFuture;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -75,26 +76,28 @@ impl Ledger {
     /// store, in any subnet, until it has claimed what it has in that one. A part of the store may
     /// have been lost or put back from a copy; what is left tells which clusters have nodes that
     /// may use what was lost.
-    pub async fn require_claims_of_owners(&self) -> Result<(), LedgerError> {
-        let _planning = self.planning.lock().await;
-        let known = self.subnets().await;
-        let mut clusters: BTreeSet<String> = BTreeSet::new();
-        for name in &known {
-            let owners = self.owners(name).await?;
-            clusters.extend(owners.iter().map(Owner::gate));
-        }
-        for name in self.store.subnets().await?.iter().filter(|name| !known.contains(name)) {
-            let blocks = self.store.load(name).await?;
-            let tenures = blocks.iter().flat_map(|block| block.record.owned());
-            clusters.extend(tenures.map(|(_, tenure)| tenure.owner.gate()));
-        }
-        for (name, cluster) in
-            known.iter().flat_map(|name| clusters.iter().map(move |of| (name, of)))
-        {
-            self.gate(name, cluster).await?;
-        }
-        self.gated().owners = Some(clusters);
-        Ok(())
+    pub fn require_claims_of_owners(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let _planning = self.planning.lock().await;
+            let known = self.subnets().await;
+            let mut clusters: BTreeSet<String> = BTreeSet::new();
+            for name in &known {
+                let owners = self.owners(name).await?;
+                clusters.extend(owners.iter().map(Owner::gate));
+            }
+            for name in self.store.subnets().await?.iter().filter(|name| !known.contains(name)) {
+                let blocks = self.store.load(name).await?;
+                let tenures = blocks.iter().flat_map(|block| block.record.owned());
+                clusters.extend(tenures.map(|(_, tenure)| tenure.owner.gate()));
+            }
+            for name in &known {
+                for cluster in &clusters {
+                    self.gate(name, cluster).await?;
+                }
+            }
+            self.gated().owners = Some(clusters);
+            Ok(())
+        })
     }
 
     fn gated(&self) -> parking_lot::MutexGuard<'_, Gated> {
@@ -112,35 +115,37 @@ impl Ledger {
 
     /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one,
     /// or when an owned unit would fall out; then nothing has changed.
-    pub async fn set_subnet(
-        &self,
-        name: &str,
-        plan: &Plan,
+    pub fn set_subnet<'a>(
+        &'a self,
+        name: &'a str,
+        plan: &'a Plan,
         reuse_delay: Duration,
-    ) -> Result<(), LedgerError> {
-        let space = Arc::new(plan.space().map_err(PlanError::from)?);
-        let _planning = self.planning.lock().await;
-        for (other, subnet) in self.known().iter().filter(|(other, _)| *other != name) {
-            if let Some(range) = space.intersect(&subnet.space).ranges().next() {
-                return Err(LedgerError::Overlap {
-                    subnet: name.to_owned(),
-                    other: other.clone(),
-                    range: range.to_string(),
-                });
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let space = Arc::new(plan.space().map_err(PlanError::from)?);
+            let _planning = self.planning.lock().await;
+            for (other, subnet) in self.known().iter().filter(|(other, _)| *other != name) {
+                if let Some(range) = space.intersect(&subnet.space).ranges().next() {
+                    return Err(LedgerError::Overlap {
+                        subnet: name.to_owned(),
+                        other: other.clone(),
+                        range: range.to_string(),
+                    });
+                }
             }
-        }
-        // In the store, where others find it: before anything can be given out of it, and put back
-        // if it can't be. A ledger without a cluster of its own is a service's, which has such a
-        // document itself.
-        let Some(holder) = self.holder() else {
-            return self.lay_out(name, plan, reuse_delay, space).await;
-        };
-        let before = plans::register(&*self.store, &holder, name, &space).await?;
-        let set = self.lay_out(name, plan, reuse_delay, space).await;
-        if set.is_err() {
-            plans::put_back(&*self.store, &holder, name, before).await?;
-        }
-        set
+            // In the store, where others find it: before anything can be given out of it, and put
+            // back if it can't be. A ledger without a cluster of its own is a service's, which has
+            // such a document itself.
+            let Some(holder) = self.holder() else {
+                return self.lay_out(name, plan, reuse_delay, space).await;
+            };
+            let before = plans::register(&*self.store, &holder, name, &space).await?;
+            let set = self.lay_out(name, plan, reuse_delay, space).await;
+            if set.is_err() {
+                plans::put_back(&*self.store, &holder, name, before).await?;
+            }
+            set
+        })
     }
 
     /// Whoever registers subnets here: the cluster that claims in it.
@@ -194,44 +199,51 @@ impl Ledger {
     /// Forgets a subnet if nobody owns anything in it, by what the store has now; else nothing
     /// changes. Gives how many do. What is asked for at the same time is in that count, or refused.
     /// One that is not known is looked for in the store, too.
-    pub async fn remove_subnet(&self, name: &str) -> Result<usize, LedgerError> {
-        let _planning = self.planning.lock().await;
-        let Some(subnet) = self.find(name) else {
-            let blocks = self.store.load(name).await?;
-            let tenures = blocks.iter().flat_map(|block| block.record.owned());
-            let owners: BTreeSet<&Owner> = tenures.map(|(_, tenure)| &tenure.owner).collect();
-            return Ok(owners.len());
-        };
-        let owners = subnet.ask(name, |answer| Request::Close { answer }).await?;
-        if owners == 0 {
-            self.known().remove(name);
-            if let Some(holder) = self.holder() {
-                plans::put_back(&*self.store, &holder, name, None).await?;
+    pub fn remove_subnet<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<usize, LedgerError>> {
+        Box::pin(async move {
+            let _planning = self.planning.lock().await;
+            let Some(subnet) = self.find(name) else {
+                let blocks = self.store.load(name).await?;
+                let tenures = blocks.iter().flat_map(|block| block.record.owned());
+                let owners: BTreeSet<&Owner> = tenures.map(|(_, tenure)| &tenure.owner).collect();
+                return Ok(owners.len());
+            };
+            let owners = subnet.ask(name, |answer| Request::Close { answer }).await?;
+            if owners == 0 {
+                self.known().remove(name);
+                if let Some(holder) = self.holder() {
+                    plans::put_back(&*self.store, &holder, name, None).await?;
+                }
             }
-        }
-        Ok(owners)
+            Ok(owners)
+        })
     }
 
     /// A controller begins to work on this ledger. Gives a number that is higher than any before,
     /// unless the store was put back from a copy.
-    pub async fn begin_epoch(&self) -> Result<u64, LedgerError> {
-        plans::begin(&*self.store).await
+    pub fn begin_epoch(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
+        Box::pin(async move { plans::begin(&*self.store).await })
     }
 
     /// Subnets that were registered here under none of these names, and in which nobody owns
     /// anything, leave the store: others may have their addresses.
-    pub async fn unregister_all_but(&self, names: &BTreeSet<String>) -> Result<(), LedgerError> {
-        let _planning = self.planning.lock().await;
-        let Some(holder) = self.holder() else {
-            return Ok(());
-        };
-        for name in plans::strangers(&*self.store, &holder, names).await? {
-            let blocks = self.store.load(&name).await?;
-            if blocks.iter().all(|block| block.record.owned().next().is_none()) {
-                plans::put_back(&*self.store, &holder, &name, None).await?;
+    pub fn unregister_all_but<'a>(
+        &'a self,
+        names: &'a BTreeSet<String>,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let _planning = self.planning.lock().await;
+            let Some(holder) = self.holder() else {
+                return Ok(());
+            };
+            for name in plans::strangers(&*self.store, &holder, names).await? {
+                let blocks = self.store.load(&name).await?;
+                if blocks.iter().all(|block| block.record.owned().next().is_none()) {
+                    plans::put_back(&*self.store, &holder, &name, None).await?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again
@@ -248,103 +260,127 @@ impl Ledger {
     /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids
     /// that the owner has already are kept as they are, so that asking again gives the same and no
     /// more. What can't be given is counted in [`Grant::short`].
-    pub async fn lease(
-        &self,
-        subnet: &str,
-        owner: &Owner,
+    pub fn lease<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
         leases: Vec<LeaseId>,
         families: Option<Vec<Family>>,
-    ) -> Result<Grant, LedgerError> {
-        let owner = owner.clone();
-        let request = |answer| Request::Lease {
-            owner,
-            leases,
-            families,
-            answer,
-        };
-        self.ask(Operation::Lease, subnet, request).await
+    ) -> BoxFuture<'a, Result<Grant, LedgerError>> {
+        Box::pin(async move {
+            let owner = owner.clone();
+            let request = |answer| Request::Lease {
+                owner,
+                leases,
+                families,
+                answer,
+            };
+            self.ask(Operation::Lease, subnet, request).await
+        })
     }
 
     /// These very units, all or none.
-    pub async fn claim(
-        &self,
-        subnet: &str,
-        owner: &Owner,
+    pub fn claim<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
         lease: LeaseId,
         units: Vec<Prefix>,
-    ) -> Result<Result<(), Refusal>, LedgerError> {
-        let owner = owner.clone();
-        let request = |answer| Request::Claim {
-            owner,
-            lease,
-            units,
-            answer,
-        };
-        self.ask(Operation::Claim, subnet, request).await
+    ) -> BoxFuture<'a, Result<Result<(), Refusal>, LedgerError>> {
+        Box::pin(async move {
+            let owner = owner.clone();
+            let request = |answer| Request::Claim {
+                owner,
+                lease,
+                units,
+                answer,
+            };
+            self.ask(Operation::Claim, subnet, request).await
+        })
     }
 
     /// What somebody is known to have, whatever the store says: each by itself, in this order.
-    pub async fn restore(
-        &self,
-        subnet: &str,
+    pub fn restore<'a>(
+        &'a self,
+        subnet: &'a str,
         claims: Vec<Claim>,
-    ) -> Result<Vec<Claimed>, LedgerError> {
-        if claims.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.ask(Operation::Claim, subnet, |answer| Request::Restore { claims, answer })
-            .await
+    ) -> BoxFuture<'a, Result<Vec<Claimed>, LedgerError>> {
+        Box::pin(async move {
+            if claims.is_empty() {
+                return Ok(Vec::new());
+            }
+            self.ask(Operation::Claim, subnet, |answer| Request::Restore { claims, answer })
+                .await
+        })
     }
 
     /// How often this cluster's owners have lost something, the start included: the number that
     /// [`Ledger::open_gate`] wants. From now on nothing new is leased to them until it has claimed
     /// what they have.
-    pub async fn gate(&self, subnet: &str, cluster: &str) -> Result<u64, LedgerError> {
-        let cluster = cluster.to_owned();
-        self.ask(Operation::Read, subnet, |answer| Request::Gate { cluster, answer })
-            .await
+    pub fn gate<'a>(
+        &'a self,
+        subnet: &'a str,
+        cluster: &'a str,
+    ) -> BoxFuture<'a, Result<u64, LedgerError>> {
+        Box::pin(async move {
+            let cluster = cluster.to_owned();
+            self.ask(Operation::Read, subnet, |answer| Request::Gate { cluster, answer })
+                .await
+        })
     }
 
     /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number.
     /// `false`: more was lost meanwhile.
-    pub async fn open_gate(
-        &self,
-        subnet: &str,
-        cluster: &str,
+    pub fn open_gate<'a>(
+        &'a self,
+        subnet: &'a str,
+        cluster: &'a str,
         generation: u64,
-    ) -> Result<bool, LedgerError> {
-        let cluster = cluster.to_owned();
-        let request = |answer| Request::Open {
-            cluster,
-            generation,
-            answer,
-        };
-        self.ask(Operation::Read, subnet, request).await
+    ) -> BoxFuture<'a, Result<bool, LedgerError>> {
+        Box::pin(async move {
+            let cluster = cluster.to_owned();
+            let request = |answer| Request::Open {
+                cluster,
+                generation,
+                answer,
+            };
+            self.ask(Operation::Read, subnet, request).await
+        })
     }
 
     /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has
     /// in this subnet. Gives what came back.
-    pub async fn release(
-        &self,
-        subnet: &str,
-        owner: &Owner,
+    pub fn release<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
         leases: Option<Vec<LeaseId>>,
-    ) -> Result<Vec<Lease>, LedgerError> {
-        let owner = owner.clone();
-        let request = |answer| Request::Release { owner, leases, answer };
-        self.ask(Operation::Release, subnet, request).await
+    ) -> BoxFuture<'a, Result<Vec<Lease>, LedgerError>> {
+        Box::pin(async move {
+            let owner = owner.clone();
+            let request = |answer| Request::Release { owner, leases, answer };
+            self.ask(Operation::Release, subnet, request).await
+        })
     }
 
-    pub async fn held(&self, subnet: &str, owner: &Owner) -> Result<Vec<Lease>, LedgerError> {
-        let owner = owner.clone();
-        self.ask(Operation::Read, subnet, |answer| Request::Held { owner, answer })
-            .await
+    pub fn held<'a>(
+        &'a self,
+        subnet: &'a str,
+        owner: &'a Owner,
+    ) -> BoxFuture<'a, Result<Vec<Lease>, LedgerError>> {
+        Box::pin(async move {
+            let owner = owner.clone();
+            self.ask(Operation::Read, subnet, |answer| Request::Held { owner, answer })
+                .await
+        })
     }
 
     /// All who own something in the subnet.
-    pub async fn owners(&self, subnet: &str) -> Result<Vec<Owner>, LedgerError> {
-        self.ask(Operation::Read, subnet, |answer| Request::Owners { answer })
-            .await
+    pub fn owners<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Vec<Owner>, LedgerError>> {
+        Box::pin(async move {
+            self.ask(Operation::Read, subnet, |answer| Request::Owners { answer })
+                .await
+        })
     }
 
     pub async fn owner_of(
@@ -357,20 +393,24 @@ impl Ledger {
     }
 
     /// In the order of the units.
-    pub async fn owners_of(
-        &self,
-        subnet: &str,
+    pub fn owners_of<'a>(
+        &'a self,
+        subnet: &'a str,
         units: Vec<Prefix>,
-    ) -> Result<Vec<Option<Tenure>>, LedgerError> {
-        self.ask(Operation::Read, subnet, |answer| Request::OwnersOf { units, answer })
-            .await
+    ) -> BoxFuture<'a, Result<Vec<Option<Tenure>>, LedgerError>> {
+        Box::pin(async move {
+            self.ask(Operation::Read, subnet, |answer| Request::OwnersOf { units, answer })
+                .await
+        })
     }
 
     /// Looks into the store again: after this, answers hold all that was written before it was
     /// called, by whomever.
-    pub async fn refresh(&self, subnet: &str) -> Result<(), LedgerError> {
-        self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
-            .await
+    pub fn refresh<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
+                .await
+        })
     }
 
     /// How full a subnet is at this moment. It does not wait for the store: while that writes, what

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_addr::{AddressSet, Range};
 use berth_api::format::{self, NewerFormat};
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LedgerError;
@@ -169,6 +170,6 @@ async fn read(store: &dyn Store) -> Result<(Option<crate::store::Version>, Docum
 }
 
 /// Whether this program knows the format of the store. Nothing is written.
-pub async fn check_format(store: &dyn Store) -> Result<(), StoreError> {
-    read(store).await.map(drop)
+pub fn check_format(store: &dyn Store) -> BoxFuture<'_, Result<(), StoreError>> {
+    Box::pin(async move { read(store).await.map(drop) })
 }

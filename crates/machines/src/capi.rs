@@ -36,6 +36,7 @@ use berth_kit::events::EventMetrics;
 use berth_kit::queue::{Queue, QueueMetrics};
 use berth_kit::watch::Key;
 use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner, gate};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use kube::runtime::events::Reporter;
@@ -121,38 +122,40 @@ impl Context {
 
 /// Runs until `stop`, and then ends at once: whatever was under way is found and finished by the
 /// next run.
-pub async fn run(options: Options) -> Result<(), NotAnOwner> {
-    Owner::new(Kind::Claim, &options.cluster, "claim", "uid")?;
-    let reporter = Reporter {
-        controller: "berth.dev/claim".to_owned(),
-        instance: options.instance,
-    };
-    let client = options.client.clone();
-    let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
-    let Some(served) = run.until_stopped(Served::find(&options.client)).await else {
+pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
+    Box::pin(async move {
+        Owner::new(Kind::Claim, &options.cluster, "claim", "uid")?;
+        let reporter = Reporter {
+            controller: "berth.dev/claim".to_owned(),
+            instance: options.instance,
+        };
+        let client = options.client.clone();
+        let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
+        let Some(served) = run.until_stopped(Served::find(&options.client)).await else {
+            run.ended().await;
+            return Ok(());
+        };
+        let metrics = options.metrics.of_claims();
+        let context = Context {
+            client: options.client,
+            ledger: options.ledger,
+            gate: gate(&options.cluster, Kind::Claim).into(),
+            cluster: options.cluster.into(),
+            clock: options.clock,
+            served: Arc::new(served),
+            index: Arc::default(),
+            claimed: Arc::default(),
+            is_synced: Arc::default(),
+            claiming: Arc::default(),
+            queue: Queue::new("claims", BACKOFF, &options.queues),
+            waiting: Waiting::new(metrics.waiting.clone()),
+            metrics,
+            grace: options.grace,
+            background: run.background(),
+        };
+        context.start();
+        drop(context);
         run.ended().await;
-        return Ok(());
-    };
-    let metrics = options.metrics.of_claims();
-    let context = Context {
-        client: options.client,
-        ledger: options.ledger,
-        gate: gate(&options.cluster, Kind::Claim).into(),
-        cluster: options.cluster.into(),
-        clock: options.clock,
-        served: Arc::new(served),
-        index: Arc::default(),
-        claimed: Arc::default(),
-        is_synced: Arc::default(),
-        claiming: Arc::default(),
-        queue: Queue::new("claims", BACKOFF, &options.queues),
-        waiting: Waiting::new(metrics.waiting.clone()),
-        metrics,
-        grace: options.grace,
-        background: run.background(),
-    };
-    context.start();
-    drop(context);
-    run.ended().await;
-    Ok(())
+        Ok(())
+    })
 }

@@ -34,6 +34,7 @@ use berth_kit::backoff::Exponential;
 use berth_kit::events::EventMetrics;
 use berth_kit::queue::{Queue, QueueMetrics};
 use berth_ledger::{Clock, Kind, Ledger, NotAnOwner, Owner, gate};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use kube::runtime::events::Reporter;
@@ -132,35 +133,37 @@ impl Context {
 
 /// Runs until `stop`, and then ends at once: whatever was under way is found and finished by the
 /// next run.
-pub async fn run(options: Options) -> Result<(), NotAnOwner> {
-    // A name that no owner can have would fail for every machine alike.
-    Owner::new(Kind::Machine, &options.cluster, "machine", "uid")?;
-    let reporter = Reporter {
-        controller: "berth.dev/machine-ipam".to_owned(),
-        instance: options.instance,
-    };
-    let client = options.client.clone();
-    let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
-    let metrics = options.metrics.of_machines();
-    let context = Context {
-        client: options.client,
-        ledger: options.ledger,
-        gate: gate(&options.cluster, Kind::Machine).into(),
-        cluster: options.cluster.into(),
-        clock: options.clock,
-        index: Arc::default(),
-        recorded: Arc::default(),
-        claimed: Arc::default(),
-        claiming: Arc::default(),
-        queue: Queue::new("machines", BACKOFF, &options.queues),
-        waiting: Waiting::new(metrics.waiting.clone()),
-        metrics,
-        expected: options.networks.iter().map(NetworkFlag::subnet_name).collect(),
-        grace: options.grace,
-        background: run.background(),
-    };
-    context.start(options.networks);
-    drop(context);
-    run.ended().await;
-    Ok(())
+pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
+    Box::pin(async move {
+        // A name that no owner can have would fail for every machine alike.
+        Owner::new(Kind::Machine, &options.cluster, "machine", "uid")?;
+        let reporter = Reporter {
+            controller: "berth.dev/machine-ipam".to_owned(),
+            instance: options.instance,
+        };
+        let client = options.client.clone();
+        let run = Run::start(client, reporter, &options.events, options.seed, &options.stop);
+        let metrics = options.metrics.of_machines();
+        let context = Context {
+            client: options.client,
+            ledger: options.ledger,
+            gate: gate(&options.cluster, Kind::Machine).into(),
+            cluster: options.cluster.into(),
+            clock: options.clock,
+            index: Arc::default(),
+            recorded: Arc::default(),
+            claimed: Arc::default(),
+            claiming: Arc::default(),
+            queue: Queue::new("machines", BACKOFF, &options.queues),
+            waiting: Waiting::new(metrics.waiting.clone()),
+            metrics,
+            expected: options.networks.iter().map(NetworkFlag::subnet_name).collect(),
+            grace: options.grace,
+            background: run.background(),
+        };
+        context.start(options.networks);
+        drop(context);
+        run.ended().await;
+        Ok(())
+    })
 }

@@ -8,6 +8,7 @@ use berth_kit::api_error::{is_conflict, is_not_found};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::{Queue, QueueMetrics};
 use berth_kit::watch::{Change, Key, changes};
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -36,13 +37,19 @@ const BACKOFF: Exponential = Exponential {
 };
 
 /// Runs until `stop`.
-pub async fn run(client: Client, queues: QueueMetrics, stop: CancellationToken) {
-    let both = Shape::ALL.map(|shape| {
-        let (client, queues) = (client.clone(), queues.clone());
-        provide(client, queues, shape)
-    });
-    let [one, other] = both;
-    stop.run_until_cancelled(futures::future::join(one, other)).await;
+pub fn run(
+    client: Client,
+    queues: QueueMetrics,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let both = Shape::ALL.map(|shape| {
+            let (client, queues) = (client.clone(), queues.clone());
+            provide(client, queues, shape)
+        });
+        let [one, other] = both;
+        stop.run_until_cancelled(futures::future::join(one, other)).await;
+    })
 }
 
 async fn provide(client: Client, queues: QueueMetrics, shape: Shape) {

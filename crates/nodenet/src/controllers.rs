@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use berth_kit::background::Run;
 use berth_ledger::{Clock, Kind, NotAnOwner, Owner};
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::runtime::events::Reporter;
 use tokio_util::sync::CancellationToken;
@@ -59,33 +60,35 @@ pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(2 * 60);
 
 /// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and
 /// finished by the next run.
-pub async fn run(options: Options) -> Result<(), NotAnOwner> {
-    // A name that no owner can have would fail for every node alike.
-    Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
-    let names = options.controllers.iter().map(|controller| controller.name());
-    debug!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
-    let reporter = Reporter {
-        controller: "berth.dev/controller".to_owned(),
-        instance: options.instance.clone(),
-    };
-    let events = &options.metrics.events;
-    let client = options.client.clone();
-    let run = Run::start(client, reporter, events, options.seed, &options.stop);
+pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
+    Box::pin(async move {
+        // A name that no owner can have would fail for every node alike.
+        Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
+        let names = options.controllers.iter().map(|controller| controller.name());
+        debug!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
+        let reporter = Reporter {
+            controller: "berth.dev/controller".to_owned(),
+            instance: options.instance.clone(),
+        };
+        let events = &options.metrics.events;
+        let client = options.client.clone();
+        let run = Run::start(client, reporter, events, options.seed, &options.stop);
 
-    // Before any subnet is registered: none of them may lease what a node of ours has.
-    options.allocator.require_claims(&options.cluster);
-    let settings = Settings {
-        client: options.client,
-        allocator: options.allocator,
-        cluster: options.cluster,
-        clock: options.clock,
-        metrics: options.metrics,
-        controllers: options.controllers,
-        node_grace: options.node_grace,
-    };
-    let context = Context::new(settings, run.background());
-    start(&context);
-    drop(context);
-    run.ended().await;
-    Ok(())
+        // Before any subnet is registered: none of them may lease what a node of ours has.
+        options.allocator.require_claims(&options.cluster);
+        let settings = Settings {
+            client: options.client,
+            allocator: options.allocator,
+            cluster: options.cluster,
+            clock: options.clock,
+            metrics: options.metrics,
+            controllers: options.controllers,
+            node_grace: options.node_grace,
+        };
+        let context = Context::new(settings, run.background());
+        start(&context);
+        drop(context);
+        run.ended().await;
+        Ok(())
+    })
 }

@@ -26,6 +26,7 @@ use axum::routing::get;
 use berth_kit::metrics::Metrics;
 use berth_kit::tls::ServerTls;
 use berth_ledger::Ledger;
+use futures::future::BoxFuture;
 use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -106,45 +107,49 @@ impl Service {
     /// With all subnets of the plan. What clusters have may have been lost while no service ran, so
     /// those that own something claim before they get more. `stop` ends what waits, and
     /// [`Service::serve`].
-    pub async fn open(
+    pub fn open(
         ledger: Ledger,
         plan: Arc<dyn PlanStore>,
         metrics: &Metrics,
         limits: Limits,
         stop: CancellationToken,
-    ) -> Result<Self, AddressPlanError> {
-        let plans = Plans::open(ledger.clone(), plan).await?;
-        ledger.require_claims_of_owners().await?;
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let shared = Shared {
-            allocator: LocalAllocator::new(ledger),
-            plans,
-            turns: Arc::default(),
-            requests: Arc::new(Semaphore::new(limits.requests)),
-            waiters: Semaphore::new(limits.waiters),
-            metrics: ServiceMetrics::register(metrics),
-            began: u64::try_from(began.as_micros()).unwrap_or_default(),
-            limits,
-            stop,
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
+    ) -> BoxFuture<'_, Result<Self, AddressPlanError>> {
+        Box::pin(async move {
+            let plans = Plans::open(ledger.clone(), plan).await?;
+            ledger.require_claims_of_owners().await?;
+            let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let shared = Shared {
+                allocator: LocalAllocator::new(ledger),
+                plans,
+                turns: Arc::default(),
+                requests: Arc::new(Semaphore::new(limits.requests)),
+                waiters: Semaphore::new(limits.waiters),
+                metrics: ServiceMetrics::register(metrics),
+                began: u64::try_from(began.as_micros()).unwrap_or_default(),
+                limits,
+                stop,
+            };
+            Ok(Self {
+                shared: Arc::new(shared),
+            })
         })
     }
 
-    pub async fn serve(self, listener: TcpListener, tls: ServerTls) {
-        let shared = self.shared;
-        let connections = Connections {
-            router: router(&shared),
-            tls,
-            limits: shared.limits.clone(),
-            metrics: shared.metrics.clone(),
-            stop: shared.stop.clone(),
-        };
-        tokio::select! {
-            () = connections.serve(listener) => {}
-            () = shared.plans.follow() => {}
-        }
+    pub fn serve(self, listener: TcpListener, tls: ServerTls) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let shared = self.shared;
+            let connections = Connections {
+                router: router(&shared),
+                tls,
+                limits: shared.limits.clone(),
+                metrics: shared.metrics.clone(),
+                stop: shared.stop.clone(),
+            };
+            tokio::select! {
+                () = connections.serve(listener) => {}
+                () = shared.plans.follow() => {}
+            }
+        })
     }
 }
 

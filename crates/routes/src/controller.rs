@@ -22,6 +22,7 @@ use berth_kit::controller::Controller;
 use berth_kit::events::Recorder;
 use berth_kit::health::Check;
 use berth_kit::queue::Queue;
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::runtime::events::Reporter;
 use rand::SeedableRng;
@@ -89,48 +90,50 @@ impl fmt::Debug for Options {
 
 /// Runs the controller until `stop`, and then ends at once: whatever was under way is found and
 /// finished by the next run.
-pub async fn run(options: Options, stop: CancellationToken) {
-    // Ends with this future, too, when that is dropped.
-    let stop = stop.child_token();
-    let _ended = stop.clone().drop_guard();
-    let mut random = match options.seed {
-        Some(seed) => StdRng::seed_from_u64(seed),
-        None => StdRng::from_rng(&mut rand::rng()),
-    };
-    let reporter = Reporter {
-        controller: "route_controller".to_owned(),
-        instance: options.instance.clone(),
-    };
-    let (events, writer) = Recorder::new(
-        options.client.clone(),
-        reporter,
-        &options.metrics.events,
-        StdRng::from_rng(&mut random),
-    );
-    let writing = tokio::spawn(writer.run(stop.clone()));
-    let queue = Queue::new("Routes", QUEUE_BACKOFF, &options.metrics.queues);
-    let scope = options.cluster_cidrs.clone().map(Scope::new);
-    let shared = Arc::new(Shared::new(scope));
-    let _running = options.metrics.running();
-    let feed = Feed::new(
-        &options,
-        shared.clone(),
-        queue.clone(),
-        StdRng::from_rng(&mut random),
-    );
-    let worker = Worker::new(options, shared, queue, events, random);
-    tokio::select! {
-        () = feed.run() => {}
-        () = worker.run() => {}
-        () = stop.cancelled() => {}
-    }
-    stop.cancel();
-    let abort = writing.abort_handle();
-    if tokio::time::timeout(LAST_EVENTS_TIMEOUT, writing)
-        .await
-        .is_err()
-    {
-        abort.abort();
-        tracing::warn!("the last events could not be written in time");
-    }
+pub fn run(options: Options, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        // Ends with this future, too, when that is dropped.
+        let stop = stop.child_token();
+        let _ended = stop.clone().drop_guard();
+        let mut random = match options.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_rng(&mut rand::rng()),
+        };
+        let reporter = Reporter {
+            controller: "route_controller".to_owned(),
+            instance: options.instance.clone(),
+        };
+        let (events, writer) = Recorder::new(
+            options.client.clone(),
+            reporter,
+            &options.metrics.events,
+            StdRng::from_rng(&mut random),
+        );
+        let writing = tokio::spawn(writer.run(stop.clone()));
+        let queue = Queue::new("Routes", QUEUE_BACKOFF, &options.metrics.queues);
+        let scope = options.cluster_cidrs.clone().map(Scope::new);
+        let shared = Arc::new(Shared::new(scope));
+        let _running = options.metrics.running();
+        let feed = Feed::new(
+            &options,
+            shared.clone(),
+            queue.clone(),
+            StdRng::from_rng(&mut random),
+        );
+        let worker = Worker::new(options, shared, queue, events, random);
+        tokio::select! {
+            () = feed.run() => {}
+            () = worker.run() => {}
+            () = stop.cancelled() => {}
+        }
+        stop.cancel();
+        let abort = writing.abort_handle();
+        if tokio::time::timeout(LAST_EVENTS_TIMEOUT, writing)
+            .await
+            .is_err()
+        {
+            abort.abort();
+            tracing::warn!("the last events could not be written in time");
+        }
+    })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use berth_api::names::field_manager;
 use berth_api::{Count, Subnet};
+use futures::future::BoxFuture;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use serde_json::json;
@@ -17,33 +18,39 @@ use crate::metrics::SchedulerMetrics;
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// For as long as it is not dropped. Nothing is written while nothing changes.
-pub async fn publish_fit(books: Books, client: Client, metrics: SchedulerMetrics) {
-    let subnets: Api<Subnet> = Api::all(client);
-    let mut changes = books.changes();
-    let mut written: BTreeMap<String, u64> = BTreeMap::new();
-    loop {
-        let (all, by_subnet) = look(&books);
-        metrics.fit(all);
-        for gone in written.extract_if(.., |name, _| !by_subnet.contains_key(name)) {
-            metrics.fit_of(&gone.0, None);
-        }
-        for (name, pods) in by_subnet {
-            metrics.fit_of(&name, Some(pods));
-            if written.get(&name) == Some(&pods) {
-                continue;
+pub fn publish_fit(
+    books: Books,
+    client: Client,
+    metrics: SchedulerMetrics,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let subnets: Api<Subnet> = Api::all(client);
+        let mut changes = books.changes();
+        let mut written: BTreeMap<String, u64> = BTreeMap::new();
+        loop {
+            let (all, by_subnet) = look(&books);
+            metrics.fit(all);
+            for gone in written.extract_if(.., |name, _| !by_subnet.contains_key(name)) {
+                metrics.fit_of(&gone.0, None);
             }
-            match write(&subnets, &name, pods).await {
-                Ok(()) => drop(written.insert(name, pods)),
-                Err(error) => {
-                    warn!(%error, subnet = name, "cannot write podsThatFit; it is tried again")
+            for (name, pods) in by_subnet {
+                metrics.fit_of(&name, Some(pods));
+                if written.get(&name) == Some(&pods) {
+                    continue;
+                }
+                match write(&subnets, &name, pods).await {
+                    Ok(()) => drop(written.insert(name, pods)),
+                    Err(error) => {
+                        warn!(%error, subnet = name, "cannot write podsThatFit; it is tried again")
+                    }
                 }
             }
+            tokio::time::sleep(BETWEEN_WRITES).await;
+            if changes.changed().await.is_err() {
+                return;
+            }
         }
-        tokio::time::sleep(BETWEEN_WRITES).await;
-        if changes.changed().await.is_err() {
-            return;
-        }
-    }
+    })
 }
 
 fn look(books: &Books) -> (u64, BTreeMap<String, u64>) {

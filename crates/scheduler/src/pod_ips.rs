@@ -13,6 +13,7 @@ use berth_api::names::{POD_IPS, field_manager};
 use berth_kit::backoff::Exponential;
 use berth_kit::controller::{Controller, Group};
 use berth_kit::queue::{Queue, QueueMetrics};
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -71,28 +72,30 @@ impl PodIps {
     }
 
     /// Until `stop`. Begins by reading everything: what another process knew does not matter.
-    pub async fn run(self, stop: CancellationToken) {
-        let books = Books::new(self.settings);
-        let tasks = TaskTracker::new();
-        books.follow(&self.client, &tasks, &stop);
-        let work = async {
-            books.synced().await;
-            info!("publishing {POD_IPS}");
-            let queue = Queue::new(CONTROLLER.name, BACKOFF, &self.queues);
-            let targets = Targets::default();
-            tokio::join!(
-                look(books.clone(), queue.clone(), targets.clone()),
-                write_all(Api::all(self.client.clone()), queue, targets),
-                publish_fit(books.clone(), self.client.clone(), self.metrics.clone()),
-            );
-        };
-        tokio::select! {
-            () = work => {}
-            () = stop.cancelled() => {}
-        }
-        stop.cancel();
-        tasks.close();
-        tasks.wait().await;
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let books = Books::new(self.settings);
+            let tasks = TaskTracker::new();
+            books.follow(&self.client, &tasks, &stop);
+            let work = async {
+                books.synced().await;
+                info!("publishing {POD_IPS}");
+                let queue = Queue::new(CONTROLLER.name, BACKOFF, &self.queues);
+                let targets = Targets::default();
+                tokio::join!(
+                    look(books.clone(), queue.clone(), targets.clone()),
+                    write_all(Api::all(self.client.clone()), queue, targets),
+                    publish_fit(books.clone(), self.client.clone(), self.metrics.clone()),
+                );
+            };
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+            stop.cancel();
+            tasks.close();
+            tasks.wait().await;
+        })
     }
 }
 

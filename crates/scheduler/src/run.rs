@@ -7,6 +7,7 @@ use axum::Router;
 use berth_kit::health::Check;
 use berth_kit::lease::{LeaderElection, Term};
 use berth_kit::queue::QueueMetrics;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,22 +61,24 @@ impl Scheduler {
     }
 
     /// Until `stop`.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let Some(election) = self.options.election.take() else {
-            return self.serve(None, stop).await;
-        };
-        let mut leadership = election.leadership();
-        let standing = tokio::spawn(election.run(stop.clone()));
-        self.options.ready.not_ready_because("another replica leads");
-        while let Some(term) = leadership.acquired().await {
-            self.serve(Some(term), stop.child_token()).await;
-            if stop.is_cancelled() {
-                break;
-            }
+    pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let Some(election) = self.options.election.take() else {
+                return self.serve(None, stop).await;
+            };
+            let mut leadership = election.leadership();
+            let standing = tokio::spawn(election.run(stop.clone()));
             self.options.ready.not_ready_because("another replica leads");
-        }
-        // It releases the lease once nobody holds the term any more.
-        let _ = standing.await;
+            while let Some(term) = leadership.acquired().await {
+                self.serve(Some(term), stop.child_token()).await;
+                if stop.is_cancelled() {
+                    break;
+                }
+                self.options.ready.not_ready_because("another replica leads");
+            }
+            // It releases the lease once nobody holds the term any more.
+            let _ = standing.await;
+        })
     }
 
     /// One term. It begins with nothing known: whatever the leader before has bound is in the lists

@@ -11,6 +11,7 @@ use std::time::Duration;
 use berth_api::names::{ROOM_ANNOTATION, field_manager};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::{Queue, QueueMetrics};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
@@ -33,53 +34,55 @@ const BETWEEN_TOUCHES: Duration = Duration::from_millis(20);
 const ADDRESS_WAIT: Duration = Duration::from_secs(2);
 
 /// For as long as it is not dropped.
-pub async fn touch_woken(
+pub fn touch_woken(
     books: Books,
     client: Client,
     queues: &QueueMetrics,
     metrics: SchedulerMetrics,
-) {
-    let queue: Queue<String> = Queue::new("touch", BACKOFF, queues);
-    let feed = async {
-        let mut changes = books.changes();
-        let mut waiting = Waiting::default();
-        loop {
-            tokio::select! {
-                () = books.woken() => {}
-                changed = changes.changed(), if !waiting.is_empty() => if changed.is_err() {
-                    return;
-                },
-                () = waiting.is_over() => {}
+) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        let queue: Queue<String> = Queue::new("touch", BACKOFF, queues);
+        let feed = async {
+            let mut changes = books.changes();
+            let mut waiting = Waiting::default();
+            loop {
+                tokio::select! {
+                    () = books.woken() => {}
+                    changed = changes.changed(), if !waiting.is_empty() => if changed.is_err() {
+                        return;
+                    },
+                    () = waiting.is_over() => {}
+                }
+                let mut accounting = books.lock();
+                waiting.add(accounting.take_woken());
+                let ready = waiting.take(|node| accounting.has_at_hand(node));
+                drop(accounting);
+                ready.into_iter().for_each(|node| queue.add(node));
             }
-            let mut accounting = books.lock();
-            waiting.add(accounting.take_woken());
-            let ready = waiting.take(|node| accounting.has_at_hand(node));
-            drop(accounting);
-            ready.into_iter().for_each(|node| queue.add(node));
-        }
-    };
-    let work = async {
-        let nodes: Api<Node> = Api::all(client);
-        while let Some(node) = queue.take().await {
-            if !books.lock().still_has_room(&node) {
-                node.succeeded();
-                continue;
-            }
-            match touch(&nodes, &node).await {
-                Ok(()) => {
-                    debug!(node = *node, "it has room again: touched");
-                    metrics.touched();
+        };
+        let work = async {
+            let nodes: Api<Node> = Api::all(client);
+            while let Some(node) = queue.take().await {
+                if !books.lock().still_has_room(&node) {
                     node.succeeded();
+                    continue;
                 }
-                Err(error) => {
-                    warn!(%error, node = *node, "cannot touch the Node; its pods wait until it is tried again");
-                    node.failed();
+                match touch(&nodes, &node).await {
+                    Ok(()) => {
+                        debug!(node = *node, "it has room again: touched");
+                        metrics.touched();
+                        node.succeeded();
+                    }
+                    Err(error) => {
+                        warn!(%error, node = *node, "cannot touch the Node; its pods wait until it is tried again");
+                        node.failed();
+                    }
                 }
+                tokio::time::sleep(BETWEEN_TOUCHES).await;
             }
-            tokio::time::sleep(BETWEEN_TOUCHES).await;
-        }
-    };
-    tokio::join!(feed, work);
+        };
+        tokio::join!(feed, work);
+    })
 }
 
 /// Nodes that have room by what their subnet can give, until they have some of it at hand: a pod

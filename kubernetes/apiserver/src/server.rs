@@ -11,6 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use berth_apimachinery::status::Status;
 use berth_kit::clock::Clock;
+use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -77,38 +78,40 @@ pub struct Server {
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Server {
-    pub async fn open(options: Options) -> Result<Self, StartError> {
-        let store = match &options.data_dir {
-            Some(directory) => Store::open(directory, options.keep_events)?,
-            None => Store::in_memory(options.keep_events),
-        };
-        let credentials = match &options.data_dir {
-            Some(directory) => Credentials::load_or_make(&directory.join("pki"))?,
-            None => Credentials::make()?,
-        };
-        let (clock, identities) = match options.seed {
-            Some(seed) => {
-                let start = jiff::Timestamp::UNIX_EPOCH;
-                (
-                    Clock::Tokio(tokio::time::Instant::now(), start),
-                    Identities::seeded(seed),
-                )
-            }
-            None => (Clock::System, Identities::random()),
-        };
-        let resources = Arc::new(Resources::new(store, clock, identities, options.admission));
-        let stop = CancellationToken::new();
-        // Loops listen before the first objects are written, so that they see those too.
-        let loops = vec![
-            garbage::start(resources.clone(), stop.clone()),
-            housekeeping::start(resources.clone(), stop.clone()),
-        ];
-        first_objects(&resources).await?;
-        Ok(Self {
-            front: Front::new(resources, options.node_proxy, stop.clone()),
-            credentials,
-            stop,
-            loops,
+    pub fn open(options: Options) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(async move {
+            let store = match &options.data_dir {
+                Some(directory) => Store::open(directory, options.keep_events)?,
+                None => Store::in_memory(options.keep_events),
+            };
+            let credentials = match &options.data_dir {
+                Some(directory) => Credentials::load_or_make(&directory.join("pki"))?,
+                None => Credentials::make()?,
+            };
+            let (clock, identities) = match options.seed {
+                Some(seed) => {
+                    let start = jiff::Timestamp::UNIX_EPOCH;
+                    (
+                        Clock::Tokio(tokio::time::Instant::now(), start),
+                        Identities::seeded(seed),
+                    )
+                }
+                None => (Clock::System, Identities::random()),
+            };
+            let resources = Arc::new(Resources::new(store, clock, identities, options.admission));
+            let stop = CancellationToken::new();
+            // Loops listen before the first objects are written, so that they see those too.
+            let loops = vec![
+                garbage::start(resources.clone(), stop.clone()),
+                housekeeping::start(resources.clone(), stop.clone()),
+            ];
+            first_objects(&resources).await?;
+            Ok(Self {
+                front: Front::new(resources, options.node_proxy, stop.clone()),
+                credentials,
+                stop,
+                loops,
+            })
         })
     }
 
@@ -154,12 +157,14 @@ impl Server {
 
     /// Ends watches, connections and loops, and closes the store. Every answered write is already
     /// durable.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        for task in self.loops {
-            drop(task.await);
-        }
-        self.front.resources.store.settle().await;
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.stop.cancel();
+            for task in self.loops {
+                drop(task.await);
+            }
+            self.front.resources.store.settle().await;
+        })
     }
 }
 

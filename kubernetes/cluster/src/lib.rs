@@ -18,6 +18,7 @@ use berth_kit::clock::Clock;
 use berth_kit::events::{EventMetrics, Recorder};
 use berth_kit::metrics::Metrics;
 use berth_kit::queue::{DEFAULT_BACKOFF, Queue, QueueMetrics};
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::events::Reporter;
@@ -56,97 +57,100 @@ pub struct Cluster {
 
 impl Cluster {
     /// Registers the nodes and starts the loops. They end when `token` is cancelled.
-    pub async fn start(
+    pub fn start(
         client: Client,
         options: Options,
         token: CancellationToken,
-    ) -> kube::Result<Self> {
-        let Options {
-            fleet,
-            clock,
-            metrics,
-            seed,
-            network,
-            limit,
-        } = options;
-        let mut random = match seed {
-            Some(seed) => StdRng::seed_from_u64(seed),
-            None => StdRng::from_rng(&mut rand::rng()),
-        };
-        nodes::register(&client, fleet, clock).await?;
-
-        let mut loops = JoinSet::new();
-        let queue_metrics = metrics.share(QueueMetrics::register);
-        let event_metrics = metrics.share(EventMetrics::register);
-        let mut recorder = |controller: &str| {
-            let reporter = Reporter {
-                controller: controller.to_owned(),
-                instance: None,
+    ) -> BoxFuture<'static, kube::Result<Self>> {
+        Box::pin(async move {
+            let Options {
+                fleet,
+                clock,
+                metrics,
+                seed,
+                network,
+                limit,
+            } = options;
+            let mut random = match seed {
+                Some(seed) => StdRng::seed_from_u64(seed),
+                None => StdRng::from_rng(&mut rand::rng()),
             };
-            let names = StdRng::from_rng(&mut random);
-            let (recorder, writer) = Recorder::new(client.clone(), reporter, &event_metrics, names);
-            let token = token.clone();
-            loops.spawn(async move {
-                let stopped = async {
-                    token.cancelled().await;
-                    tokio::time::sleep(LAST_EVENTS).await;
-                };
-                tokio::select! {
-                    () = writer.run(token.clone()) => {}
-                    () = stopped => {}
-                }
-            });
-            recorder
-        };
+            nodes::register(&client, fleet, clock).await?;
 
-        let mut nodes = Feed::<Node>::new(Api::all(client.clone()));
-        let mut pods = Feed::<Pod>::new(Api::all(client.clone()));
-        let mut deployments = Feed::<Deployment>::new(Api::all(client.clone()));
-        let mut replica_sets = Feed::<ReplicaSet>::new(Api::all(client.clone()));
-        let scheduler = scheduler::Scheduler {
-            client: client.clone(),
-            clock,
-            events: recorder("default-scheduler"),
-            failed: Queue::new("scheduler", DEFAULT_BACKOFF, &queue_metrics),
-            nodes: nodes.subscribe(),
-            pods: pods.subscribe(),
-            limit,
-        };
-        let kubelet = kubelet::Kubelet {
-            client: client.clone(),
-            clock,
-            fleet,
-            network,
-            events: recorder("kubelet"),
-            queue: Queue::new("kubelet", kubelet::BACKOFF, &queue_metrics),
-            nodes: nodes.subscribe(),
-            pods: pods.subscribe(),
-        };
-        let workloads = workloads::Workloads::new(
-            client.clone(),
-            clock,
-            Queue::new("workloads", DEFAULT_BACKOFF, &queue_metrics),
-            recorder("deployment-controller"),
-            recorder("replicaset-controller"),
-        );
-        let feeds = workloads::Feeds {
-            deployments: deployments.subscribe(),
-            replica_sets: replica_sets.subscribe(),
-            pods: pods.subscribe(),
-        };
-        loops.spawn(nodes.run(token.clone()));
-        loops.spawn(pods.run(token.clone()));
-        loops.spawn(deployments.run(token.clone()));
-        loops.spawn(replica_sets.run(token.clone()));
-        loops.spawn(scheduler.run(token.clone()));
-        loops.spawn(kubelet.run(token.clone()));
-        loops.spawn(workloads.run(feeds, token.clone()));
-        loops.spawn(nodes::heartbeat(client, fleet, clock, token));
-        Ok(Self { loops })
+            let mut loops = JoinSet::new();
+            let queue_metrics = metrics.share(QueueMetrics::register);
+            let event_metrics = metrics.share(EventMetrics::register);
+            let mut recorder = |controller: &str| {
+                let reporter = Reporter {
+                    controller: controller.to_owned(),
+                    instance: None,
+                };
+                let names = StdRng::from_rng(&mut random);
+                let (recorder, writer) =
+                    Recorder::new(client.clone(), reporter, &event_metrics, names);
+                let token = token.clone();
+                loops.spawn(async move {
+                    let stopped = async {
+                        token.cancelled().await;
+                        tokio::time::sleep(LAST_EVENTS).await;
+                    };
+                    tokio::select! {
+                        () = writer.run(token.clone()) => {}
+                        () = stopped => {}
+                    }
+                });
+                recorder
+            };
+
+            let mut nodes = Feed::<Node>::new(Api::all(client.clone()));
+            let mut pods = Feed::<Pod>::new(Api::all(client.clone()));
+            let mut deployments = Feed::<Deployment>::new(Api::all(client.clone()));
+            let mut replica_sets = Feed::<ReplicaSet>::new(Api::all(client.clone()));
+            let scheduler = scheduler::Scheduler {
+                client: client.clone(),
+                clock,
+                events: recorder("default-scheduler"),
+                failed: Queue::new("scheduler", DEFAULT_BACKOFF, &queue_metrics),
+                nodes: nodes.subscribe(),
+                pods: pods.subscribe(),
+                limit,
+            };
+            let kubelet = kubelet::Kubelet {
+                client: client.clone(),
+                clock,
+                fleet,
+                network,
+                events: recorder("kubelet"),
+                queue: Queue::new("kubelet", kubelet::BACKOFF, &queue_metrics),
+                nodes: nodes.subscribe(),
+                pods: pods.subscribe(),
+            };
+            let workloads = workloads::Workloads::new(
+                client.clone(),
+                clock,
+                Queue::new("workloads", DEFAULT_BACKOFF, &queue_metrics),
+                recorder("deployment-controller"),
+                recorder("replicaset-controller"),
+            );
+            let feeds = workloads::Feeds {
+                deployments: deployments.subscribe(),
+                replica_sets: replica_sets.subscribe(),
+                pods: pods.subscribe(),
+            };
+            loops.spawn(nodes.run(token.clone()));
+            loops.spawn(pods.run(token.clone()));
+            loops.spawn(deployments.run(token.clone()));
+            loops.spawn(replica_sets.run(token.clone()));
+            loops.spawn(scheduler.run(token.clone()));
+            loops.spawn(kubelet.run(token.clone()));
+            loops.spawn(workloads.run(feeds, token.clone()));
+            loops.spawn(nodes::heartbeat(client, fleet, clock, token));
+            Ok(Self { loops })
+        })
     }
 
     /// Ends once every loop has.
-    pub async fn stopped(mut self) {
-        while self.loops.join_next().await.is_some() {}
+    pub fn stopped(mut self) -> BoxFuture<'static, ()> {
+        Box::pin(async move { while self.loops.join_next().await.is_some() {} })
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_kit::clock::Clock;
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
@@ -34,38 +35,40 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const BEATS_PER_REPORT: u32 = 30;
 
 /// Makes or takes over every node of the fleet, and marks those that are not run any more.
-pub async fn register(client: &Client, fleet: Fleet, clock: Clock) -> kube::Result<()> {
-    let api = Api::<Node>::all(client.clone());
-    let found = api.list(&ListParams::default()).await?;
-    let found: BTreeMap<_, _> = found.into_iter().map(|node| (node.name_any(), node)).collect();
+pub fn register(client: &Client, fleet: Fleet, clock: Clock) -> BoxFuture<'_, kube::Result<()>> {
+    Box::pin(async move {
+        let api = Api::<Node>::all(client.clone());
+        let found = api.list(&ListParams::default()).await?;
+        let found: BTreeMap<_, _> = found.into_iter().map(|node| (node.name_any(), node)).collect();
 
-    stream::iter(fleet.names())
-        .map(Ok)
-        .try_for_each_concurrent(CONCURRENCY, |name| {
-            let (api, found) = (&api, found.get(&name));
-            async move {
-                let node = match found {
-                    Some(node) => node.clone(),
-                    None => {
-                        debug!(node = name, "new node");
-                        api.create(&PostParams::default(), &state::node(&name)).await?
-                    }
-                };
-                report(api, &node, Health::Ready, clock).await?;
-                renew(client, &name, clock).await
-            }
-        })
-        .await?;
+        stream::iter(fleet.names())
+            .map(Ok)
+            .try_for_each_concurrent(CONCURRENCY, |name| {
+                let (api, found) = (&api, found.get(&name));
+                async move {
+                    let node = match found {
+                        Some(node) => node.clone(),
+                        None => {
+                            debug!(node = name, "new node");
+                            api.create(&PostParams::default(), &state::node(&name)).await?
+                        }
+                    };
+                    report(api, &node, Health::Ready, clock).await?;
+                    renew(client, &name, clock).await
+                }
+            })
+            .await?;
 
-    let beyond = found.values().filter(|node| {
-        let name = node.name_any();
-        Fleet::owns(&name) && !fleet.runs(&name)
-    });
-    for node in beyond {
-        warn!(node = node.name_any(), "not run any more: --nodes is {}", fleet.size());
-        report(&api, node, Health::NotRun, clock).await?;
-    }
-    Ok(())
+        let beyond = found.values().filter(|node| {
+            let name = node.name_any();
+            Fleet::owns(&name) && !fleet.runs(&name)
+        });
+        for node in beyond {
+            warn!(node = node.name_any(), "not run any more: --nodes is {}", fleet.size());
+            report(&api, node, Health::NotRun, clock).await?;
+        }
+        Ok(())
+    })
 }
 
 /// Writes what a node says about itself. Labels, taints and conditions of others stay.
@@ -81,24 +84,31 @@ async fn report(api: &Api<Node>, node: &Node, health: Health, clock: Clock) -> k
 }
 
 /// Keeps the nodes of the fleet alive until `token` is cancelled.
-pub async fn heartbeat(client: Client, fleet: Fleet, clock: Clock, token: CancellationToken) {
-    let mut beats = tokio::time::interval(HEARTBEAT);
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    beats.tick().await;
-    let mut count = 0u32;
-    while token.run_until_cancelled(beats.tick()).await.is_some() {
-        count = count.wrapping_add(1);
-        let report_due = count.is_multiple_of(BEATS_PER_REPORT);
-        let all = stream::iter(fleet.names()).for_each_concurrent(CONCURRENCY, |name| {
-            let client = client.clone();
-            async move {
-                if let Err(error) = beat(&client, &name, report_due, clock).await {
-                    warn!(%error, node = name, "heartbeat failed, the next one is due soon");
+pub fn heartbeat(
+    client: Client,
+    fleet: Fleet,
+    clock: Clock,
+    token: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let mut beats = tokio::time::interval(HEARTBEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beats.tick().await;
+        let mut count = 0u32;
+        while token.run_until_cancelled(beats.tick()).await.is_some() {
+            count = count.wrapping_add(1);
+            let report_due = count.is_multiple_of(BEATS_PER_REPORT);
+            let all = stream::iter(fleet.names()).for_each_concurrent(CONCURRENCY, |name| {
+                let client = client.clone();
+                async move {
+                    if let Err(error) = beat(&client, &name, report_due, clock).await {
+                        warn!(%error, node = name, "heartbeat failed, the next one is due soon");
+                    }
                 }
-            }
-        });
-        token.run_until_cancelled(all).await;
-    }
+            });
+            token.run_until_cancelled(all).await;
+        }
+    })
 }
 
 async fn beat(client: &Client, name: &str, report_due: bool, clock: Clock) -> kube::Result<()> {

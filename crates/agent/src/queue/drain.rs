@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use berth_api::agent::{Refusal, Release};
 use berth_api::cni::Attachment;
 use berth_kit::backoff::Exponential;
+use futures::future::BoxFuture;
 use futures::future::select_all;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -65,36 +66,38 @@ impl Drain {
     }
 
     /// Until it is told to stop.
-    pub async fn run(self, stopping: CancellationToken) {
-        let running = async {
-            let mut failures = 0;
-            let mut is_blind = false;
-            loop {
-                // Before the pass: what comes while that reads is seen by one or the other.
-                let watches: Result<Vec<Watch>, io::Error> =
-                    self.directories.iter().map(watch).collect();
-                if let Err(error) = &watches
-                    && !std::mem::replace(&mut is_blind, true)
-                {
-                    warn!(%error, "the release queue can't be watched: it is looked at every \
-                                   {SWEEP:?}");
+    pub fn run(self, stopping: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let running = async {
+                let mut failures = 0;
+                let mut is_blind = false;
+                loop {
+                    // Before the pass: what comes while that reads is seen by one or the other.
+                    let watches: Result<Vec<Watch>, io::Error> =
+                        self.directories.iter().map(watch).collect();
+                    if let Err(error) = &watches
+                        && !std::mem::replace(&mut is_blind, true)
+                    {
+                        warn!(%error, "the release queue can't be watched: it is looked at every \
+                                       {SWEEP:?}");
+                    }
+                    let watches = watches.unwrap_or_default();
+                    let wait = match self.once().await {
+                        Ok(_) => {
+                            failures = 0;
+                            SWEEP
+                        }
+                        Err(error) => {
+                            warn!(%error, "the release queue is not empty, it is tried again");
+                            failures += 1;
+                            BACKOFF.delay(failures - 1)
+                        }
+                    };
+                    self.follow(watches, wait, failures > 0).await;
                 }
-                let watches = watches.unwrap_or_default();
-                let wait = match self.once().await {
-                    Ok(_) => {
-                        failures = 0;
-                        SWEEP
-                    }
-                    Err(error) => {
-                        warn!(%error, "the release queue is not empty, it is tried again");
-                        failures += 1;
-                        BACKOFF.delay(failures - 1)
-                    }
-                };
-                self.follow(watches, wait, failures > 0).await;
-            }
-        };
-        stopping.run_until_cancelled(running).await;
+            };
+            stopping.run_until_cancelled(running).await;
+        })
     }
 
     /// Drains with each arrival, as long as that works and the directories are the ones that are

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use berth_api::agent::{DIGEST, Digest};
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use http::Request;
 use kube::Client;
@@ -17,38 +18,41 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the agent of each node that has a NodeNetworkConfig. To be called after all else is read:
 /// what an agent holds is then never older than the pods that it is compared with.
-pub async fn ask_agents(client: &Client, port: u16, facts: &mut Facts) {
-    let nodes: Vec<String> = facts
-        .nodes
-        .keys()
-        .filter(|node| facts.nncs.contains_key(*node))
-        .cloned()
-        .collect();
-    for some in nodes.chunks(CONCURRENCY) {
-        if facts.digests.is_empty() && facts.unheard.len() >= CONCURRENCY {
-            let why = "none of the others has answered".to_owned();
-            facts
-                .unheard
-                .extend(some.iter().map(|node| (node.clone(), why.clone())));
-            continue;
-        }
-        let asked = some.iter().map(async |node| {
-            let answered = tokio::time::timeout(TIMEOUT, ask(client, node, port)).await;
-            let digest = answered.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")));
-            (node.clone(), digest)
-        });
-        for (node, digest) in join_all(asked).await {
-            match digest {
-                Ok(digest) => {
-                    let lines = digest.addresses.into_iter().map(|line| (line.address, line));
-                    facts.digests.insert(node, lines.collect());
-                }
-                Err(why) => {
-                    facts.unheard.insert(node, why);
+pub fn ask_agents<'a>(client: &'a Client, port: u16, facts: &'a mut Facts) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let nodes: Vec<String> = facts
+            .nodes
+            .keys()
+            .filter(|node| facts.nncs.contains_key(*node))
+            .cloned()
+            .collect();
+        for some in nodes.chunks(CONCURRENCY) {
+            if facts.digests.is_empty() && facts.unheard.len() >= CONCURRENCY {
+                let why = "none of the others has answered".to_owned();
+                facts
+                    .unheard
+                    .extend(some.iter().map(|node| (node.clone(), why.clone())));
+                continue;
+            }
+            let asked = some.iter().map(async |node| {
+                let answered = tokio::time::timeout(TIMEOUT, ask(client, node, port)).await;
+                let digest =
+                    answered.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")));
+                (node.clone(), digest)
+            });
+            for (node, digest) in join_all(asked).await {
+                match digest {
+                    Ok(digest) => {
+                        let lines = digest.addresses.into_iter().map(|line| (line.address, line));
+                        facts.digests.insert(node, lines.collect());
+                    }
+                    Err(why) => {
+                        facts.unheard.insert(node, why);
+                    }
                 }
             }
         }
-    }
+    })
 }
 
 async fn ask(client: &Client, node: &str, port: u16) -> Result<Digest, String> {

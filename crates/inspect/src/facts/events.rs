@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_kit::watch::Key;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
@@ -78,23 +79,28 @@ impl ClaimFacts {
 }
 
 /// Reads them, for [`crate::explain`].
-pub async fn gather_reports(client: &Client, facts: &mut Facts) -> Result<(), GatherError> {
-    let warnings = ListParams::default().fields("type=Warning");
-    let events = Api::<Event>::all(client.clone()).list(&warnings).await;
-    let events = events.map_err(|source| GatherError {
-        kind: "Event".to_owned(),
-        source: Box::new(source),
-    })?;
-    facts.events = events.items.iter().map(EventFacts::of).collect();
-    let claims = "ipam.cluster.x-k8s.io";
-    for version in ["v1beta1", "v1beta2"] {
-        let found = list(client, claims, version, "IPAddressClaim", "ipaddressclaims").await?;
-        let found = found.iter().map(|claim| (Key::of(claim), ClaimFacts::of(claim)));
-        facts.claims.extend(found);
-    }
-    let clusters = list(client, "kubermatic.k8s.io", "v1", "Cluster", "clusters").await?;
-    facts.clusters = clusters.iter().map(ResourceExt::name_any).collect();
-    Ok(())
+pub fn gather_reports<'a>(
+    client: &'a Client,
+    facts: &'a mut Facts,
+) -> BoxFuture<'a, Result<(), GatherError>> {
+    Box::pin(async move {
+        let warnings = ListParams::default().fields("type=Warning");
+        let events = Api::<Event>::all(client.clone()).list(&warnings).await;
+        let events = events.map_err(|source| GatherError {
+            kind: "Event".to_owned(),
+            source: Box::new(source),
+        })?;
+        facts.events = events.items.iter().map(EventFacts::of).collect();
+        let claims = "ipam.cluster.x-k8s.io";
+        for version in ["v1beta1", "v1beta2"] {
+            let found = list(client, claims, version, "IPAddressClaim", "ipaddressclaims").await?;
+            let found = found.iter().map(|claim| (Key::of(claim), ClaimFacts::of(claim)));
+            facts.claims.extend(found);
+        }
+        let clusters = list(client, "kubermatic.k8s.io", "v1", "Cluster", "clusters").await?;
+        facts.clusters = clusters.iter().map(ResourceExt::name_any).collect();
+        Ok(())
+    })
 }
 
 async fn list(

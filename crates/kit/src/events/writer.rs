@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use futures::future::BoxFuture;
 use k8s_openapi::{
     api::events::v1::{Event as EventObject, EventSeries},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -12,6 +13,7 @@ use kube::{
     runtime::events::{EventType, Reporter},
 };
 use rand::Rng;
+use rand::rngs::StdRng;
 use serde_json::json;
 use tokio::{
     sync::mpsc,
@@ -38,16 +40,16 @@ const BETWEEN_TRIES: Exponential = Exponential {
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Writes what its [`Recorder`](super::Recorder) records, as long as it is run.
-pub struct Writer<R> {
+pub struct Writer {
     client: Client,
     reporter: Reporter,
     occurrences: mpsc::Receiver<Occurrence>,
     correlator: Correlator,
     metrics: EventMetrics,
-    rng: R,
+    rng: StdRng,
 }
 
-impl<R> fmt::Debug for Writer<R> {
+impl fmt::Debug for Writer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Writer")
             .field("reporter", &self.reporter)
@@ -55,13 +57,13 @@ impl<R> fmt::Debug for Writer<R> {
     }
 }
 
-impl<R: Rng> Writer<R> {
+impl Writer {
     pub(super) fn new(
         client: Client,
         reporter: Reporter,
         occurrences: mpsc::Receiver<Occurrence>,
         metrics: EventMetrics,
-        rng: R,
+        rng: StdRng,
     ) -> Self {
         Self {
             client,
@@ -74,21 +76,23 @@ impl<R: Rng> Writer<R> {
     }
 
     /// Writes until `stop`, and then what was recorded before it.
-    pub async fn run(mut self, stop: CancellationToken) {
-        loop {
-            let occurrence = tokio::select! {
-                biased;
-                () = stop.cancelled(), if !self.occurrences.is_closed() => {
-                    self.occurrences.close();
-                    continue;
-                }
-                occurrence = self.occurrences.recv() => occurrence,
-            };
-            let Some(occurrence) = occurrence else {
-                return;
-            };
-            self.write(&occurrence).await;
-        }
+    pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            loop {
+                let occurrence = tokio::select! {
+                    biased;
+                    () = stop.cancelled(), if !self.occurrences.is_closed() => {
+                        self.occurrences.close();
+                        continue;
+                    }
+                    occurrence = self.occurrences.recv() => occurrence,
+                };
+                let Some(occurrence) = occurrence else {
+                    return;
+                };
+                self.write(&occurrence).await;
+            }
+        })
     }
 
     async fn write(&mut self, occurrence: &Occurrence) {

@@ -1,5 +1,6 @@
 //! The loop that keeps or waits for the lease: get, decide, write, wait.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
@@ -75,22 +76,24 @@ impl LeaderElection {
     /// Stands for election until `stop`. Then no term begins, the current one is over, and the
     /// lease is released as soon as the term's holders have let go of it; if they take until the
     /// renew deadline, it is left to expire.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let span = info_span!("lease", namespace = self.namespace, name = self.name);
-        async {
-            // An attempt is never cut short by `stop`: its write may have arrived, and then there
-            // is a lease to release.
-            while !stop.is_cancelled() {
-                let next = self.attempt().await;
-                tokio::select! {
-                    () = sleep_until(next) => {}
-                    () = stop.cancelled() => {}
+    pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let span = info_span!("lease", namespace = self.namespace, name = self.name);
+            async {
+                // An attempt is never cut short by `stop`: its write may have arrived, and then
+                // there is a lease to release.
+                while !stop.is_cancelled() {
+                    let next = self.attempt().await;
+                    tokio::select! {
+                        () = sleep_until(next) => {}
+                        () = stop.cancelled() => {}
+                    }
                 }
+                self.release().await;
             }
-            self.release().await;
-        }
-        .instrument(span)
-        .await;
+            .instrument(span)
+            .await;
+        })
     }
 
     /// One try to get or keep the lease, ended in time to stop leading; returns when to try again.

@@ -1,5 +1,6 @@
 //! What the rest of the process sees of the election.
 
+use futures::future::BoxFuture;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -43,19 +44,21 @@ impl Leadership {
 
     /// Waits until we lead, and returns the term to do the work in; `None` once the election has
     /// ended.
-    pub async fn acquired(&mut self) -> Option<Term> {
-        let standing = self
-            .standing
-            .wait_for(|standing| standing.leads(Instant::now()))
-            .await
-            .ok()?
-            .clone();
-        // An election that died leaves what it last said behind.
-        self.standing.has_changed().ok()?;
-        Some(Term {
-            term: standing.term,
-            leadership: self.clone(),
-            _held: standing.held.token(),
+    pub fn acquired(&mut self) -> BoxFuture<'_, Option<Term>> {
+        Box::pin(async move {
+            let standing = self
+                .standing
+                .wait_for(|standing| standing.leads(Instant::now()))
+                .await
+                .ok()?
+                .clone();
+            // An election that died leaves what it last said behind.
+            self.standing.has_changed().ok()?;
+            Some(Term {
+                term: standing.term,
+                leadership: self.clone(),
+                _held: standing.held.token(),
+            })
         })
     }
 }

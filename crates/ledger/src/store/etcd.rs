@@ -42,25 +42,28 @@ pub struct EtcdStore {
 
 impl EtcdStore {
     /// Blocks are kept under `<prefix>/blocks/`. Fails when etcd does not answer.
-    pub async fn connect(
-        endpoints: &[String],
-        prefix: &str,
-        tls: Option<&EtcdTls>,
-    ) -> Result<Self, StoreError> {
-        let client = Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
-        let keys = Keys::new(prefix);
-        let plan = EtcdDocument::of(client.clone(), prefix, "plan");
-        let store = Self { client, keys, plan };
-        match store.page(&store.keys.all(), 1, true).await {
-            Ok(_) => Ok(store),
-            Err(error) => {
-                let endpoints = endpoints.join(", ");
-                Err(StoreError::new(
-                    STORE,
-                    format_args!("{endpoints} can't be used: {}", error.why),
-                ))
+    pub fn connect<'a>(
+        endpoints: &'a [String],
+        prefix: &'a str,
+        tls: Option<&'a EtcdTls>,
+    ) -> BoxFuture<'a, Result<Self, StoreError>> {
+        Box::pin(async move {
+            let client =
+                Client::new(endpoints, tls).map_err(|error| StoreError::new(STORE, error))?;
+            let keys = Keys::new(prefix);
+            let plan = EtcdDocument::of(client.clone(), prefix, "plan");
+            let store = Self { client, keys, plan };
+            match store.page(&store.keys.all(), 1, true).await {
+                Ok(_) => Ok(store),
+                Err(error) => {
+                    let endpoints = endpoints.join(", ");
+                    Err(StoreError::new(
+                        STORE,
+                        format_args!("{endpoints} can't be used: {}", error.why),
+                    ))
+                }
             }
-        }
+        })
     }
 
     /// The first entries, in the order of their keys, and whether there are more.

@@ -11,6 +11,7 @@ use berth_kit::events::{Event, Recorder};
 use berth_kit::queue::{Queue, Work};
 use berth_kit::watch::{Change, Key, changes};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -70,24 +71,28 @@ struct Context {
 }
 
 /// Runs until `stop`.
-pub async fn run(options: Options) {
-    let reporter = Reporter {
-        controller: "berth.dev/cluster".to_owned(),
-        instance: options.instance.clone(),
-    };
-    let random = StdRng::from_rng(&mut rand::rng());
-    let (events, writer) = Recorder::new(options.client.clone(), reporter, &options.events, random);
-    let context = Context {
-        client: options.client,
-        image: options.image.into(),
-        webhook: options.webhook,
-        events,
-        clusters: Arc::default(),
-        queue: Queue::new("clusters", BACKOFF, &options.queues),
-    };
-    let watching = futures::future::join(context.watch(), context.follow_authorities());
-    let all = futures::future::join3(watching, context.work(), writer.run(options.stop.clone()));
-    options.stop.run_until_cancelled(all).await;
+pub fn run(options: Options) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let reporter = Reporter {
+            controller: "berth.dev/cluster".to_owned(),
+            instance: options.instance.clone(),
+        };
+        let random = StdRng::from_rng(&mut rand::rng());
+        let (events, writer) =
+            Recorder::new(options.client.clone(), reporter, &options.events, random);
+        let context = Context {
+            client: options.client,
+            image: options.image.into(),
+            webhook: options.webhook,
+            events,
+            clusters: Arc::default(),
+            queue: Queue::new("clusters", BACKOFF, &options.queues),
+        };
+        let watching = futures::future::join(context.watch(), context.follow_authorities());
+        let all =
+            futures::future::join3(watching, context.work(), writer.run(options.stop.clone()));
+        options.stop.run_until_cancelled(all).await;
+    })
 }
 
 impl Context {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tonic::Status;
 
 use super::client::Client;
@@ -45,8 +46,8 @@ impl EtcdDocument {
     }
 
     /// `None` when it was never written.
-    pub async fn read(&self) -> Result<Option<Document>, StoreError> {
-        self.found().await.map_err(|error| unreachable(&error))
+    pub fn read(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>> {
+        Box::pin(async move { self.found().await.map_err(|error| unreachable(&error)) })
     }
 
     async fn found(&self) -> Result<Option<(Version, Vec<u8>)>, Status> {
@@ -62,50 +63,54 @@ impl EtcdDocument {
 
     /// Whether it was written: not when it is at another version than `expected`. After an error it
     /// may have been.
-    pub async fn swap(
+    pub fn swap(
         &self,
         value: Vec<u8>,
         expected: Option<Version>,
-    ) -> Result<bool, StoreError> {
-        let key = self.key.clone().into_bytes();
-        // A key that is not there has revision 0, and etcd counts in i64.
-        let Ok(revision) = i64::try_from(expected.map_or(0, |version| version.0)) else {
-            return Ok(false);
-        };
-        let compare = Compare {
-            target: CompareTarget::ModRevision.into(),
-            key: key.clone(),
-            mod_revision: Some(revision),
-        };
-        let put = RequestOp {
-            request: Some(Operation::Put(PutRequest { key, value })),
-        };
-        let request = TxnRequest {
-            compare: vec![compare],
-            success: vec![put],
-        };
-        let response = self.client.txn(request).await;
-        Ok(response.map_err(|error| unreachable(&error))?.succeeded)
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let key = self.key.clone().into_bytes();
+            // A key that is not there has revision 0, and etcd counts in i64.
+            let Ok(revision) = i64::try_from(expected.map_or(0, |version| version.0)) else {
+                return Ok(false);
+            };
+            let compare = Compare {
+                target: CompareTarget::ModRevision.into(),
+                key: key.clone(),
+                mod_revision: Some(revision),
+            };
+            let put = RequestOp {
+                request: Some(Operation::Put(PutRequest { key, value })),
+            };
+            let request = TxnRequest {
+                compare: vec![compare],
+                success: vec![put],
+            };
+            let response = self.client.txn(request).await;
+            Ok(response.map_err(|error| unreachable(&error))?.succeeded)
+        })
     }
 
     /// Returns when it is at another version than `seen`; and after a pause when etcd can't be
     /// asked, as it may be then.
-    pub async fn changed(&self, seen: Option<Version>) {
-        let waiting = async {
-            let create = WatchCreateRequest {
-                key: self.key.clone().into_bytes(),
-                range_end: Vec::new(),
-                prev_kv: false,
+    pub fn changed(&self, seen: Option<Version>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let waiting = async {
+                let create = WatchCreateRequest {
+                    key: self.key.clone().into_bytes(),
+                    range_end: Vec::new(),
+                    prev_kv: false,
+                };
+                // Watched first and read then, so that no change falls between.
+                let mut responses = self.client.watch(create).await?;
+                if self.found().await?.map(|(version, _)| version) == seen {
+                    responses.message().await?;
+                }
+                Ok::<_, Status>(())
             };
-            // Watched first and read then, so that no change falls between.
-            let mut responses = self.client.watch(create).await?;
-            if self.found().await?.map(|(version, _)| version) == seen {
-                responses.message().await?;
+            if waiting.await.is_err() {
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
-            Ok::<_, Status>(())
-        };
-        if waiting.await.is_err() {
-            tokio::time::sleep(RETRY_INTERVAL).await;
-        }
+        })
     }
 }
