@@ -9,7 +9,8 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use berth_api::ObservedNode;
+use k8s_openapi::api::core::v1::NodeCondition;
 
 pub const CONDITION: &str = berth_api::names::POD_ADDRESSES_AVAILABLE;
 
@@ -78,15 +79,13 @@ pub struct Shown {
 }
 
 impl Shown {
-    pub fn of(node: &Node) -> Option<Self> {
-        let conditions = node.status.as_ref()?.conditions.as_ref()?;
-        let found = conditions.iter().find(|condition| condition.type_ == CONDITION)?;
+    pub fn of(node: &ObservedNode) -> Option<Self> {
         let NodeCondition {
             status,
             reason,
             last_transition_time,
             ..
-        } = found.clone();
+        } = node.condition(CONDITION)?.clone();
         Some(Self {
             status,
             reason: reason.unwrap_or_default(),

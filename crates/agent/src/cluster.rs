@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use berth_addr::scaling::{self, Phase, PodOnNode, Supply};
+use berth_addr::scaling::{self, PodOnNode, Supply};
 use berth_api::nnc::{ContainerStatus, IpAssignment, held_of};
-use berth_api::{ClusterSubnetState, NodeNetworkConfig};
-use k8s_openapi::api::core::v1::Pod;
+use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedPod};
 use kube::ResourceExt;
 
 use crate::node::OwnNode;
@@ -61,26 +60,22 @@ pub struct Request {
 }
 
 impl SeenPod {
-    pub fn of(pod: &Pod) -> Self {
-        let spec = pod.spec.as_ref();
-        let status = pod.status.as_ref();
-        let phase =
-            Phase::from_name(status.and_then(|status| status.phase.as_deref()).unwrap_or_default());
+    pub fn of(pod: &ObservedPod) -> Self {
+        let phase = pod.phase();
         let on_node = PodOnNode {
             phase,
-            host_network: spec.and_then(|spec| spec.host_network).unwrap_or(false),
+            host_network: pod.is_on_host_network(),
         };
-        let listed = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten();
         Self {
             uid: pod.uid().unwrap_or_default(),
             needs_address: scaling::demand([on_node]) > 0,
             is_finished: phase.is_finished(),
-            addresses: listed.filter_map(|listed| listed.ip.parse().ok()).collect(),
+            addresses: pod.addresses().collect(),
         }
     }
 }
 
-pub fn key_of(pod: &Pod) -> PodKey {
+pub fn key_of(pod: &ObservedPod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
 

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use berth_api::names::{NAMESPACE, field_manager};
 use berth_api::nnc::HELD_ANNOTATION;
-use berth_api::{ClusterSubnetState, NodeNetworkConfig};
+use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedNode, ObservedPod};
 use berth_kit::backoff::{Backoff, Exponential};
-use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -71,8 +70,8 @@ pub enum Listed {
 /// The node itself.
 pub async fn node(client: Client, name: &str, listed: watch::Sender<Listed>) {
     let config = ListParams::default().fields(&format!("metadata.name={name}"));
-    let there = |node: &Node| Listed::There(OwnNode::read(node));
-    follow(Api::<Node>::all(client), config, |change| {
+    let there = |node: &ObservedNode| Listed::There(OwnNode::read(node));
+    follow(Api::<ObservedNode>::all(client), config, |change| {
         let now = match change {
             Change::All(nodes) => nodes.first().map_or(Listed::Missing, there),
             Change::Apply(node) => there(&node),
@@ -105,7 +104,7 @@ pub async fn tell_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
 /// The pods of the node.
 pub async fn pods(client: Client, agent: Agent) {
     let config = ListParams::default().fields(&format!("spec.nodeName={}", agent.node()));
-    follow(Api::<Pod>::all(client), config, |change| match change {
+    follow(Api::<ObservedPod>::all(client), config, |change| match change {
         Change::All(pods) => agent.set_pods(&pods),
         Change::Apply(pod) => agent.apply_pod(&pod),
         Change::Delete(pod) => agent.delete_pod(&key_of(&pod)),

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::{fmt, fs, io};
 
-use k8s_openapi::api::core::v1::Node;
+use berth_api::MachineIds;
 
 /// Where a kubelet looks for them, in this order.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -48,13 +48,17 @@ impl Machine {
     }
 
     /// The one that a Node says it is.
-    pub fn of(node: &Node) -> Self {
-        let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
-        info.map_or_else(Self::default, |info| Self {
-            boot_id: info.boot_id.clone(),
-            machine_id: info.machine_id.clone(),
-            system_uuid: info.system_uuid.clone(),
-        })
+    pub fn of(ids: &MachineIds) -> Self {
+        let MachineIds {
+            boot_id,
+            machine_id,
+            system_uuid,
+        } = ids.clone();
+        Self {
+            boot_id,
+            machine_id,
+            system_uuid,
+        }
     }
 
     /// Whether `node` is this machine.

@@ -1,6 +1,7 @@
 //! The agent's own Node, as far as the agent needs it.
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use berth_api::ObservedNode;
+use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::availability::Shown;
 use crate::machine::Machine;
@@ -16,12 +17,10 @@ pub struct OwnNode {
 }
 
 impl OwnNode {
-    pub fn read(node: &Node) -> Self {
-        let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
-        let pods = allocatable.and_then(|allocatable| allocatable.get("pods"));
+    pub fn read(node: &ObservedNode) -> Self {
         Self {
-            machine: Machine::of(node),
-            allocatable_pods: pods.and_then(|pods| pods.0.parse().ok()),
+            machine: Machine::of(node.machine()),
+            allocatable_pods: node.allocatable().pods,
             condition: Shown::of(node),
         }
     }
@@ -48,7 +47,7 @@ mod tests {
     #[test]
     fn the_most_pods_are_read_and_what_is_no_number_is_not_known() {
         let pods = |status| {
-            let node: Node = serde_json::from_value(json!({ "status": status })).unwrap();
+            let node: ObservedNode = serde_json::from_value(json!({ "status": status })).unwrap();
             OwnNode::read(&node).allocatable_pods
         };
         assert_eq!(pods(json!({"allocatable": {"pods": "110"}})), Some(110));

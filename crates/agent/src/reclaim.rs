@@ -13,10 +13,10 @@ mod decide;
 
 use std::time::Duration;
 
+use berth_api::ObservedPod;
 use berth_api::agent::{Refusal, Release};
 use berth_api::cni::PodRef;
 use berth_kit::events::{Event, Recorder};
-use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::EventType;
 use kube::{Api, Client};
 use tokio::time::MissedTickBehavior;
@@ -167,7 +167,7 @@ impl Reclaim {
 
 /// Asked anew: what is known of pods comes from a watch, which may be late.
 async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, ReclaimError> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let api: Api<ObservedPod> = Api::namespaced(client.clone(), &pod.namespace);
     let found = api.get_opt(&pod.name).await.map_err(|error| ReclaimError::ApiServer {
         pod: shown(pod),
         error: Box::new(error),
@@ -176,10 +176,7 @@ async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, Recl
         return Ok(true);
     };
     // One of the same name may have been made on another node.
-    let is_here = found
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.node_name.as_deref() == Some(node));
+    let is_here = found.node() == Some(node);
     Ok(!is_here || decide::is_over(pod, &SeenPod::of(&found)).is_some())
 }
 

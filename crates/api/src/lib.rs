@@ -34,9 +34,13 @@ pub mod names;
 #[cfg(feature = "resources")]
 pub mod nnc;
 #[cfg(feature = "resources")]
+mod observed;
+#[cfg(feature = "resources")]
 pub mod subnet;
 #[cfg(feature = "resources")]
 pub mod subnet_state;
+#[cfg(feature = "resources")]
+mod view;
 
 #[cfg(feature = "resources")]
 pub use {
@@ -44,6 +48,7 @@ pub use {
     count::Count,
     lease_name::{LeaseOf, lease_name},
     nnc::{NodeNetworkConfig, NodeNetworkConfigSpec, NodeNetworkConfigStatus},
+    observed::{MachineIds, ObservedNode, ObservedPod, PodResources},
     subnet::{Subnet, SubnetSpec, SubnetStatus},
     subnet_state::{ClusterSubnetState, ClusterSubnetStateStatus},
 };

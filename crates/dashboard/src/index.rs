@@ -12,12 +12,14 @@ mod trim;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::machines::Shape;
-use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_api::{
+    AddressBlock, ClusterSubnetState, NodeNetworkConfig, ObservedNode, ObservedPod, Subnet,
+};
 use berth_inspect::Facts;
 use berth_inspect::facts::{MachineFacts, PodFacts};
 use berth_kit::watch::Key;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 
@@ -57,7 +59,7 @@ impl Index {
         self.facts.missing.retain(|one| one != kind);
     }
 
-    pub fn apply_node(&mut self, node: &Node) {
+    pub fn apply_node(&mut self, node: &ObservedNode) {
         let name = node.name_any();
         self.delete_node(&name);
         let node = trim::node(node);
@@ -101,7 +103,7 @@ impl Index {
         self.facts.states.remove(name);
     }
 
-    pub fn apply_pod(&mut self, pod: &Pod) {
+    pub fn apply_pod(&mut self, pod: &ObservedPod) {
         let key = Key::of(pod);
         self.delete_pod(&key);
         let pod = PodFacts::of(pod);

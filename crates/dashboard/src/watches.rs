@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::machines::cluster;
-use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet, names};
+use berth_api::{
+    AddressBlock, ClusterSubnetState, NodeNetworkConfig, ObservedNode, ObservedPod, Subnet, names,
+};
 use berth_kit::api_error::is_not_found;
 use berth_kit::watch::{Change, Key, changes};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource};
@@ -65,7 +67,7 @@ pub async fn run(client: Client, feed: Feed) {
     let leases = Api::<Lease>::namespaced(client.clone(), names::NAMESPACE);
     let all = &feed;
     tokio::join!(
-        all.kind::<Node>(Api::all(client.clone()), "Node", |index, change| match change {
+        all.kind::<ObservedNode>(Api::all(client.clone()), "Node", |index, change| match change {
             Told::Apply(node) => index.apply_node(node),
             Told::Delete(key) => index.delete_node(&key.name),
         }),
@@ -95,7 +97,7 @@ pub async fn run(client: Client, feed: Feed) {
                 Told::Delete(key) => index.delete_block(&key.name),
             }
         }),
-        all.kind::<Pod>(Api::all(client.clone()), "Pod", |index, change| match change {
+        all.kind::<ObservedPod>(Api::all(client.clone()), "Pod", |index, change| match change {
             Told::Apply(pod) => index.apply_pod(pod),
             Told::Delete(key) => index.delete_pod(key),
         }),

@@ -14,12 +14,13 @@ use std::net::IpAddr;
 use berth_addr::Prefix;
 use berth_api::agent::DigestLine;
 use berth_api::subnet::Use;
-use berth_api::{AddressBlock, ClusterSubnetState, NodeNetworkConfig, Subnet};
+use berth_api::{
+    AddressBlock, ClusterSubnetState, NodeNetworkConfig, ObservedNode, ObservedPod, Subnet,
+};
 use berth_kit::api_error::is_not_found;
 use berth_kit::watch::Key;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -45,7 +46,7 @@ pub struct GatherError {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub now: Timestamp,
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, ObservedNode>,
     pub nncs: BTreeMap<String, NncFacts>,
     pub subnets: BTreeMap<String, Subnet>,
     pub states: BTreeMap<String, ClusterSubnetState>,
@@ -68,12 +69,12 @@ pub struct Facts {
 pub fn gather(client: &Client) -> BoxFuture<'_, Result<Facts, GatherError>> {
     Box::pin(async move {
         let (nodes, nncs, subnets, states, blocks, pods, machines, other_machines) = futures::try_join!(
-            list::<Node>(client),
+            list::<ObservedNode>(client),
             list::<NodeNetworkConfig>(client),
             list::<Subnet>(client),
             list::<ClusterSubnetState>(client),
             list::<AddressBlock>(client),
-            list::<Pod>(client),
+            list::<ObservedPod>(client),
             list_machines(client, "machine.k8s.io"),
             list_machines(client, "cluster.k8s.io"),
         )?;

@@ -5,11 +5,10 @@
 //! and without pods; its finalizer keeps the addresses until the controller has released them, and
 //! a node that comes back gets another.
 
-use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
+use berth_api::{NodeNetworkConfig, ObservedPod};
 use berth_kit::api_error::{is_conflict, is_not_found};
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client};
 use serde::Serialize;
@@ -43,7 +42,7 @@ impl Repair {
         Box::pin(async move {
             let deleted = match self {
                 Self::DeletePod { namespace, name, uid } => {
-                    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+                    let pods: Api<ObservedPod> = Api::namespaced(client.clone(), namespace);
                     pods.delete(name, &only(uid)).await.map(drop)
                 }
                 Self::DeleteNnc { name, uid } => {

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use berth_api::{Count, Subnet};
-use k8s_openapi::api::core::v1::Node;
+use berth_api::{Count, ObservedNode, Subnet};
 use serde::Serialize;
 
 use crate::facts::{Facts, PodFacts, cidrs};
@@ -105,7 +104,7 @@ pub fn nodes(facts: &Facts) -> Vec<NodeRow> {
             count.waiting += usize::from(pod.waits_for_address());
         }
     }
-    let row = |(name, node): (&String, &Node)| {
+    let row = |(name, node): (&String, &ObservedNode)| {
         let on_node = on_nodes.get(name.as_str()).copied().unwrap_or_default();
         node_row(facts, name, node, on_node)
     };
@@ -130,7 +129,7 @@ pub fn routes(facts: &Facts) -> Vec<RouteRow> {
         RouteRow {
             node: name.clone(),
             pod_cidrs: pod_cidrs(node),
-            next_hops: internal_addresses(node),
+            next_hops: node.internal_ips().map(str::to_owned).collect(),
             state: state.to_owned(),
             message,
         }
@@ -138,18 +137,8 @@ pub fn routes(facts: &Facts) -> Vec<RouteRow> {
     rows.filter(|row| !row.pod_cidrs.is_empty()).collect()
 }
 
-fn internal_addresses(node: &Node) -> Vec<String> {
-    let status = node.status.iter();
-    let addresses = status.flat_map(|status| status.addresses.iter().flatten());
-    let internal = addresses.filter(|address| address.type_ == "InternalIP");
-    internal.map(|address| address.address.clone()).collect()
-}
-
-/// `spec.podCIDRs`, or `spec.podCIDR` alone.
-pub fn pod_cidrs(node: &Node) -> Vec<String> {
-    let spec = node.spec.clone().unwrap_or_default();
-    let one = spec.pod_cidr.map(|one| vec![one]);
-    spec.pod_cidrs.or(one).unwrap_or_default()
+pub fn pod_cidrs(node: &ObservedNode) -> Vec<String> {
+    node.pod_cidrs().map(str::to_owned).collect()
 }
 
 fn subnet_row(subnet: &Subnet) -> SubnetRow {
@@ -192,7 +181,7 @@ pub fn subnet_state(subnet: &Subnet) -> String {
     state.to_owned()
 }
 
-fn node_row(facts: &Facts, name: &str, node: &Node, on_node: OnNode) -> NodeRow {
+fn node_row(facts: &Facts, name: &str, node: &ObservedNode, on_node: OnNode) -> NodeRow {
     let nnc = facts.nncs.get(name);
     let status = nnc.and_then(|nnc| nnc.object.status.as_ref());
     let containers = status.into_iter().flat_map(|status| &status.network_containers);
@@ -211,7 +200,7 @@ fn node_row(facts: &Facts, name: &str, node: &Node, on_node: OnNode) -> NodeRow 
     }
 }
 
-fn node_state(node: &Node, waiting: usize) -> String {
+fn node_state(node: &ObservedNode, waiting: usize) -> String {
     let is =
         |kind: &str, value: &str| condition(node, kind).is_some_and(|(status, _)| status == value);
     let state = if !is("Ready", "True") {
@@ -227,9 +216,8 @@ fn node_state(node: &Node, waiting: usize) -> String {
 }
 
 /// Its status, and its message or reason.
-pub fn condition(node: &Node, kind: &str) -> Option<(String, String)> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
+pub fn condition(node: &ObservedNode, kind: &str) -> Option<(String, String)> {
+    let found = node.condition(kind)?;
     let message = found.message.clone().filter(|message| !message.is_empty());
     Some((
         found.status.clone(),

@@ -26,6 +26,5 @@ pub mod redb_file;
 pub mod serve;
 pub mod shutdown;
 pub mod tls;
-pub mod view;
 pub mod watch;
 pub mod work;

@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{ClusterSubnetState, NodeNetworkConfig, Subnet, names};
+use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedNode, ObservedPod, Subnet, names};
 use berth_kit::background::Background;
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::Queue;
 use berth_ledger::Clock;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -23,7 +22,7 @@ use crate::controller::Controller;
 use crate::error::ReconcileError;
 use crate::index::Index;
 use crate::metrics::ControllerMetrics;
-use crate::pods::{ObservedPod, PodIndex};
+use crate::pods::PodIndex;
 use crate::wait_list::WaitList;
 
 const NODE_BACKOFF: Exponential = Exponential {
@@ -121,7 +120,7 @@ impl Context {
         }
     }
 
-    pub fn nodes(&self) -> Api<Node> {
+    pub fn nodes(&self) -> Api<ObservedNode> {
         Api::all(self.client.clone())
     }
 
@@ -192,7 +191,9 @@ impl Context {
         let (namespace, name) = pod.split_once('/').unwrap_or((names::NAMESPACE, pod));
         let pods: Api<ObservedPod> = Api::namespaced(self.client.clone(), namespace);
         let pod = pods.get_opt(name).await?;
-        Ok(pod.is_some_and(|pod| pod.addresses().contains(&address)))
+        Ok(pod.is_some_and(|pod| {
+            pod.needs_address() && pod.addresses().any(|shown| shown == address)
+        }))
     }
 
     /// As the ledger has it: it goes as tokio's clock does.

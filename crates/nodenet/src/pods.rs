@@ -5,7 +5,5 @@
 //! process's memory.
 
 mod index;
-mod observed;
 
 pub(crate) use index::{ObservedAddress, PodIndex};
-pub(crate) use observed::ObservedPod;

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use berth_api::{NodeNetworkConfig, Subnet};
+use berth_api::{NodeNetworkConfig, ObservedNode, ObservedPod, Subnet};
 use berth_kit::watch::{Change, Key};
-use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::facts::{NncFacts, NodeFacts, SubnetFacts};
-use crate::pods::ObservedPod;
 
 /// What nodes ask for decides whether a subnet is exhausted: looked at when a burst is over.
 const BURST: Duration = Duration::from_secs(1);
 
-pub fn node_changed(context: &Context, change: Change<Node>) {
+pub fn node_changed(context: &Context, change: Change<ObservedNode>) {
     match change {
         Change::Apply(node) => {
             let name = node.name_any();

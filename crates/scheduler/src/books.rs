@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use berth_api::names::NAMESPACE;
 use berth_api::subnet::Use;
-use berth_api::{NodeNetworkConfig, Subnet};
+use berth_api::{NodeNetworkConfig, ObservedNode, ObservedPod, Subnet};
 use berth_kit::follow::follow;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -21,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::accounting::{Accounting, Settings};
-use crate::facts::{NncFacts, NodeFacts, ObservedPod, SubnetFacts};
+use crate::facts::{NncFacts, NodeFacts, PodFacts, SubnetFacts};
 
 /// How often is looked whether a kind is defined by now. Without Berth's own kinds there are
 /// podCIDRs, and that is enough.
@@ -98,7 +97,7 @@ impl Books {
     pub fn follow(&self, client: &Client, tasks: &TaskTracker, stop: &CancellationToken) {
         let pods: Api<ObservedPod> = Api::all(client.clone());
         self.start(tasks, stop, pods, false, |books, event| books.pod_event(event));
-        let nodes: Api<Node> = Api::all(client.clone());
+        let nodes: Api<ObservedNode> = Api::all(client.clone());
         let mut known = Names::default();
         self.start(tasks, stop, nodes, false, move |books, event| {
             books.node_event(known.told(event));
@@ -196,18 +195,18 @@ impl Books {
     }
 
     fn pod_event(&self, event: Event<ObservedPod>) {
-        let uid = |pod: &ObservedPod| pod.uid().unwrap_or_default().to_owned();
+        let uid = |pod: &ObservedPod| pod.uid().unwrap_or_default();
         self.change(|accounting| match event {
             Event::Init => accounting.begin_pods(),
             Event::InitApply(pod) | Event::Apply(pod) => {
-                accounting.apply_pod(&uid(&pod), &pod.facts())
+                accounting.apply_pod(&uid(&pod), &PodFacts::of(&pod))
             }
             Event::InitDone => accounting.end_pods(),
             Event::Delete(pod) => accounting.delete_pod(&uid(&pod)),
         });
     }
 
-    fn node_event(&self, told: Told<Node>) {
+    fn node_event(&self, told: Told<ObservedNode>) {
         self.change(|accounting| {
             accounting.advance(Timestamp::now());
             let reserved = accounting.settings().reserved_per_cidr;

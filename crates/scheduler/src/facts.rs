@@ -6,17 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use berth_addr::Family;
-use berth_api::names::POD_IPS;
 use berth_api::nnc::{AssignmentMode, NetworkContainer, OVERLAY, VNET_BLOCK};
 use berth_api::subnet::Use;
-use berth_api::{Count, NodeNetworkConfig, Subnet};
+use berth_api::{Count, NodeNetworkConfig, ObservedNode, Subnet};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::capacity::{self, CidrCapacity};
 
-pub use pod::{ObservedPod, PodFacts};
+pub use pod::PodFacts;
 
 /// Of a Node: what its podCIDRs come to, and what it says of the extended resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,24 +27,12 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    pub fn of(node: &Node, reserved_per_cidr: u64) -> Self {
-        let spec = node.spec.as_ref();
-        let several = spec.and_then(|spec| spec.pod_cidrs.as_deref()).unwrap_or_default();
-        let one = spec.and_then(|spec| spec.pod_cidr.as_deref());
-        // Old objects have the first one only.
-        let one = one.filter(|cidr| several.is_empty() && !cidr.is_empty());
-        let cidrs = several.iter().map(String::as_str).chain(one);
-        let status = node.status.as_ref();
-        let capacity = status.and_then(|status| status.capacity.as_ref());
-        let allocatable = status.and_then(|status| status.allocatable.as_ref());
-        let number = |resources: Option<&BTreeMap<String, Quantity>>, name| {
-            resources?.get(name)?.0.parse().ok()
-        };
+    pub fn of(node: &ObservedNode, reserved_per_cidr: u64) -> Self {
         Self {
-            cidrs: capacity::of_pod_cidrs(cidrs, reserved_per_cidr),
-            capacity: number(capacity, POD_IPS),
-            allocatable: number(allocatable, POD_IPS),
-            max_pods: number(allocatable, "pods"),
+            cidrs: capacity::of_pod_cidrs(node.pod_cidrs(), reserved_per_cidr),
+            capacity: node.capacity().pod_ips,
+            allocatable: node.allocatable().pod_ips,
+            max_pods: node.allocatable().pods,
             created: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
         }
     }

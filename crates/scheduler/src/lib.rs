@@ -19,7 +19,7 @@ mod touch;
 pub use accounting::{Accounting, NoCidr, Publication, Refusal, Reserved, Settings, Supply};
 pub use books::Books;
 pub use capacity::CidrCapacity;
-pub use facts::{Leases, NncFacts, NodeFacts, ObservedPod, PodFacts, SubnetFacts};
+pub use facts::{Leases, NncFacts, NodeFacts, PodFacts, SubnetFacts};
 pub use fit::publish_fit;
 pub use metrics::SchedulerMetrics;
 pub use run::{LEASE, Options, Scheduler};

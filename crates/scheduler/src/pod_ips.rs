@@ -9,12 +9,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ObservedNode;
 use berth_api::names::{POD_IPS, field_manager};
 use berth_kit::backoff::Exponential;
 use berth_kit::controller::{Controller, Group};
 use berth_kit::queue::{Queue, QueueMetrics};
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -118,7 +118,7 @@ async fn look(books: Books, queue: Queue<String>, targets: Targets) {
     }
 }
 
-async fn write_all(nodes: Api<Node>, queue: Queue<String>, targets: Targets) {
+async fn write_all(nodes: Api<ObservedNode>, queue: Queue<String>, targets: Targets) {
     let mut running = JoinSet::new();
     loop {
         tokio::select! {
@@ -154,7 +154,7 @@ async fn write_all(nodes: Api<Node>, queue: Queue<String>, targets: Targets) {
 }
 
 /// Both at once: a kubelet derives the second from the first, but only when it reports next.
-async fn write(nodes: &Api<Node>, node: &str, target: Option<u64>) -> kube::Result<()> {
+async fn write(nodes: &Api<ObservedNode>, node: &str, target: Option<u64>) -> kube::Result<()> {
     let value = target.map(|target| target.to_string());
     let patch = json!({"status": {"capacity": {POD_IPS: value}, "allocatable": {POD_IPS: value}}});
     let params = PatchParams {

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ObservedNode;
 use berth_api::names::{ROOM_ANNOTATION, field_manager};
 use berth_kit::backoff::Exponential;
 use berth_kit::queue::{Queue, QueueMetrics};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -61,7 +61,7 @@ pub fn touch_woken(
             }
         };
         let work = async {
-            let nodes: Api<Node> = Api::all(client);
+            let nodes: Api<ObservedNode> = Api::all(client);
             while let Some(node) = queue.take().await {
                 if !books.lock().still_has_room(&node) {
                     node.succeeded();
@@ -123,7 +123,7 @@ impl Waiting {
 }
 
 /// The value is for people; that it is another one each time is what counts.
-async fn touch(nodes: &Api<Node>, node: &str) -> kube::Result<()> {
+async fn touch(nodes: &Api<ObservedNode>, node: &str) -> kube::Result<()> {
     let patch =
         json!({"metadata": {"annotations": {ROOM_ANNOTATION: Timestamp::now().to_string()}}});
     let params = PatchParams {

@@ -1,6 +1,6 @@
 //! The agent's own Node, and what the agent has to say on it.
 
-use k8s_openapi::api::core::v1::Node;
+use berth_api::ObservedNode;
 use tokio::sync::futures::Notified;
 
 use super::Agent;
@@ -8,7 +8,7 @@ use crate::availability::{Supply, View};
 use crate::node::OwnNode;
 
 impl Agent {
-    pub fn apply_node(&self, node: &Node) {
+    pub fn apply_node(&self, node: &ObservedNode) {
         self.set_node(Some(OwnNode::read(node)));
     }
 

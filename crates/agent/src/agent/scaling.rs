@@ -1,7 +1,6 @@
 //! What comes from the cluster, and what goes to it.
 
-use berth_api::{ClusterSubnetState, NodeNetworkConfig};
-use k8s_openapi::api::core::v1::Pod;
+use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedPod};
 use tracing::{info, warn};
 
 use super::{Agent, Inside};
@@ -48,7 +47,7 @@ impl Agent {
         }
     }
 
-    pub fn apply_pod(&self, pod: &Pod) {
+    pub fn apply_pod(&self, pod: &ObservedPod) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.pods.insert(key_of(pod), SeenPod::of(pod));
         self.changed(&mut inside);
@@ -61,7 +60,7 @@ impl Agent {
     }
 
     /// All that there are: from now on their number can be relied on.
-    pub fn set_pods(&self, pods: &[Pod]) {
+    pub fn set_pods(&self, pods: &[ObservedPod]) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.pods = pods.iter().map(|pod| (key_of(pod), SeenPod::of(pod))).collect();
         inside.cluster.pods_known = true;

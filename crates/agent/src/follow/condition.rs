@@ -3,10 +3,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use berth_api::ObservedNode;
 use berth_api::names::field_manager;
 use berth_kit::backoff::Backoff;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -24,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 /// For as long as the agent serves.
 pub async fn condition(client: Client, agent: Agent, random: StdRng) {
-    let api: Api<Node> = Api::all(client);
+    let api: Api<ObservedNode> = Api::all(client);
     let mut backoff = Backoff::new(BACKOFF, random);
     let mut seen = None;
     loop {
@@ -70,12 +71,12 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
 }
 
 async fn write(
-    api: &Api<Node>,
+    api: &Api<ObservedNode>,
     node: &str,
     reason: Reason,
     view: &View,
     shown: Option<&Shown>,
-) -> kube::Result<Node> {
+) -> kube::Result<ObservedNode> {
     let now = Time(Timestamp::now());
     let status = status_of(reason);
     let since = shown

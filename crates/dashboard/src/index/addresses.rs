@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use berth_addr::Prefix;
+use berth_api::ObservedNode;
 use berth_inspect::facts::NncFacts;
 use berth_kit::watch::Key;
-use k8s_openapi::api::core::v1::Node;
 
 use super::listed::{Listed, Lister, Name};
 
@@ -33,14 +33,14 @@ impl Addresses {
         }
     }
 
-    pub fn list_node(&mut self, name: &str, node: &Node) {
+    pub fn list_node(&mut self, name: &str, node: &ObservedNode) {
         let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
             self.listed.insert(cidr, Lister::PodCidr, &name);
         }
     }
 
-    pub fn unlist_node(&mut self, name: &str, node: &Node) {
+    pub fn unlist_node(&mut self, name: &str, node: &ObservedNode) {
         let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
             self.listed.remove(cidr, Lister::PodCidr, &name);
@@ -110,10 +110,6 @@ fn of_nnc(nnc: &NncFacts) -> impl Iterator<Item = (Prefix, Lister)> {
     primaries.chain(nnc.units.iter().map(|unit| (*unit, Lister::Pool)))
 }
 
-fn pod_cidrs(node: &Node) -> Vec<Prefix> {
-    let spec = node.spec.as_ref();
-    let several = spec.and_then(|spec| spec.pod_cidrs.clone());
-    let one = spec.and_then(|spec| spec.pod_cidr.clone());
-    let texts = several.unwrap_or_else(|| one.into_iter().collect());
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
+fn pod_cidrs(node: &ObservedNode) -> impl Iterator<Item = Prefix> {
+    node.pod_cidrs().filter_map(|text| text.parse().ok())
 }

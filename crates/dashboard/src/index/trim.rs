@@ -1,27 +1,13 @@
 //! Of large objects, the part that is read here: thousands of them are kept.
 
-use berth_api::NodeNetworkConfig;
+use berth_api::{NodeNetworkConfig, ObservedNode};
 use berth_inspect::facts::NncFacts;
-use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use kube::core::ObjectMeta;
 
-pub fn node(node: &Node) -> Node {
-    let spec = node.spec.as_ref();
-    let status = node.status.as_ref();
-    Node {
-        metadata: metadata(&node.metadata),
-        spec: spec.map(|spec| NodeSpec {
-            pod_cidr: spec.pod_cidr.clone(),
-            pod_cidrs: spec.pod_cidrs.clone(),
-            unschedulable: spec.unschedulable,
-            ..NodeSpec::default()
-        }),
-        status: status.map(|status| NodeStatus {
-            addresses: status.addresses.clone(),
-            conditions: status.conditions.clone(),
-            ..NodeStatus::default()
-        }),
-    }
+pub fn node(node: &ObservedNode) -> ObservedNode {
+    let mut node = node.clone();
+    node.metadata = metadata(&node.metadata);
+    node
 }
 
 pub fn nnc(nnc: &NodeNetworkConfig) -> NncFacts {

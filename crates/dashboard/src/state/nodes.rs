@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::ObservedNode;
 use berth_inspect::status::{self, NodeRow, condition};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde::Serialize;
 
@@ -75,7 +75,7 @@ pub fn views(index: &Index, rows: Vec<NodeRow>) -> Vec<NodeView> {
     rows.into_iter().map(view).collect()
 }
 
-fn route(node: &Node) -> (RouteState, String) {
+fn route(node: &ObservedNode) -> (RouteState, String) {
     match condition(node, "NetworkUnavailable") {
         Some((status, message)) if status == "False" => (RouteState::Routed, message),
         Some((_, message)) => (RouteState::Missing, message),
@@ -83,13 +83,8 @@ fn route(node: &Node) -> (RouteState, String) {
     }
 }
 
-fn address(node: &Node) -> String {
-    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
-    let mut internal = addresses.filter(|address| address.type_ == "InternalIP");
-    internal
-        .next()
-        .map(|address| address.address.clone())
-        .unwrap_or_default()
+fn address(node: &ObservedNode) -> String {
+    node.internal_ips().next().unwrap_or_default().to_owned()
 }
 
 pub fn routes(index: &Index, rows: &[NodeRow]) -> BTreeMap<RouteState, usize> {

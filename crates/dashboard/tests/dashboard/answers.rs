@@ -54,7 +54,7 @@ async fn the_stream_tells_what_changes_in_the_cluster() {
 #[tokio::test]
 async fn a_pod_that_waits_says_for_how_long() {
     let scene = Scene::start(false).await;
-    let pod: Pod = serde_json::from_value(json!({
+    let pod = serde_json::from_value(json!({
         "metadata": {"namespace": "default", "name": "old", "creationTimestamp": "2020-01-01T00:00:00Z"},
         "spec": {"nodeName": "n1", "containers": []},
     }))

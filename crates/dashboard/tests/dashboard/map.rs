@@ -1,10 +1,9 @@
 //! Maps of subnets, over an index that is fed by hand: what they count, and how they zoom.
 
-use berth_api::{AddressBlock, NodeNetworkConfig, Subnet};
+use berth_api::{AddressBlock, NodeNetworkConfig, ObservedNode, ObservedPod, Subnet};
 use berth_dashboard::Index;
 use berth_dashboard::map::{Map, Source, map};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -44,7 +43,7 @@ fn nnc(node: &str, primary: &str, addresses: &[&str]) -> NodeNetworkConfig {
     }))
 }
 
-fn pod(name: &str, node: &str, ip: &str) -> Pod {
+fn pod(name: &str, node: &str, ip: &str) -> ObservedPod {
     object(json!({
         "metadata": {"namespace": "default", "name": name, "creationTimestamp": "2026-11-16T11:30:00Z"},
         "spec": {"nodeName": node, "containers": []},
@@ -189,7 +188,7 @@ fn the_units_of_node_cidrs_are_pod_cidrs() {
         json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"]}),
     ));
     for (name, cidr) in [("n1", "10.244.0.0/24"), ("n2", "10.244.1.0/24")] {
-        index.apply_node(&object::<Node>(json!({
+        index.apply_node(&object::<ObservedNode>(json!({
             "metadata": {"name": name}, "spec": {"podCIDRs": [cidr]},
         })));
     }

@@ -4,13 +4,12 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use berth_api::nnc::IpAssignment;
-use berth_api::{NodeNetworkConfig, Subnet};
+use berth_api::{NodeNetworkConfig, ObservedNode, ObservedPod, Subnet};
 use berth_dashboard::history::History;
 use berth_dashboard::map::map;
 use berth_dashboard::state::{About, node_page, state};
 use berth_dashboard::{Index, Measured};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
 
 const NODES: u32 = 5_000;
@@ -39,7 +38,7 @@ fn fill() -> Index {
             "metadata": {"name": name},
             "status": {"conditions": [{"type": "Ready", "status": status}]},
         });
-        index.apply_node(&serde_json::from_value::<Node>(object).unwrap());
+        index.apply_node(&serde_json::from_value::<ObservedNode>(object).unwrap());
         let first = node * (PER_NODE + 1);
         let container = json!({"primaryIP": address(first), "subnetName": "pods"});
         let object = json!({
@@ -62,7 +61,7 @@ fn fill() -> Index {
                 "spec": {"nodeName": name, "containers": []},
                 "status": {"phase": "Running", "podIPs": [{"ip": address(first + pod)}]},
             });
-            index.apply_pod(&serde_json::from_value::<Pod>(object).unwrap());
+            index.apply_pod(&serde_json::from_value::<ObservedPod>(object).unwrap());
         }
     }
     index

@@ -2,8 +2,9 @@
 //! Node whether its routes are in the backend.
 
 use berth_addr::Prefix;
+use berth_api::ObservedNode;
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::api::core::v1::NodeCondition;
 
 use super::Finding;
 use crate::facts::Facts;
@@ -12,9 +13,8 @@ use crate::status::pod_cidrs;
 /// A new node is routed within this time, also while a cloud is slow.
 const GRACE: SignedDuration = SignedDuration::from_mins(2);
 
-fn network_unavailable(node: &Node) -> Option<&NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|one| one.type_ == "NetworkUnavailable")
+fn network_unavailable(node: &ObservedNode) -> Option<&NodeCondition> {
+    node.condition("NetworkUnavailable")
 }
 
 /// A route leads to one of them only.
@@ -22,8 +22,7 @@ pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
     // By their first address: of those that overlap, each contains the next one's first.
     let mut all: Vec<(Prefix, &str)> = Vec::new();
     for (name, node) in &facts.nodes {
-        let cidrs = pod_cidrs(node);
-        let parsed = cidrs.iter().filter_map(|cidr| cidr.parse().ok());
+        let parsed = node.pod_cidrs().filter_map(|cidr| cidr.parse().ok());
         all.extend(parsed.map(|cidr: Prefix| (cidr, name.as_str())));
     }
     all.sort_by_key(|(cidr, name)| (cidr.first(), cidr.length(), *name));
@@ -50,7 +49,7 @@ pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
 /// The route controller says that there is none, or says nothing of this node while it does of
 /// others.
 pub fn without_route(facts: &Facts) -> Vec<Finding> {
-    let with_cidrs = || facts.nodes.iter().filter(|(_, node)| !pod_cidrs(node).is_empty());
+    let with_cidrs = || facts.nodes.iter().filter(|(_, node)| node.pod_cidrs().next().is_some());
     let is_told = with_cidrs().any(|(_, node)| network_unavailable(node).is_some());
     let mut findings = Vec::new();
     for (name, node) in with_cidrs() {

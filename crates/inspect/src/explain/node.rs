@@ -1,10 +1,9 @@
 //! Why a node has no address for a pod.
 
-use berth_api::NodeNetworkConfig;
 use berth_api::names::{NAMESPACE, POD_ADDRESSES_AVAILABLE};
 use berth_api::nnc::{NetworkContainer, Progress};
+use berth_api::{NodeNetworkConfig, ObservedNode};
 use berth_kit::watch::Key;
-use k8s_openapi::api::core::v1::Node;
 
 use super::subnet::state as subnet_state;
 use super::{Explanation, advised, plain, warned};
@@ -16,7 +15,7 @@ pub fn node(facts: &Facts, name: &str) -> Option<Explanation> {
     Some(condition_of(name, found).then(addresses(facts, name, found)))
 }
 
-fn condition_of(name: &str, node: &Node) -> Explanation {
+fn condition_of(name: &str, node: &ObservedNode) -> Explanation {
     let mut told = Explanation::default();
     match condition(node, "Ready") {
         Some((status, _)) if status == "True" => {
@@ -39,7 +38,7 @@ fn condition_of(name: &str, node: &Node) -> Explanation {
 }
 
 /// What it has for pods, why it does not get more, and what was warned of.
-pub fn addresses(facts: &Facts, name: &str, node: &Node) -> Explanation {
+pub fn addresses(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
     let key = |namespace: &str| Key {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -58,7 +57,7 @@ pub fn addresses(facts: &Facts, name: &str, node: &Node) -> Explanation {
     ))
 }
 
-fn supply(facts: &Facts, name: &str, node: &Node) -> Explanation {
+fn supply(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
     let told = Explanation::default();
     let Some(nnc) = facts.nncs.get(name) else {
         return without_nnc(facts, name, node);
@@ -102,10 +101,8 @@ fn supply(facts: &Facts, name: &str, node: &Node) -> Explanation {
 }
 
 /// The condition's, in one word.
-fn reason<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|condition| condition.type_ == kind)?;
-    found.reason.as_deref()
+fn reason<'a>(node: &'a ObservedNode, kind: &str) -> Option<&'a str> {
+    node.condition(kind)?.reason.as_deref()
 }
 
 fn short(facts: &Facts, container: &NetworkContainer) -> Explanation {
@@ -118,7 +115,7 @@ fn short(facts: &Facts, container: &NetworkContainer) -> Explanation {
     }
 }
 
-fn without_nnc(facts: &Facts, name: &str, node: &Node) -> Explanation {
+fn without_nnc(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
     let cidrs = pod_cidrs(node);
     let told = Explanation::default();
     if facts.missing.iter().any(|kind| kind == "NodeNetworkConfig") || facts.subnets.is_empty() {

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use berth_api::ObservedPod;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use kube::ResourceExt;
 
 /// On the pod that stands in the API for a static one.
@@ -29,13 +30,9 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
-    pub fn of(pod: &Pod) -> Self {
-        let spec = pod.spec.as_ref();
-        let status = pod.status.as_ref();
-        let texts = status.into_iter().flat_map(|status| status.pod_ips.iter().flatten());
+    pub fn of(pod: &ObservedPod) -> Self {
         let condition = |kind: &str| {
-            let all = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
-            let mut failing = all.filter(|one| one.status == "False");
+            let mut failing = pod.conditions().iter().filter(|one| one.status == "False");
             failing.find(|one| one.type_ == kind).map(said)
         };
         let owners = pod.owner_references();
@@ -47,11 +44,11 @@ impl PodFacts {
                 // A static pod is its Node's, and comes back as it was.
                 owner.controller == Some(true) && owner.kind != "Node"
             }),
-            node: spec.and_then(|spec| spec.node_name.clone()),
-            phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
-            is_on_host_network: spec.and_then(|spec| spec.host_network).unwrap_or_default(),
+            node: pod.node().map(str::to_owned),
+            phase: pod.phase_name().to_owned(),
+            is_on_host_network: pod.is_on_host_network(),
             is_deleting: pod.metadata.deletion_timestamp.is_some(),
-            addresses: texts.filter_map(|ip| ip.ip.parse().ok()).collect(),
+            addresses: pod.addresses().collect(),
             created: pod.creation_timestamp().map(|time| time.0),
             unschedulable: condition("PodScheduled"),
             waiting: condition("PodReadyToStartContainers").filter(|said| !said.is_empty()),

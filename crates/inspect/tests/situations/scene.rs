@@ -32,6 +32,7 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
 
 pub struct Scene {
     facts: Facts,
+    nodes: BTreeMap<String, Value>,
     blocks: BTreeMap<String, AddressBlock>,
 }
 
@@ -44,6 +45,7 @@ impl Scene {
         };
         let mut scene = Self {
             facts,
+            nodes: BTreeMap::new(),
             blocks: BTreeMap::new(),
         };
         for node in ["n1", "n2"] {
@@ -78,7 +80,7 @@ impl Scene {
         let metadata =
             json!({"name": name, "uid": format!("uid-{name}"), "creationTimestamp": CREATED});
         let node = json!({"metadata": metadata, "status": {"conditions": conditions}});
-        self.facts.nodes.insert(name.to_owned(), object(node));
+        self.put_node(name, node);
     }
 
     /// A node with a podCIDR, and what a route controller says.
@@ -99,16 +101,21 @@ impl Scene {
                 ],
             },
         });
-        self.facts.nodes.insert(name.to_owned(), object(node));
+        self.put_node(name, node);
     }
 
     /// When the conditions of a node changed last.
     pub fn transition(&mut self, name: &str, at: &str) {
-        let node = self.facts.nodes.get_mut(name).unwrap();
-        let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
-        for condition in conditions {
-            condition.last_transition_time = Some(object(json!(at)));
+        let mut node = self.nodes[name].clone();
+        for condition in node["status"]["conditions"].as_array_mut().unwrap() {
+            condition["lastTransitionTime"] = json!(at);
         }
+        self.put_node(name, node);
+    }
+
+    fn put_node(&mut self, name: &str, node: Value) {
+        self.facts.nodes.insert(name.to_owned(), object(node.clone()));
+        self.nodes.insert(name.to_owned(), node);
     }
 
     pub fn nnc(&mut self, name: &str, requested: i64, addresses: &[&str]) {

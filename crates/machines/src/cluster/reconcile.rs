@@ -228,7 +228,7 @@ impl Context {
     /// The CIDRs that machine IPAM was last given.
     async fn applied(&self, namespace: &str) -> Result<Vec<Prefix>, Failure> {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
-        let Some(deployment) = api.get_opt("machine-ipam").await? else {
+        let Some(deployment) = api.get_metadata_opt("machine-ipam").await? else {
             return Ok(Vec::new());
         };
         let cidrs = deployment

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use berth_api::{MachineIds, ObservedNode};
+use k8s_openapi::api::core::v1::ObjectReference;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -19,32 +20,23 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    pub fn of(node: &Node) -> Self {
+    pub fn of(node: &ObservedNode) -> Self {
         let metadata = &node.metadata;
-        let spec = node.spec.as_ref();
-        let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
-        let internal = addresses
-            .into_iter()
-            .flatten()
-            .find(|address| address.type_ == "InternalIP");
-        let one = spec.and_then(|spec| spec.pod_cidr.clone());
-        let all = spec.and_then(|spec| spec.pod_cidrs.clone());
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             labels: metadata.labels.clone().unwrap_or_default(),
-            address: internal.map(|internal| internal.address.clone()),
-            pod_cidrs: all.unwrap_or_else(|| one.into_iter().collect()),
+            address: node.internal_ips().next().map(str::to_owned),
+            pod_cidrs: node.pod_cidrs().map(str::to_owned).collect(),
             deleting: metadata.deletion_timestamp.is_some(),
-            machine: machine(node),
+            machine: machine(node.machine()),
         }
     }
 }
 
 /// By both ids: machines that were cloned may share the first one.
-fn machine(node: &Node) -> Option<String> {
-    let info = node.status.as_ref()?.node_info.as_ref()?;
-    let known = !info.machine_id.is_empty() && !info.system_uuid.is_empty();
-    known.then(|| format!("{}/{}", info.machine_id, info.system_uuid))
+fn machine(ids: &MachineIds) -> Option<String> {
+    let known = !ids.machine_id.is_empty() && !ids.system_uuid.is_empty();
+    known.then(|| format!("{}/{}", ids.machine_id, ids.system_uuid))
 }
 
 /// For events about a node.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Prefix;
+use berth_api::ObservedPod;
 use tokio::time::Instant;
-
-use super::ObservedPod;
 
 /// Namespace and name, with a slash between them.
 type Key = Arc<str>;
@@ -70,7 +69,10 @@ impl PodIndex {
         let Some(node) = pod.node().filter(|_| pod.needs_address()) else {
             return self.delete(key, now);
         };
-        let addresses = pod.addresses();
+        // The same whatever order they are shown in.
+        let mut addresses: Vec<IpAddr> = pod.addresses().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
         let same = |known: &Known| *known.node == *node && known.addresses == addresses;
         if self.pods.get(key).is_some_and(same) {
             return Vec::new();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_addr::Prefix;
-use berth_api::Subnet;
 use berth_api::subnet::Use;
+use berth_api::{ObservedNode, Subnet};
 use berth_kit::follow::follow;
 use berth_kit::queue::Queue;
 use kube::api::ListParams;
@@ -21,7 +21,6 @@ use tracing::info;
 use super::Options;
 use super::publish::Publish;
 use super::shared::Shared;
-use super::watched::WatchedNode;
 use crate::core::{Index, Node, NodeChange, Scope, parse_cidr};
 
 /// What the worker is asked to look at.
@@ -97,9 +96,9 @@ impl Feed {
     }
 
     async fn watch_nodes(&self) {
-        let api = Api::<WatchedNode>::all(self.client.clone());
+        let api = Api::<ObservedNode>::all(self.client.clone());
         let mut listed = Vec::new();
-        let tell = |event: Event<WatchedNode>| match event {
+        let tell = |event: Event<ObservedNode>| match event {
             Event::Init => listed.clear(),
             Event::InitApply(node) => listed.push(Node::from(node)),
             Event::InitDone => self.reset(std::mem::take(&mut listed)),

@@ -4,17 +4,17 @@
 use std::collections::BTreeSet;
 
 use berth_addr::Prefix;
+use berth_api::ObservedNode;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use super::watched::WatchedNode;
 use crate::core::{Index, Node, Table};
 
 const PAGE: u32 = 500;
 
 /// All nodes, from the store and not from a cache.
 pub async fn list_nodes(client: Client) -> kube::Result<Vec<Node>> {
-    let api = Api::<WatchedNode>::all(client);
+    let api = Api::<ObservedNode>::all(client);
     let mut page = ListParams::default().limit(PAGE);
     let mut nodes = Vec::new();
     loop {

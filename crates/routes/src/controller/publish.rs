@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use berth_api::ObservedNode;
 use berth_kit::events::{Event, Recorder};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node as KubernetesNode, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::EventType;
 use kube::{Api, Client};
 use serde_json::json;
 
+use super::watched::condition_of;
 use crate::core::{Condition, Node};
 
 /// Whose condition is written.
@@ -98,7 +100,7 @@ pub async fn write_condition(
         // Another node of the same name is not meant.
         patch["metadata"] = json!({"uid": uid});
     }
-    let api = Api::<KubernetesNode>::all(client);
+    let api = Api::<ObservedNode>::all(client);
     let params = PatchParams::default();
     api.patch_status(node, &params, &Patch::Strategic(patch))
         .await
@@ -107,18 +109,8 @@ pub async fn write_condition(
 
 /// What is there before this process has written anything, for a node that is not watched.
 pub async fn read_condition(client: Client, node: &str) -> kube::Result<Option<Condition>> {
-    let node = Api::<KubernetesNode>::all(client).get(node).await?;
-    let conditions = node
-        .status
-        .and_then(|status| status.conditions)
-        .unwrap_or_default();
-    let found = conditions
-        .into_iter()
-        .find(|one| one.type_ == "NetworkUnavailable");
-    Ok(found.map(|one| Condition {
-        status: one.status,
-        reason: one.reason.unwrap_or_default(),
-    }))
+    let node = Api::<ObservedNode>::all(client).get(node).await?;
+    Ok(condition_of(&node))
 }
 
 pub fn warn(events: &Recorder, node: &Node, reason: &'static str, note: String) {

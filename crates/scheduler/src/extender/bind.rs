@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use berth_api::ObservedPod;
+use k8s_openapi::api::core::v1::{Binding, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
 use kube::Api;
 use kube::api::PostParams;
@@ -18,7 +19,6 @@ use super::filter::BadRequest;
 use super::session::Session;
 use super::wire::BindingArgs;
 use crate::accounting::{Refusal, Reserved};
-use crate::facts::ObservedPod;
 
 /// The API server ends what takes longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
     let needs_ip = match known {
         Some(needs_ip) => needs_ip,
         // Younger than what the watch has told.
-        None => read(&session, &args).await?.facts().needs_ip,
+        None => read(&session, &args).await?.needs_address(),
     };
     let reserved = session.books.change(|accounting| {
         let reserved = accounting.reserve(&args.pod_uid, needs_ip, &args.node);
@@ -105,8 +105,8 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
         }
         Outcome::Refused(error) => {
             // An earlier try that got no answer may have been carried out, and is then in the way.
-            let bound_to = read(&session, &args).await.ok().and_then(|pod| pod.facts().node);
-            if bound_to.as_deref() == Some(&args.node) {
+            let bound = read(&session, &args).await.ok();
+            if bound.as_ref().and_then(ObservedPod::node) == Some(&args.node) {
                 session.books.change(|accounting| accounting.confirm(&args.pod_uid));
                 return Ok(());
             }
@@ -142,7 +142,7 @@ async fn read(session: &Session, args: &BindingArgs) -> Result<ObservedPod, Bind
         .get_opt(&args.pod_name)
         .await
         .map_err(|error| BindError::Api(Box::new(error)))?;
-    let pod = pod.filter(|pod| pod.uid() == Some(&args.pod_uid));
+    let pod = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&args.pod_uid));
     pod.ok_or_else(|| BindError::NoSuchPod {
         namespace: args.pod_namespace.clone(),
         name: args.pod_name.clone(),
@@ -165,7 +165,7 @@ async fn post(session: &Session, args: &BindingArgs) -> Outcome {
             ..ObjectReference::default()
         },
     };
-    let pods: Api<Pod> = Api::namespaced(session.client.clone(), &args.pod_namespace);
+    let pods: Api<ObservedPod> = Api::namespaced(session.client.clone(), &args.pod_namespace);
     let params = PostParams::default();
     let sent =
         pods.create_subresource::<Binding, Status>("binding", &args.pod_name, &params, &binding);
@@ -190,7 +190,7 @@ fn resolve(session: &Arc<Session>, args: BindingArgs) {
             sleep(ANSWER_TIMEOUT).await;
             loop {
                 match read(&session, &args).await {
-                    Ok(pod) if pod.facts().node.is_some() => return,
+                    Ok(pod) if pod.node().is_some() => return,
                     Ok(_) | Err(BindError::NoSuchPod { .. }) => {
                         info!(
                             pod = args.pod_name,

@@ -1,14 +1,8 @@
-//! A Pod, read no further than is needed here: with 150,000 of them the rest would be most of this
-//! process's memory.
+//! Of a Pod, what accounting keeps: with 150,000 of them the rest would be most of this process's
+//! memory.
 
-use std::collections::BTreeMap;
-
-use berth_addr::scaling::Phase;
+use berth_api::ObservedPod;
 use berth_api::names::POD_IPS;
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::ObjectMeta;
-use serde::Deserialize;
 
 /// What a pod means to accounting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,74 +17,23 @@ pub struct PodFacts {
     pub nominated: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct ObservedPod {
-    #[serde(default)]
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    node_name: Option<String>,
-    host_network: bool,
-    containers: Vec<Container>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Container {
-    resources: Resources,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Resources {
-    requests: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    phase: String,
-    nominated_node_name: Option<String>,
-}
-
-impl ObservedPod {
-    pub fn uid(&self) -> Option<&str> {
-        self.metadata.uid.as_deref()
-    }
-
-    pub fn facts(&self) -> PodFacts {
-        let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-        let is_finished = Phase::from_name(&self.status.phase).is_finished();
-        let asked = self.spec.containers.iter().map(asks).fold(0, u64::saturating_add);
-        PodFacts {
-            needs_ip: !self.spec.host_network && !is_finished,
-            asks: if is_finished { 0 } else { asked },
-            node: named(&self.spec.node_name),
-            nominated: named(&self.status.nominated_node_name),
+impl PodFacts {
+    pub fn of(pod: &ObservedPod) -> Self {
+        let is_finished = pod.phase().is_finished();
+        // The API server lets only whole numbers in.
+        let asked = pod.requests(POD_IPS).filter_map(|quantity| quantity.parse().ok());
+        Self {
+            needs_ip: pod.needs_address(),
+            asks: if is_finished {
+                0
+            } else {
+                asked.fold(0, u64::saturating_add)
+            },
+            node: pod.node().map(str::to_owned),
+            nominated: pod.nominated_node().map(str::to_owned),
         }
     }
-
-    /// For people.
-    pub fn shown(&self) -> String {
-        let namespace = self.namespace().unwrap_or_default();
-        format!("{namespace}/{}", self.name_any())
-    }
 }
-
-/// The API server lets only whole numbers in.
-fn asks(container: &Container) -> u64 {
-    let quantity = container.resources.requests.get(POD_IPS);
-    quantity.and_then(|quantity| quantity.parse().ok()).unwrap_or(0)
-}
-
-berth_kit::view_of!(ObservedPod, Pod);
 
 #[cfg(test)]
 mod tests {
@@ -100,7 +43,7 @@ mod tests {
 
     fn facts(spec: Value, status: Value) -> PodFacts {
         let pod = json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec, "status": status});
-        serde_json::from_value::<ObservedPod>(pod).unwrap().facts()
+        PodFacts::of(&serde_json::from_value(pod).unwrap())
     }
 
     #[test]

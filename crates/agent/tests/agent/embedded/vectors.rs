@@ -1,8 +1,7 @@
 //! The shared vectors, through an agent's own step.
 
 use berth_agent::Agent;
-use berth_api::NodeNetworkConfig;
-use k8s_openapi::api::core::v1::Pod;
+use berth_api::{NodeNetworkConfig, ObservedPod};
 use serde_json::{Value, json};
 
 use super::scene::BOOT;
@@ -38,7 +37,7 @@ fn config(count: u64, requested: u64, not_in_use: u64, scaler: Value) -> NodeNet
     .unwrap()
 }
 
-fn pods(phases: &[&str]) -> Vec<Pod> {
+fn pods(phases: &[&str]) -> Vec<ObservedPod> {
     let pod = |(n, phase): (usize, &&str)| {
         let pod = json!({"metadata": {"name": format!("p{n}"), "namespace": "default"}, "status": {"phase": phase}});
         serde_json::from_value(pod).unwrap()

@@ -3,20 +3,6 @@
 
 /// Makes a type with a field `metadata` a view of a built-in kind: it is listed and watched as that
 /// kind.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-///
-/// #[derive(Clone, Debug, serde::Deserialize)]
-/// struct PodName {
-///     metadata: ObjectMeta,
-/// }
-///
-/// berth_kit::view_of!(PodName, Pod);
-/// assert_eq!(<PodName as kube::Resource>::plural(&()), "pods");
-/// ```
-#[macro_export]
 macro_rules! view_of {
     ($view:ty, $kind:ty) => {
         impl ::kube::Resource for $view {
@@ -49,3 +35,5 @@ macro_rules! view_of {
         }
     };
 }
+
+pub(crate) use view_of;
