@@ -27,15 +27,15 @@ async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm
     stage.deploy("node-2", PODS - 10).await;
     check_nothing_is_shared(&stage.run(2 * PODS - 10).await);
 
-    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
-    configs.delete("node-1", &DeleteParams::default()).await.unwrap();
+    let nncs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    nncs.delete("node-1", &DeleteParams::default()).await.unwrap();
     is_listed(&stage, "node-1").await;
 
     restore(&blocks, old).await;
 
-    let names = assigned(&configs.get("node-1").await.unwrap(), |one| one.name.clone());
+    let names = assigned(&nncs.get("node-1").await.unwrap(), |one| one.name.clone());
     let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
-    configs.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
+    nncs.patch("node-1", &PatchParams::default(), &patch).await.unwrap();
 
     register_again(&stage, "node-1").await;
     is_listed(&stage, "node-1").await;
@@ -82,29 +82,29 @@ fn check_nothing_is_shared(pods: &[Pod]) {
 }
 
 fn assigned(
-    config: &NodeNetworkConfig,
+    nnc: &NodeNetworkConfig,
     pick: impl Fn(&berth_api::nnc::IpAssignment) -> String,
 ) -> Vec<String> {
-    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
     containers
         .flat_map(|container| container.ip_assignments.iter().map(&pick))
         .collect()
 }
 
-/// All that the node's pods have is in its config.
+/// All that the node's pods have is in its NNC.
 async fn is_listed(stage: &Stage, node: &str) {
-    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    let nncs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
     let look = async || {
-        let Some(config) = configs.get_opt(node).await? else {
-            return Ok(Seen::NotYet("there is no config".to_owned()));
+        let Some(nnc) = nncs.get_opt(node).await? else {
+            return Ok(Seen::NotYet("there is no NNC".to_owned()));
         };
-        let listed = assigned(&config, |one| one.ip.clone());
+        let listed = assigned(&nnc, |one| one.ip.clone());
         let pods = stage.listed().await;
         let of_node = pods.iter().filter(|pod| node_of(pod) == node);
         let missing = of_node
             .filter(|pod| !listed.iter().any(|ip| ip == address_of(pod)))
             .count();
-        Ok(match (missing, config.metadata.deletion_timestamp) {
+        Ok(match (missing, nnc.metadata.deletion_timestamp) {
             (0, None) => Seen::There,
             _ => Seen::NotYet(format!("{missing} are not listed")),
         })
@@ -144,10 +144,10 @@ async fn register_again(stage: &Stage, name: &str) {
 
 /// Nothing changes in fifty looks in a row: what never settles keeps this from ending.
 async fn is_calm(stage: &Stage) {
-    let configs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
+    let nncs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
     let (mut before, mut same) = (Vec::new(), 0);
     let look = async || {
-        let found = configs.list(&ListParams::default()).await?;
+        let found = nncs.list(&ListParams::default()).await?;
         let now: Vec<Option<String>> =
             found.items.iter().map(ResourceExt::resource_version).collect();
         same = if now == before { same + 1 } else { 0 };

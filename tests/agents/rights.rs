@@ -19,9 +19,9 @@ fn dry() -> PatchParams {
 }
 
 async fn frees(client: &Client, node: &str) -> kube::Result<NodeNetworkConfig> {
-    let configs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
+    let nncs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
     let patch = json!({"spec": {"ipsNotInUse": ["0b0e0c1a-55aa-4d4b-9c3e-6a1f0d2b7c8e"]}});
-    configs.patch(node, &dry(), &Patch::Merge(patch)).await
+    nncs.patch(node, &dry(), &Patch::Merge(patch)).await
 }
 
 async fn reports(client: &Client, node: &str, patch: Value) -> kube::Result<Node> {
@@ -45,18 +45,18 @@ async fn an_agents_token_writes_what_is_of_its_own_node_and_nothing_else() {
     let stage = Stage::open("agents-rights", 2, json!({"cidrs": ["10.64.0.0/16"]})).await;
     let scene = &stage.scene;
     let agent = connect(&roles::of_agent(scene, "node-1").await.unwrap()).await.unwrap();
-    let configs = Api::<NodeNetworkConfig>::namespaced(scene.client.clone(), NAMESPACE);
+    let nncs = Api::<NodeNetworkConfig>::namespaced(scene.client.clone(), NAMESPACE);
     let look = async || {
-        let listed = configs.list(&kube::api::ListParams::default()).await?.items.len();
+        let listed = nncs.list(&kube::api::ListParams::default()).await?.items.len();
         // The server takes a moment to know a policy that was just made.
         let refused = frees(&agent, "node-2").await.is_err();
         Ok(if listed == 2 && refused {
             Seen::There
         } else {
-            Seen::NotYet(format!("{listed} configs, refused: {refused}"))
+            Seen::NotYet(format!("{listed} nncs, refused: {refused}"))
         })
     };
-    wait_for(scene, "both nodes have a config, and the policy holds", look)
+    wait_for(scene, "both nodes have an NNC, and the policy holds", look)
         .await
         .unwrap();
 

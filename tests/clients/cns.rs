@@ -58,18 +58,18 @@ impl Cns {
         Self { stage, host, program }
     }
 
-    /// Waits until the config is so and CNS has of it what pods can have.
+    /// Waits until the NNC is so and CNS has of it what pods can have.
     async fn settles(&mut self, count: usize) -> NodeNetworkConfig {
         let what = format!("CNS has asked for {count} and got them");
         let asked = i64::try_from(count).unwrap();
-        let as_asked = |config: &NodeNetworkConfig| {
-            config.spec.requested_ip_count == asked && addresses(config).len() == count
+        let as_asked = |nnc: &NodeNetworkConfig| {
+            nnc.spec.requested_ip_count == asked && addresses(nnc).len() == count
         };
-        let config = self.stage.until(&what, as_asked).await;
-        let container = container(&config).unwrap();
+        let nnc = self.stage.until(&what, as_asked).await;
+        let container = container(&nnc).unwrap();
         self.host.program(&container.id, container.version);
         let (expected, program, node) =
-            (sorted(addresses(&config)), &mut self.program, self.stage.node());
+            (sorted(addresses(&nnc)), &mut self.program, self.stage.node());
         let seen = wait_for(&self.stage.scene, "CNS can use all of them", async || {
             program.check()?;
             let usable = sorted(usable(&post_on(
@@ -86,7 +86,7 @@ impl Cns {
             })
         });
         seen.await.unwrap();
-        config
+        nnc
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
@@ -163,13 +163,13 @@ fn post_on(node: &berth_testbed::Node, path: &str, body: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn cns_that_counts_addresses_grows_and_shrinks() {
     let mut cns = Cns::start("cns-v1", Monitor::V1).await;
-    let config = cns.settles(16).await;
-    let container = container(&config).unwrap();
+    let nnc = cns.settles(16).await;
+    let container = container(&nnc).unwrap();
     assert_eq!((container.version, container.primary_ip.as_str()), (1, "10.64.0.2"));
     cns.reserves(17).await;
 
     let given: Vec<String> = (0..9).map(|n| cns.request(n)).collect();
-    let held = addresses(&config);
+    let held = addresses(&nnc);
     assert!(
         given.iter().all(|address| held.contains(address)),
         "{given:?} of {held:?}"

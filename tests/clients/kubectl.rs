@@ -59,10 +59,10 @@ async fn kubectl_shows_what_there_is_and_asks_for_more() {
          --patch={{\"spec\":{{\"requestedIPCount\":3}}}}"
     ));
     patched.unwrap();
-    let config = stage
-        .until("it has three addresses", |config| addresses(config).len() == 3)
+    let nnc = stage
+        .until("it has three addresses", |nnc| addresses(nnc).len() == 3)
         .await;
-    let id = &container(&config).unwrap().id;
+    let id = &container(&nnc).unwrap().id;
 
     let kubectl = Kubectl(&stage);
     let narrow = kubectl.row("get nnc -n kube-system");

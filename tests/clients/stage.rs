@@ -29,7 +29,7 @@ impl Stage {
         let controller = node.start_component("berth-controller", command).unwrap();
         let mut stage = Self { scene, controller };
         stage
-            .until("the node has a container", |config| container(config).is_some())
+            .until("the node has a container", |nnc| container(nnc).is_some())
             .await;
         stage
     }
@@ -38,28 +38,26 @@ impl Stage {
         self.scene.node(NODE).unwrap()
     }
 
-    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+    pub fn nncs(&self) -> Api<NodeNetworkConfig> {
         Api::namespaced(self.scene.client.clone(), NAMESPACE)
     }
 
-    /// Waits until the node's config is so.
+    /// Waits until the node's NNC is so.
     pub async fn until(
         &mut self,
         what: &str,
         holds: impl Fn(&NodeNetworkConfig) -> bool,
     ) -> NodeNetworkConfig {
-        let configs = self.configs();
+        let nncs = self.nncs();
         let mut found = None;
         let controller = &mut self.controller;
         let seen = wait_for(&self.scene, what, async || {
             controller.check()?;
-            let config = configs.get_opt(NODE).await?;
-            found = config.clone().filter(&holds);
+            let nnc = nncs.get_opt(NODE).await?;
+            found = nnc.clone().filter(&holds);
             Ok(match found {
                 Some(_) => Seen::There,
-                None => {
-                    Seen::NotYet(format!("{:?}", config.map(|config| (config.spec, config.status))))
-                }
+                None => Seen::NotYet(format!("{:?}", nnc.map(|nnc| (nnc.spec, nnc.status)))),
             })
         });
         seen.await.unwrap();
@@ -67,13 +65,13 @@ impl Stage {
     }
 }
 
-pub fn container(config: &NodeNetworkConfig) -> Option<&NetworkContainer> {
-    config.status.as_ref()?.network_containers.first()
+pub fn container(nnc: &NodeNetworkConfig) -> Option<&NetworkContainer> {
+    nnc.status.as_ref()?.network_containers.first()
 }
 
 /// Of its secondary addresses.
-pub fn addresses(config: &NodeNetworkConfig) -> Vec<String> {
-    let assignments = container(config)
+pub fn addresses(nnc: &NodeNetworkConfig) -> Vec<String> {
+    let assignments = container(nnc)
         .into_iter()
         .flat_map(|container| &container.ip_assignments);
     assignments.map(|assignment| assignment.ip.clone()).collect()

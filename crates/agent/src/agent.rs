@@ -175,8 +175,8 @@ impl Agent {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         let served = inside.serves(now);
-        let requested = inside.cluster.config.as_ref().map_or(0, |seen| seen.requested);
-        let (ready, message) = match (&served, &inside.cluster.config) {
+        let requested = inside.cluster.nnc.as_ref().map_or(0, |nnc| nnc.requested);
+        let (ready, message) = match (&served, &inside.cluster.nnc) {
             (_, None) => {
                 let message = format!(
                     "there is no NodeNetworkConfig for {}: is `berth controller` \

@@ -72,13 +72,13 @@ impl Reason {
 
 /// The condition as a Node has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ObservedCondition {
     pub status: String,
     pub reason: String,
     pub since: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
 }
 
-impl Shown {
+impl ObservedCondition {
     pub fn of(node: &ObservedNode) -> Option<Self> {
         let NodeCondition {
             status,
@@ -99,7 +99,7 @@ pub fn status_of(reason: Reason) -> &'static str {
 }
 
 /// What the condition is to say from now on. `None`: what it says stays.
-pub fn decide(shown: Option<&Shown>, view: &View) -> Option<Reason> {
+pub fn decide(observed: Option<&ObservedCondition>, view: &View) -> Option<Reason> {
     let reason = match view {
         View {
             has_container: false, ..
@@ -117,11 +117,13 @@ pub fn decide(shown: Option<&Shown>, view: &View) -> Option<Reason> {
             Supply::PodCidr => Reason::PodCidrFull,
         },
         // Those who wait take what there is, and the node is full again.
-        View { free, waiting, .. } if free <= waiting && shown.is_some() => return None,
+        View { free, waiting, .. } if free <= waiting && observed.is_some() => return None,
         View { .. } => Reason::AddressesFree,
     };
-    let said = |shown: &Shown| shown.status == status_of(reason) && shown.reason == reason.as_str();
-    (!shown.is_some_and(said)).then_some(reason)
+    let said = |observed: &ObservedCondition| {
+        observed.status == status_of(reason) && observed.reason == reason.as_str()
+    };
+    (!observed.is_some_and(said)).then_some(reason)
 }
 
 /// For people: the figures, and why there are no more.

@@ -16,7 +16,7 @@ use crate::pool::Delivered;
 pub type PodKey = (String, String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenPod {
+pub struct PodFacts {
     pub uid: String,
     pub needs_address: bool,
     pub is_finished: bool,
@@ -25,8 +25,8 @@ pub struct SeenPod {
 
 #[derive(Debug, Default)]
 pub struct Cluster {
-    pub config: Option<Seen>,
-    pub pods: BTreeMap<PodKey, SeenPod>,
+    pub nnc: Option<NncFacts>,
+    pub pods: BTreeMap<PodKey, PodFacts>,
     /// Until all pods are known their number says nothing.
     pub pods_known: bool,
     pub node: Option<OwnNode>,
@@ -37,7 +37,7 @@ pub struct Cluster {
 /// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come
 /// back yet.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct NncFacts {
     pub delivered: Delivered,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
@@ -59,7 +59,7 @@ pub struct Request {
     pub held: Vec<IpAssignment>,
 }
 
-impl SeenPod {
+impl PodFacts {
     pub fn of(pod: &ObservedPod) -> Self {
         let phase = pod.phase();
         let on_node = PodOnNode {
@@ -82,14 +82,14 @@ pub fn key_of(pod: &ObservedPod) -> PodKey {
 impl Cluster {
     /// Whether it is newer than what is known, and so is taken over. Watches that start over may
     /// bring an older one.
-    pub fn apply_nnc(&mut self, config: &NodeNetworkConfig) -> bool {
-        let version = version_of(config);
-        let uid = config.uid().unwrap_or_default();
-        let known = self.config.as_ref().filter(|known| known.delivered.uid == uid);
+    pub fn apply_nnc(&mut self, nnc: &NodeNetworkConfig) -> bool {
+        let version = version_of(nnc);
+        let uid = nnc.uid().unwrap_or_default();
+        let known = self.nnc.as_ref().filter(|known| known.delivered.uid == uid);
         if known.is_some_and(|known| known.version > version) {
             return false;
         }
-        let spec = &config.spec;
+        let spec = &nnc.spec;
         // What we wrote last stands until the object comes back that has it.
         let written = known.filter(|known| known.written > version);
         let (requested, not_in_use, held, written) = match written {
@@ -103,16 +103,16 @@ impl Cluster {
                 spec.requested_ip_count,
                 spec.ips_not_in_use.iter().cloned().collect(),
                 // Whatever an agent before this one wrote there, this one says what it holds.
-                held_of(config).unwrap_or_default(),
+                held_of(nnc).unwrap_or_default(),
                 version,
             ),
         };
-        self.config = Some(Seen {
-            delivered: Delivered::read(config),
+        self.nnc = Some(NncFacts {
+            delivered: Delivered::read(nnc),
             requested,
             not_in_use,
             held,
-            subnet_is_full: subnet_is_full(config),
+            subnet_is_full: subnet_is_full(nnc),
             version,
             written,
         });
@@ -121,23 +121,23 @@ impl Cluster {
 
     /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API
     /// server that was restored from a backup counts from an earlier version.
-    pub fn reset_nnc(&mut self, config: &NodeNetworkConfig) {
-        self.config = None;
-        self.apply_nnc(config);
+    pub fn reset_nnc(&mut self, nnc: &NodeNetworkConfig) {
+        self.nnc = None;
+        self.apply_nnc(nnc);
     }
 
     /// Our write has been answered with this.
     pub fn wrote(&mut self, request: &Request, answer: &NodeNetworkConfig) {
-        if let Some(seen) = self.config.as_mut().filter(|seen| seen.delivered.uid == request.uid) {
-            seen.requested = request.requested;
-            seen.not_in_use.clone_from(&request.not_in_use);
-            seen.held.clone_from(&request.held);
-            seen.written = seen.written.max(version_of(answer));
+        if let Some(nnc) = self.nnc.as_mut().filter(|nnc| nnc.delivered.uid == request.uid) {
+            nnc.requested = request.requested;
+            nnc.not_in_use.clone_from(&request.not_in_use);
+            nnc.held.clone_from(&request.held);
+            nnc.written = nnc.written.max(version_of(answer));
         }
     }
 
     pub fn delete_nnc(&mut self) {
-        self.config = None;
+        self.nnc = None;
     }
 
     pub fn apply_state(&mut self, state: &ClusterSubnetState) {
@@ -185,20 +185,20 @@ impl Cluster {
     }
 
     /// The addresses that living pods show; those on the host's network show the node's.
-    pub fn shown(&self) -> BTreeSet<IpAddr> {
+    pub fn observed(&self) -> BTreeSet<IpAddr> {
         let living = self.pods.values().filter(|pod| pod.needs_address);
         living.flat_map(|pod| pod.addresses.iter().copied()).collect()
     }
 }
 
-fn subnet_is_full(config: &NodeNetworkConfig) -> bool {
-    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+fn subnet_is_full(nnc: &NodeNetworkConfig) -> bool {
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
     let mut statuses = containers.map(|container| container.status);
     statuses.any(|status| status == Some(ContainerStatus::SubnetFull))
 }
 
 /// API servers count up, one number for all objects of a kind. What is no number is newer than all.
-fn version_of(config: &NodeNetworkConfig) -> u64 {
-    let version = config.resource_version();
+fn version_of(nnc: &NodeNetworkConfig) -> u64 {
+    let version = nnc.resource_version();
     version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
 }

@@ -45,14 +45,14 @@ enum Change<K> {
 
 /// The node's NodeNetworkConfig.
 pub async fn configs(client: Client, agent: Agent) {
-    let config = ListParams::default().fields(&format!("metadata.name={}", agent.node()));
+    let params = ListParams::default().fields(&format!("metadata.name={}", agent.node()));
     let api: Api<NodeNetworkConfig> = Api::namespaced(client, NAMESPACE);
-    follow(api, config, |change| match change {
+    follow(api, params, |change| match change {
         Change::All(configs) => match configs.first() {
-            Some(config) => agent.reset_nnc(config),
+            Some(nnc) => agent.reset_nnc(nnc),
             None => agent.delete_nnc(),
         },
-        Change::Apply(config) => agent.apply_nnc(&config),
+        Change::Apply(nnc) => agent.apply_nnc(&nnc),
         Change::Delete(_) => agent.delete_nnc(),
     })
     .await;
@@ -69,9 +69,9 @@ pub enum Listed {
 
 /// The node itself.
 pub async fn node(client: Client, name: &str, listed: watch::Sender<Listed>) {
-    let config = ListParams::default().fields(&format!("metadata.name={name}"));
+    let params = ListParams::default().fields(&format!("metadata.name={name}"));
     let there = |node: &ObservedNode| Listed::There(OwnNode::read(node));
-    follow(Api::<ObservedNode>::all(client), config, |change| {
+    follow(Api::<ObservedNode>::all(client), params, |change| {
         let now = match change {
             Change::All(nodes) => nodes.first().map_or(Listed::Missing, there),
             Change::Apply(node) => there(&node),
@@ -103,8 +103,8 @@ pub async fn tell_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
 
 /// The pods of the node.
 pub async fn pods(client: Client, agent: Agent) {
-    let config = ListParams::default().fields(&format!("spec.nodeName={}", agent.node()));
-    follow(Api::<ObservedPod>::all(client), config, |change| match change {
+    let params = ListParams::default().fields(&format!("spec.nodeName={}", agent.node()));
+    follow(Api::<ObservedPod>::all(client), params, |change| match change {
         Change::All(pods) => agent.set_pods(&pods),
         Change::Apply(pod) => agent.apply_pod(&pod),
         Change::Delete(pod) => agent.delete_pod(&key_of(&pod)),

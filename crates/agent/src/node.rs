@@ -3,7 +3,7 @@
 use berth_api::ObservedNode;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::availability::Shown;
+use crate::availability::ObservedCondition;
 use crate::machine::Machine;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct OwnNode {
     /// The most pods that it runs. `None`: not known.
     pub allocatable_pods: Option<u64>,
     /// What it says of its pods' addresses.
-    pub condition: Option<Shown>,
+    pub condition: Option<ObservedCondition>,
 }
 
 impl OwnNode {
@@ -21,7 +21,7 @@ impl OwnNode {
         Self {
             machine: Machine::of(node.machine()),
             allocatable_pods: node.allocatable().pods,
-            condition: Shown::of(node),
+            condition: ObservedCondition::of(node),
         }
     }
 }

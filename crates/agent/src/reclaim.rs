@@ -28,7 +28,7 @@ pub use decide::{Candidate, Memory, View, Why, decide};
 
 use crate::agent::Agent;
 use crate::clock::nanoseconds;
-use crate::cluster::SeenPod;
+use crate::cluster::PodFacts;
 use crate::cri::{Cri, CriError};
 use crate::node::reference;
 
@@ -177,7 +177,7 @@ async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, Recl
     };
     // One of the same name may have been made on another node.
     let is_here = found.node() == Some(node);
-    Ok(!is_here || decide::is_over(pod, &SeenPod::of(&found)).is_some())
+    Ok(!is_here || decide::is_over(pod, &PodFacts::of(&found)).is_some())
 }
 
 fn shown(pod: &PodRef) -> String {

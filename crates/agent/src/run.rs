@@ -251,7 +251,7 @@ async fn serve(
     tasks.spawn(follow::states(client.clone(), agent.clone()));
     agent.is_supplied().await;
     if found == Found::Nothing {
-        agent.quarantine_what_is_shown();
+        agent.quarantine_observed();
     }
     let trusted = !agent.is_quarantined();
     settle::learn(&agent, cri.as_ref(), trusted).await;

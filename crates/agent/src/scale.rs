@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_addr::scaling;
 use berth_api::nnc::IpAssignment;
 
-use crate::cluster::{Cluster, Request, Seen};
+use crate::cluster::{Cluster, NncFacts, Request};
 use crate::pool::Pool;
 
 /// One step of the formula.
@@ -19,13 +19,13 @@ pub struct Step {
 
 /// `None` while it is not known what is there, or when there is nothing to scale.
 pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
-    let seen = cluster.config.as_ref()?;
+    let nnc = cluster.nnc.as_ref()?;
     if !cluster.pods_known || !pool.is_scaled() {
         return None;
     }
     let holding = pool.holding(cluster.demand(), wanting);
     let supply = cluster.supply(pool.subnets());
-    let scaler = seen.delivered.scaler;
+    let scaler = nnc.delivered.scaler;
     // A node has no use for more addresses than it runs pods.
     let scaler = cluster.most_pods().map_or(scaler, |pods| scaler.at_most(pods));
     let step = scaling::reconcile(holding, scaler, supply);
@@ -40,18 +40,18 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
 /// and still delivered: every write names all of it. Names that are gone by now do no harm, and go
 /// with the next write that is needed.
 pub fn request(
-    seen: &Seen,
+    nnc: &NncFacts,
     requested: i64,
     releasing: BTreeSet<String>,
     is_misnamed: bool,
     held: Vec<IpAssignment>,
 ) -> Option<Request> {
-    let is_said = seen.requested == requested
-        && releasing.is_subset(&seen.not_in_use)
+    let is_said = nnc.requested == requested
+        && releasing.is_subset(&nnc.not_in_use)
         && !is_misnamed
-        && seen.held == held;
+        && nnc.held == held;
     (!is_said).then(|| Request {
-        uid: seen.delivered.uid.clone(),
+        uid: nnc.delivered.uid.clone(),
         requested,
         not_in_use: releasing,
         held,

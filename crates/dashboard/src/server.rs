@@ -57,22 +57,22 @@ impl fmt::Debug for Options {
 pub struct Dashboard {
     options: Arc<Options>,
     feed: Feed,
-    seen: Arc<RwLock<Seen>>,
+    measurements: Arc<RwLock<Measurements>>,
     /// The last state that was sent, as JSON.
     stream: watch::Sender<Arc<str>>,
     stop: CancellationToken,
 }
 
-/// What this process has seen over time.
+/// What this process has measured over time.
 #[derive(Debug, Default)]
-struct Seen {
+struct Measurements {
     history: History,
     /// Of each agent, what was read last.
     scrapes: Vec<Measured>,
     measured: Measured,
 }
 
-impl Seen {
+impl Measurements {
     /// An agent that does not answer counts as it did before: its calls must not seem to be new
     /// when it answers again.
     fn measure(&mut self, now: Timestamp, scrapes: &[Option<String>]) {
@@ -99,7 +99,7 @@ impl Dashboard {
         Self {
             options: Arc::new(options),
             feed: Feed::new(),
-            seen: Arc::default(),
+            measurements: Arc::default(),
             stream: watch::Sender::new("".into()),
             stop,
         }
@@ -145,9 +145,9 @@ impl Dashboard {
         // What is said of a pod that waits says for how long.
         self.feed.index.write().facts.now = now;
         let index = self.feed.index.read();
-        let seen = self.seen.read();
+        let measurements = self.measurements.read();
         let about = &self.options.about;
-        state::state(&index, about, &seen.history, &seen.measured, now)
+        state::state(&index, about, &measurements.history, &measurements.measured, now)
     }
 
     /// Sends a state whenever one differs from the last, while anybody listens.
@@ -179,9 +179,9 @@ impl Dashboard {
             let samples = state::samples(&self.feed.index.read());
             let scrapes = self.options.agents.scrape().await;
             let now = Timestamp::now();
-            let mut seen = self.seen.write();
-            seen.history.record(now, samples);
-            seen.measure(now, &scrapes);
+            let mut measurements = self.measurements.write();
+            measurements.history.record(now, samples);
+            measurements.measure(now, &scrapes);
         }
     }
 }

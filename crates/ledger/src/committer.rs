@@ -291,7 +291,7 @@ impl Committer {
                 .iter()
                 .any(|request| matches!(request, Request::Refresh { .. } | Request::Close { .. }));
         if self.stale
-            && let Err(error) = self.reload_with_patience().await
+            && let Err(error) = self.reload_with_retries().await
         {
             for request in waiting.drain(..) {
                 request.fail(&error.clone().into());
@@ -310,7 +310,7 @@ impl Committer {
         }
         // A new plan wants everything loaded again.
         if self.stale
-            && let Err(error) = self.reload_with_patience().await
+            && let Err(error) = self.reload_with_retries().await
         {
             writing
                 .into_iter()

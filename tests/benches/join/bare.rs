@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::server::{Send, Server, VERSION};
 
-/// For each node its Node, its config and that one's status; and of the other objects as many
+/// For each node its Node, its NNC and that one's status; and of the other objects as many
 /// writes as there were.
 pub struct Script {
     nodes: Vec<(String, NodeNetworkConfig)>,
@@ -20,17 +20,13 @@ pub struct Script {
 }
 
 impl Script {
-    pub async fn of(
-        server: &Server,
-        configs: &[NodeNetworkConfig],
-        controllers_own: usize,
-    ) -> Self {
+    pub async fn of(server: &Server, nncs: &[NodeNetworkConfig], controllers_own: usize) -> Self {
         let blocks = Api::<AddressBlock>::all(server.client().clone());
         let blocks = blocks.list(&ListParams::default()).await.unwrap().items;
         let bodies = crate::nodes();
         Self {
             others: controllers_own - 2 * bodies.len(),
-            nodes: bodies.into_iter().zip(configs.iter().cloned()).collect(),
+            nodes: bodies.into_iter().zip(nncs.iter().cloned()).collect(),
             blocks,
         }
     }
@@ -40,13 +36,13 @@ impl Script {
     }
 
     pub async fn play(&self, server: &Server) {
-        let (nodes, configs) = (Arc::from("/api/v1/nodes"), path::<NodeNetworkConfig>());
-        let of_node = |(node, config): &(String, NodeNetworkConfig)| {
-            let status = format!("{configs}/{}/status", config.name_any());
+        let (nodes, nncs) = (Arc::from("/api/v1/nodes"), path::<NodeNetworkConfig>());
+        let of_node = |(node, nnc): &(String, NodeNetworkConfig)| {
+            let status = format!("{nncs}/{}/status", nnc.name_any());
             vec![
                 Send::post(&nodes, node.clone()),
-                Send::post(&configs, without_status(config)),
-                Send::put(status, with_status(config)),
+                Send::post(&nncs, without_status(nnc)),
+                Send::put(status, with_status(nnc)),
             ]
         };
         let mut groups = self.others();
@@ -83,18 +79,18 @@ fn path<K: Resource<DynamicType = ()>>() -> Arc<str> {
     K::url_path(&(), namespaced.then_some(NAMESPACE)).into()
 }
 
-fn without_status(config: &NodeNetworkConfig) -> String {
-    let mut config = config.clone();
-    config.status = None;
-    config.metadata = as_sent(config.metadata);
-    serde_json::to_string(&config).unwrap()
+fn without_status(nnc: &NodeNetworkConfig) -> String {
+    let mut nnc = nnc.clone();
+    nnc.status = None;
+    nnc.metadata = as_sent(nnc.metadata);
+    serde_json::to_string(&nnc).unwrap()
 }
 
-fn with_status(config: &NodeNetworkConfig) -> String {
-    let mut config = config.clone();
-    config.metadata = as_sent(config.metadata);
-    config.metadata.resource_version = Some(VERSION.to_owned());
-    serde_json::to_string(&config).unwrap()
+fn with_status(nnc: &NodeNetworkConfig) -> String {
+    let mut nnc = nnc.clone();
+    nnc.metadata = as_sent(nnc.metadata);
+    nnc.metadata.resource_version = Some(VERSION.to_owned());
+    serde_json::to_string(&nnc).unwrap()
 }
 
 /// As a block is on average when it is written: to be created, or for the n-th time after that.

@@ -90,8 +90,8 @@ async fn join(store: Store, options: &Options, figures: &mut Figures) -> Joined 
         let share = (time(process) - before).as_secs_f64() / took.as_secs_f64();
         figures.count(&format!("{label}: cores used by {name}"), share);
     }
-    let configs = server.configs().await;
-    check(&configs);
+    let nncs = server.nncs().await;
+    check(&nncs);
     let written = Writes::of(&server).await.since(&before);
     let controllers_own = written.total() - NODES;
     let rate = written.total() as f64 / took.as_secs_f64();
@@ -112,7 +112,7 @@ async fn join(store: Store, options: &Options, figures: &mut Figures) -> Joined 
         &format!("{label}: the controller's memory at most"),
         controller.process().most_resident().unwrap(),
     );
-    let script = Script::of(&server, &configs, controllers_own).await;
+    let script = Script::of(&server, &nncs, controllers_own).await;
     if matches!(store, Store::Kubernetes) && !options.without_pods {
         pods::measure(&server, controller, store, figures).await;
     }
@@ -147,16 +147,16 @@ fn nodes() -> Vec<String> {
 }
 
 /// Every node has one, and no two have the same address.
-fn check(configs: &[NodeNetworkConfig]) {
-    let primary = |config: &NodeNetworkConfig| {
-        let status = config.status.as_ref();
+fn check(nncs: &[NodeNetworkConfig]) {
+    let primary = |nnc: &NodeNetworkConfig| {
+        let status = nnc.status.as_ref();
         let container = status.and_then(|status| status.network_containers.first());
-        let name = config.name_any();
+        let name = nnc.name_any();
         container
             .unwrap_or_else(|| panic!("{name} has no container"))
             .primary_ip
             .clone()
     };
-    let primaries: BTreeSet<String> = configs.iter().map(primary).collect();
-    assert_eq!((configs.len(), primaries.len()), (NODES, NODES));
+    let primaries: BTreeSet<String> = nncs.iter().map(primary).collect();
+    assert_eq!((nncs.len(), primaries.len()), (NODES, NODES));
 }

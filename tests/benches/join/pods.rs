@@ -17,8 +17,8 @@ const REQUESTED: usize = 32;
 
 /// Ends `controller`, and starts another one that finds all of it there.
 pub async fn measure(server: &Server, controller: Controller, store: Store, figures: &mut Figures) {
-    let configs = supply(server).await;
-    create(server, &configs).await;
+    let nncs = supply(server).await;
+    create(server, &nncs).await;
     let label = format!("{}: {NODES} nodes, {} pods", store.label(), NODES * PODS_PER_NODE);
     settle().await;
     let process = controller.process();
@@ -49,25 +49,25 @@ async fn supply(server: &Server) -> Vec<NodeNetworkConfig> {
     let ask = |n| vec![Send::patch(path(n), body.clone())];
     server.send_all((0..NODES).map(ask).collect()).await;
     loop {
-        let configs = server.configs().await;
-        if configs.iter().all(|config| addresses(config).count() >= REQUESTED) {
-            return configs;
+        let nncs = server.nncs().await;
+        if nncs.iter().all(|nnc| addresses(nnc).count() >= REQUESTED) {
+            return nncs;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-fn addresses(config: &NodeNetworkConfig) -> impl Iterator<Item = &str> {
-    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+fn addresses(nnc: &NodeNetworkConfig) -> impl Iterator<Item = &str> {
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
     containers.flat_map(|container| container.ip_assignments.iter().map(|one| one.ip.as_str()))
 }
 
 /// As kubelets show them.
-async fn create(server: &Server, configs: &[NodeNetworkConfig]) {
+async fn create(server: &Server, nncs: &[NodeNetworkConfig]) {
     let collection = "/api/v1/namespaces/default/pods";
-    let pods = configs.iter().flat_map(|config| {
-        let node = config.name_any();
-        let of_node = addresses(config).take(PODS_PER_NODE).enumerate();
+    let pods = nncs.iter().flat_map(|nnc| {
+        let node = nnc.name_any();
+        let of_node = addresses(nnc).take(PODS_PER_NODE).enumerate();
         of_node.map(move |(n, address)| {
             let name = format!("web-5f7c9d8b6-{node}-{n:02}");
             let pod = json!({

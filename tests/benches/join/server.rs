@@ -51,7 +51,7 @@ impl Server {
         ["kube-apiserver", "etcd"].map(process).into_iter()
     }
 
-    pub async fn configs(&self) -> Vec<NodeNetworkConfig> {
+    pub async fn nncs(&self) -> Vec<NodeNetworkConfig> {
         let api = Api::<NodeNetworkConfig>::namespaced(self.client().clone(), names::NAMESPACE);
         api.list(&ListParams::default()).await.unwrap().items
     }

@@ -45,8 +45,8 @@ impl Agent {
         let wanting = inside.wanting();
         let held = counts.free.saturating_add(counts.cooling_down);
         let held = held.saturating_add(counts.assigned).saturating_add(counts.quarantined);
-        let seen = inside.cluster.config.as_ref();
-        let most = seen.and_then(|seen| seen.delivered.scaler.max_ip_count());
+        let nnc = inside.cluster.nnc.as_ref();
+        let most = nnc.and_then(|nnc| nnc.delivered.scaler.max_ip_count());
         let pods = inside.cluster.most_pods();
         let supply = if !inside.pool.is_scaled() {
             Supply::PodCidr
@@ -54,7 +54,7 @@ impl Agent {
             Supply::MaxIpCount(most)
         } else if let Some(pods) = pods.filter(|pods| held >= *pods) {
             Supply::AllocatablePods(pods)
-        } else if seen.is_some_and(|seen| seen.subnet_is_full) {
+        } else if nnc.is_some_and(|nnc| nnc.subnet_is_full) {
             Supply::SubnetFull
         } else {
             Supply::Open

@@ -4,30 +4,30 @@ use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedPod};
 use tracing::{info, warn};
 
 use super::{Agent, Inside};
-use crate::cluster::{PodKey, Request, SeenPod, key_of};
+use crate::cluster::{PodFacts, PodKey, Request, key_of};
 use crate::pool::Delivered;
 use crate::scale::{request, step};
 
 impl Agent {
-    pub fn apply_nnc(&self, config: &NodeNetworkConfig) {
+    pub fn apply_nnc(&self, nnc: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
-        if inside.cluster.apply_nnc(config) {
+        if inside.cluster.apply_nnc(nnc) {
             self.take_over(&mut inside);
         }
     }
 
     /// What a watch that has begun anew says of it.
-    pub fn reset_nnc(&self, config: &NodeNetworkConfig) {
+    pub fn reset_nnc(&self, nnc: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.reset_nnc(config);
+        inside.cluster.reset_nnc(nnc);
         self.take_over(&mut inside);
     }
 
     fn take_over(&self, inside: &mut Inside) {
-        let Some(seen) = &inside.cluster.config else {
+        let Some(nnc) = &inside.cluster.nnc else {
             return;
         };
-        let delivered = seen.delivered.clone();
+        let delivered = nnc.delivered.clone();
         if !delivered.left_out.is_empty() {
             warn!(left_out = ?delivered.left_out, "the NodeNetworkConfig lists what can't be used");
         }
@@ -39,7 +39,7 @@ impl Agent {
     /// they have.
     pub fn delete_nnc(&self) {
         let mut inside = self.shared.inside.lock();
-        if inside.cluster.config.is_some() {
+        if inside.cluster.nnc.is_some() {
             warn!(node = self.node(), "the NodeNetworkConfig is gone");
             inside.cluster.delete_nnc();
             inside.pool.deliver(&Delivered::nothing());
@@ -49,7 +49,7 @@ impl Agent {
 
     pub fn apply_pod(&self, pod: &ObservedPod) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.pods.insert(key_of(pod), SeenPod::of(pod));
+        inside.cluster.pods.insert(key_of(pod), PodFacts::of(pod));
         self.changed(&mut inside);
     }
 
@@ -62,12 +62,12 @@ impl Agent {
     /// All that there are: from now on their number can be relied on.
     pub fn set_pods(&self, pods: &[ObservedPod]) {
         let mut inside = self.shared.inside.lock();
-        inside.cluster.pods = pods.iter().map(|pod| (key_of(pod), SeenPod::of(pod))).collect();
+        inside.cluster.pods = pods.iter().map(|pod| (key_of(pod), PodFacts::of(pod))).collect();
         inside.cluster.pods_known = true;
         self.changed(&mut inside);
     }
 
-    pub fn pods(&self) -> Option<std::collections::BTreeMap<PodKey, SeenPod>> {
+    pub fn pods(&self) -> Option<std::collections::BTreeMap<PodKey, PodFacts>> {
         let inside = self.shared.inside.lock();
         inside.cluster.pods_known.then(|| inside.cluster.pods.clone())
     }
@@ -100,9 +100,9 @@ impl Agent {
                 let inside = self.shared.inside.lock();
                 let has_container = inside
                     .cluster
-                    .config
+                    .nnc
                     .as_ref()
-                    .is_some_and(|seen| !seen.delivered.containers.is_empty());
+                    .is_some_and(|nnc| !nnc.delivered.containers.is_empty());
                 if has_container && inside.cluster.pods_known {
                     return;
                 }
@@ -135,10 +135,10 @@ impl Agent {
             // A disk that is full: later. What is free stays free.
             inside.commit(&releasing, now).ok()?;
         }
-        let seen = inside.cluster.config.as_ref()?;
-        let is_misnamed = inside.pool.misnamed(&seen.not_in_use).next().is_some();
+        let nnc = inside.cluster.nnc.as_ref()?;
+        let is_misnamed = inside.pool.misnamed(&nnc.not_in_use).next().is_some();
         let held = inside.pool.held_beyond();
-        let request = request(seen, step.requested, inside.pool.releasing(), is_misnamed, held)?;
+        let request = request(nnc, step.requested, inside.pool.releasing(), is_misnamed, held)?;
         let released = request.not_in_use.len();
         info!(
             node = self.node(),
@@ -152,12 +152,12 @@ impl Agent {
 
     /// Also while nothing can be asked for: others must not get what pods here have.
     fn say_what_is_held(&self, inside: &Inside) -> Option<Request> {
-        let seen = inside.cluster.config.as_ref()?;
+        let nnc = inside.cluster.nnc.as_ref()?;
         let held = inside.pool.held_beyond();
-        (held != seen.held).then(|| Request {
-            uid: seen.delivered.uid.clone(),
-            requested: seen.requested,
-            not_in_use: seen.not_in_use.clone(),
+        (held != nnc.held).then(|| Request {
+            uid: nnc.delivered.uid.clone(),
+            requested: nnc.requested,
+            not_in_use: nnc.not_in_use.clone(),
             held,
         })
     }

@@ -46,10 +46,10 @@ impl Agent {
 
     /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not
     /// the first start here, whatever became of the files.
-    pub fn quarantine_what_is_shown(&self) {
+    pub fn quarantine_observed(&self) {
         let mut inside = self.shared.inside.lock();
-        let shown = inside.cluster.shown();
-        if shown.iter().any(|address| inside.pool.has(*address)) {
+        let observed = inside.cluster.observed();
+        if observed.iter().any(|address| inside.pool.has(*address)) {
             warn!(
                 node = self.node(),
                 "there is no journal, and pods have addresses of this node"
@@ -68,9 +68,9 @@ impl Agent {
     pub fn recover(&self, over: bool) {
         let mut inside = self.shared.inside.lock();
         let owned: BTreeSet<IpAddr> = inside.pool.owned().collect();
-        let shown = inside.cluster.shown().difference(&owned).copied().collect();
+        let observed = inside.cluster.observed().difference(&owned).copied().collect();
         let quarantined = inside.pool.is_quarantined();
-        inside.pool.recover(shown, over);
+        inside.pool.recover(observed, over);
         if quarantined && !inside.pool.is_quarantined() {
             // One that can't be written leaves the next agent in quarantine, which is safe.
             drop(inside.commit(&[Entry::Settled], self.now()));

@@ -9,8 +9,8 @@ const FULL: View = View {
     supply: Supply::SubnetFull,
 };
 
-fn shown(reason: Reason) -> Shown {
-    Shown {
+fn observed(reason: Reason) -> ObservedCondition {
+    ObservedCondition {
         status: status_of(reason).to_owned(),
         reason: reason.as_str().to_owned(),
         since: None,
@@ -24,8 +24,8 @@ fn a_pool_that_is_refilled_says_nothing_whatever_was_said_before() {
         ..FULL
     };
     assert_eq!(decide(None, &refilled), None);
-    assert_eq!(decide(Some(&shown(Reason::AddressesFree)), &refilled), None);
-    assert_eq!(decide(Some(&shown(Reason::SubnetFull)), &refilled), None);
+    assert_eq!(decide(Some(&observed(Reason::AddressesFree)), &refilled), None);
+    assert_eq!(decide(Some(&observed(Reason::SubnetFull)), &refilled), None);
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn an_empty_pool_that_can_get_no_more_is_told_with_the_reason() {
                 ..FULL
             };
             assert_eq!(decide(None, &view), Some(reason));
-            assert_eq!(decide(Some(&shown(Reason::AddressesFree)), &view), Some(reason));
-            assert_eq!(decide(Some(&shown(reason)), &view), None, "said once");
+            assert_eq!(decide(Some(&observed(Reason::AddressesFree)), &view), Some(reason));
+            assert_eq!(decide(Some(&observed(reason)), &view), None, "said once");
         }
         assert!(!reason.is_available());
     }
@@ -53,7 +53,7 @@ fn an_empty_pool_that_can_get_no_more_is_told_with_the_reason() {
 
 #[test]
 fn an_address_that_a_waiting_pod_takes_does_not_turn_it() {
-    let full = shown(Reason::SubnetFull);
+    let full = observed(Reason::SubnetFull);
     let freed = View {
         free: 1,
         assigned: 11,
@@ -66,7 +66,7 @@ fn an_address_that_a_waiting_pod_takes_does_not_turn_it() {
         Some(Reason::AddressesFree)
     );
     // Nor does a full subnet, while some are free.
-    assert_eq!(decide(Some(&shown(Reason::AddressesFree)), &freed), None);
+    assert_eq!(decide(Some(&observed(Reason::AddressesFree)), &freed), None);
     assert_eq!(
         decide(None, &freed),
         Some(Reason::AddressesFree),

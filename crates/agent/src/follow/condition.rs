@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use super::{BACKOFF, RESYNC_INTERVAL, TIMEOUT};
 use crate::agent::Agent;
-use crate::availability::{CONDITION, Reason, Shown, View, decide, status_of};
+use crate::availability::{CONDITION, ObservedCondition, Reason, View, decide, status_of};
 
 /// A burst of pods is looked at once.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -34,11 +34,13 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
         changed.as_mut().enable();
         let view = agent.availability();
         let node = agent.own_node();
-        let shown = node.as_ref().and_then(|node| node.condition.clone());
-        let reason = node.and_then(|_| decide(shown.as_ref(), &view));
+        let observed = node.as_ref().and_then(|node| node.condition.clone());
+        let reason = node.and_then(|_| decide(observed.as_ref(), &view));
         // What was decided must still be so a moment later.
         if let Some(reason) = reason.filter(|reason| seen == Some(*reason)) {
-            match timeout(TIMEOUT, write(&api, agent.node(), reason, &view, shown.as_ref())).await {
+            match timeout(TIMEOUT, write(&api, agent.node(), reason, &view, observed.as_ref()))
+                .await
+            {
                 Ok(Ok(written)) => {
                     backoff.succeed();
                     let reason = reason.as_str();
@@ -75,13 +77,13 @@ async fn write(
     node: &str,
     reason: Reason,
     view: &View,
-    shown: Option<&Shown>,
+    observed: Option<&ObservedCondition>,
 ) -> kube::Result<ObservedNode> {
     let now = Time(Timestamp::now());
     let status = status_of(reason);
-    let since = shown
-        .filter(|shown| shown.status == status)
-        .and_then(|shown| shown.since.clone());
+    let since = observed
+        .filter(|observed| observed.status == status)
+        .and_then(|observed| observed.since.clone());
     let condition = NodeCondition {
         type_: CONDITION.to_owned(),
         status: status.to_owned(),

@@ -69,21 +69,21 @@ impl Delivered {
     }
 
     /// One that is being deleted has nothing for anybody: what it lists goes back to the subnet.
-    pub fn read(config: &NodeNetworkConfig) -> Self {
+    pub fn read(nnc: &NodeNetworkConfig) -> Self {
         let mut reader = Reader::default();
-        let status = config.status.as_ref();
+        let status = nnc.status.as_ref();
         let containers = status
             .map(|status| status.network_containers.as_slice())
             .unwrap_or_default();
-        let ends = config.metadata.deletion_timestamp.is_some();
+        let ends = nnc.metadata.deletion_timestamp.is_some();
         let containers = containers.iter().filter(|_| !ends);
         let containers = containers.filter_map(|container| reader.container(container)).collect();
         let scaler = status.and_then(|status| status.scaler).unwrap_or_default();
         Self {
-            uid: config.uid().unwrap_or_default(),
+            uid: nnc.uid().unwrap_or_default(),
             containers,
-            requested: config.spec.requested_ip_count,
-            not_in_use: config.spec.ips_not_in_use.iter().cloned().collect(),
+            requested: nnc.spec.requested_ip_count,
+            not_in_use: nnc.spec.ips_not_in_use.iter().cloned().collect(),
             scaler: Scaler::from_wire(
                 scaler.batch_size,
                 scaler.request_threshold_percent,

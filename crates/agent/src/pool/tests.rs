@@ -20,7 +20,7 @@ fn name(n: u32) -> String {
     Uuid::from_u128(n.into()).to_string()
 }
 
-fn config(containers: Value, not_in_use: &[String]) -> NodeNetworkConfig {
+fn nnc(containers: Value, not_in_use: &[String]) -> NodeNetworkConfig {
     serde_json::from_value(json!({
         "apiVersion": "acn.azure.com/v1alpha",
         "kind": "NodeNetworkConfig",
@@ -44,7 +44,7 @@ fn vnet(id: &str, numbers: impl IntoIterator<Item = u32>) -> Value {
 }
 
 fn delivered(containers: Value) -> Delivered {
-    Delivered::read(&config(containers, &[]))
+    Delivered::read(&nnc(containers, &[]))
 }
 
 /// With 10.64.0.10 and as many more.

@@ -232,7 +232,7 @@ fn a_mark_that_others_could_have_made_is_put_aside() {
 }
 
 #[test]
-fn what_is_no_entry_is_told_with_the_reason_and_never_obeyed() {
+fn what_is_no_entry_is_told_with_the_reason_and_never_run() {
     let whole = serde_json::to_string(&release("c1", 7)).unwrap();
     let escaping = whole.replace("c1", "../c1");
     let cases: [(&str, Vec<u8>, &str); 13] = [

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use berth_api::cni::{Attachment, PodRef};
 
-use crate::cluster::{PodKey, SeenPod};
+use crate::cluster::{PodFacts, PodKey};
 use crate::cri::Sandbox;
 use crate::pool::Holding;
 
@@ -20,7 +20,7 @@ pub struct View<'a> {
     /// All that the runtime lists, in any state.
     pub sandboxes: &'a [Sandbox],
     /// All pods of the node.
-    pub pods: &'a BTreeMap<PodKey, SeenPod>,
+    pub pods: &'a BTreeMap<PodKey, PodFacts>,
     /// Both in nanoseconds.
     pub now: u64,
     pub grace: u64,
@@ -112,17 +112,17 @@ fn is_gone(view: &View<'_>, attachment: &Attachment, holding: &Holding) -> Optio
     if !is_named || has_sandbox(view, attachment) {
         return None;
     }
-    let seen = view.pods.get(&(pod.namespace.clone(), pod.name.clone()));
-    let over = seen.map_or(Some(Why::NoPod), |seen| is_over(pod, seen));
+    let known = view.pods.get(&(pod.namespace.clone(), pod.name.clone()));
+    let over = known.map_or(Some(Why::NoPod), |known| is_over(pod, known));
     over.or_else(|| is_replaced(view, attachment, holding).then_some(Why::Replaced))
 }
 
 /// Why a pod that is there is not the owner, or needs nothing any more.
-pub(super) fn is_over(pod: &PodRef, seen: &SeenPod) -> Option<Why> {
-    if !pod.uid.is_empty() && !seen.uid.is_empty() && pod.uid != seen.uid {
+pub(super) fn is_over(pod: &PodRef, known: &PodFacts) -> Option<Why> {
+    if !pod.uid.is_empty() && !known.uid.is_empty() && pod.uid != known.uid {
         Some(Why::OtherPod)
     } else {
-        seen.is_finished.then_some(Why::Finished)
+        known.is_finished.then_some(Why::Finished)
     }
 }
 

@@ -53,8 +53,8 @@ fn a_node_network_config_has_azures_keys_down_to_the_misspelt_one() {
             }],
         },
     });
-    let config: NodeNetworkConfig = round_trip(&wire);
-    let status = config.status.unwrap();
+    let nnc: NodeNetworkConfig = round_trip(&wire);
+    let status = nnc.status.unwrap();
     assert_eq!(status.status, Some(Progress::Updated));
     let container = &status.network_containers[0];
     assert_eq!(container.subscription_id.as_deref(), Some("sub"));
@@ -99,7 +99,7 @@ fn the_empty_container_of_a_new_node_is_written_with_what_cns_needs() {
 
 #[test]
 fn what_cns_leaves_out_reads_as_the_crds_defaults() {
-    let config: NodeNetworkConfig = serde_json::from_value(json!({
+    let nnc: NodeNetworkConfig = serde_json::from_value(json!({
         "apiVersion": "acn.azure.com/v1alpha",
         "kind": "NodeNetworkConfig",
         "metadata": {"name": "node-1"},
@@ -111,8 +111,8 @@ fn what_cns_leaves_out_reads_as_the_crds_defaults() {
         },
     }))
     .unwrap();
-    assert_eq!(config.spec, NodeNetworkConfigSpec::default());
-    let status = config.status.unwrap();
+    assert_eq!(nnc.spec, NodeNetworkConfigSpec::default());
+    let status = nnc.status.unwrap();
     assert_eq!(status.scaler, Some(nnc::Scaler::default()));
     let container = &status.network_containers[0];
     assert_eq!(

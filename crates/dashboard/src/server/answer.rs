@@ -132,9 +132,9 @@ pub async fn map(
 }
 
 pub async fn history(State(dashboard): State<Dashboard>, Path(name): Path<String>) -> Response {
-    json(dashboard.seen.read().history.columns(&name))
+    json(dashboard.measurements.read().history.columns(&name))
 }
 
 pub async fn latency(State(dashboard): State<Dashboard>) -> Response {
-    json(dashboard.seen.read().history.latency())
+    json(dashboard.measurements.read().history.latency())
 }

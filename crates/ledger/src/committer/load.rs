@@ -108,7 +108,7 @@ impl Committer {
         false
     }
 
-    pub(super) async fn reload_with_patience(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn reload_with_retries(&mut self) -> Result<(), StoreError> {
         let mut last = self.reload().await;
         for _ in 0..3 {
             if last.is_ok() {

@@ -12,7 +12,7 @@ use crate::allocator::{Container, Update};
 use crate::assignments::{Basis, assignments, count, given_back, leases_of, names_of, request_id};
 use crate::facts::version;
 
-/// What an nnc's spec comes to, for a container that is there.
+/// What an NNC's spec comes to, for a container that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// From it the names of new leases follow.
@@ -81,10 +81,10 @@ impl Request {
     }
 }
 
-/// The version that a container begins with where the status has none: 0. But the status of a
-/// config that asks for something may have had it before, and lost it; with the same versions,
+/// The version that a container begins with where the status has none: 0. But the status of
+/// an NNC that asks for something may have had it before, and lost it; with the same versions,
 /// other addresses would come under the names of those that were there. So it begins with one that
-/// the container can't have had: the object's own version, which goes up with every write. A config
+/// the container can't have had: the object's own version, which goes up with every write. An NNC
 /// whose spec has never changed since it was created is taken for new; and one that asks for
 /// nothing will change its spec before it gets anything.
 pub fn first_version(nnc: &NodeNetworkConfig) -> i64 {
@@ -102,9 +102,9 @@ pub fn first_version(nnc: &NodeNetworkConfig) -> i64 {
 ///
 /// The allocator may answer from a memory that another writer has overtaken. What the request
 /// itself gave and took is as the store has it. But an address that came or went without it must be
-/// looked for in the store first, after the config was read: to list one that is somebody else's by
+/// looked for in the store first, after the NNC was read: to list one that is somebody else's by
 /// now would give it to two, to drop one that is held would take it from under a pod. Who takes or
-/// gives anything meanwhile does so because the config has changed, and then the write of the
+/// gives anything meanwhile does so because the NNC has changed, and then the write of the
 /// status is refused.
 pub fn is_explained(had: &NetworkContainer, requested: &Request, answer: &Container) -> bool {
     let mut primaries = answer.primary.iter().map(|unit| unit.first().to_string());

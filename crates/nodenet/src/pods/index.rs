@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_shown_long_ago_is_forgotten() {
+    async fn what_was_observed_long_ago_is_forgotten() {
         let now = Instant::now();
         let mut index = PodIndex::new(now);
         index.apply("d/a", &pod("n1", &["10.0.0.5"]), now);

@@ -71,10 +71,10 @@ fn an_address_under_another_name_is_still_its_pods() {
 #[test]
 fn what_the_spec_gives_back_is_not_given_out_unless_a_pod_has_it() {
     let mut pool = Pool::default();
-    let first = config(json!([vnet("c1", 10..12)]), &[]);
+    let first = nnc(json!([vnet("c1", 10..12)]), &[]);
     pool.deliver(&Delivered::read(&first));
     pool.add(&request(1, 1), 2).unwrap();
-    let both = config(json!([vnet("c1", 10..12)]), &[name(10), name(11), "stale".to_owned()]);
+    let both = nnc(json!([vnet("c1", 10..12)]), &[name(10), name(11), "stale".to_owned()]);
     let delivered = Delivered::read(&both);
     pool.deliver(&delivered);
     assert_eq!(pool.add(&request(2, 1), 2), Err(Reason::PoolEmpty));
@@ -139,8 +139,8 @@ fn what_can_not_be_used_is_left_out_and_named() {
 
 #[test]
 fn a_config_that_is_being_deleted_delivers_nothing() {
-    let mut config = config(json!([vnet("c1", 10..12)]), &[]);
-    config.metadata.deletion_timestamp =
+    let mut nnc = nnc(json!([vnet("c1", 10..12)]), &[]);
+    nnc.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    assert!(Delivered::read(&config).containers.is_empty());
+    assert!(Delivered::read(&nnc).containers.is_empty());
 }

@@ -11,7 +11,7 @@ const GRACE: u64 = 300;
 struct Node {
     holdings: BTreeMap<Attachment, Holding>,
     sandboxes: Vec<Sandbox>,
-    pods: BTreeMap<PodKey, SeenPod>,
+    pods: BTreeMap<PodKey, PodFacts>,
     memory: Memory,
 }
 
@@ -59,13 +59,13 @@ impl Node {
     }
 
     fn pod(&mut self, name: &str, uid: &str, is_finished: bool) {
-        let seen = SeenPod {
+        let known = PodFacts {
             uid: uid.to_owned(),
             needs_address: !is_finished,
             is_finished,
             addresses: BTreeSet::new(),
         };
-        self.pods.insert(("shop".to_owned(), name.to_owned()), seen);
+        self.pods.insert(("shop".to_owned(), name.to_owned()), known);
     }
 
     fn at(&mut self, now: u64) -> Vec<(String, Why)> {

@@ -20,11 +20,7 @@ fn a_spec_that_somebody_empties_is_written_again() {
         let _running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         let none = Patch::Merge(json!({"spec": {"requestedIPCount": 0}}));
-        scene
-            .configs()
-            .patch("n1", &PatchParams::default(), &none)
-            .await
-            .unwrap();
+        scene.nncs().patch("n1", &PatchParams::default(), &none).await.unwrap();
         scene.has("n1", 16).await;
     });
 }
@@ -37,15 +33,11 @@ fn an_address_of_a_pod_that_somebody_names_as_not_in_use_is_taken_out_of_the_lis
         let running = scene.start("n1", &directory).await.unwrap();
         scene.has("n1", 16).await;
         let held = until("an address", async || add(&running.agent, 1).await.ok()).await;
-        let listed = assignments(&scene.config("n1").await);
+        let listed = assignments(&scene.nnc("n1").await);
         let name = &listed.iter().find(|one| one.ip == held[0]).unwrap().name;
         running.kill().await;
         let named = Patch::Merge(json!({"spec": {"ipsNotInUse": [name]}}));
-        scene
-            .configs()
-            .patch("n1", &PatchParams::default(), &named)
-            .await
-            .unwrap();
+        scene.nncs().patch("n1", &PatchParams::default(), &named).await.unwrap();
         let running = scene.start("n1", &directory).await.unwrap();
         settle().await;
         // It serves, the pod has what it had, and nobody else gets it.
@@ -56,7 +48,7 @@ fn an_address_of_a_pod_that_somebody_names_as_not_in_use_is_taken_out_of_the_lis
                 Err(reason) => assert_eq!(reason, Reason::PoolEmpty),
             }
         }
-        assert!(!scene.config("n1").await.spec.ips_not_in_use.contains(name));
+        assert!(!scene.nnc("n1").await.spec.ips_not_in_use.contains(name));
     });
 }
 
@@ -69,7 +61,7 @@ fn a_scaler_that_is_gone_does_not_give_the_pool_back() {
         scene.has("n1", 48).await;
         let none = Patch::Merge(json!({"status": {"scaler": null}}));
         scene
-            .configs()
+            .nncs()
             .patch_status("n1", &PatchParams::default(), &none)
             .await
             .unwrap();
@@ -91,7 +83,7 @@ fn two_identical_adds_at_once_get_one_address() {
 }
 
 #[test]
-fn a_state_that_is_deleted_is_obeyed_no_longer() {
+fn a_deleted_state_no_longer_applies() {
     play(async |scene: Scene| {
         one_node(&scene).await;
         let running = scene.agent("n1").await;
@@ -103,7 +95,7 @@ fn a_state_that_is_deleted_is_obeyed_no_longer() {
         };
         running.agent.apply_state(&state(true));
         until("one to spare", async || {
-            (scene.config("n1").await.spec.requested_ip_count == 26).then_some(())
+            (scene.nnc("n1").await.spec.requested_ip_count == 26).then_some(())
         })
         .await;
         running.agent.delete_state("pods");
@@ -120,8 +112,8 @@ fn a_node_that_is_made_again_under_its_name_leaves_nothing_of_the_old_container_
         running.has_free(16).await;
         let nodes = kube::Api::<k8s_openapi::api::core::v1::Node>::all(scene.client.clone());
         nodes.delete("n1", &kube::api::DeleteParams::default()).await.unwrap();
-        until("the config is gone", async || {
-            scene.configs().get_opt("n1").await.unwrap().is_none().then_some(())
+        until("the NNC is gone", async || {
+            scene.nncs().get_opt("n1").await.unwrap().is_none().then_some(())
         })
         .await;
         until("nothing is given out", async || {
@@ -153,7 +145,7 @@ fn after_a_boot_what_was_given_back_is_not_given_out() {
         scene.stop_controllers().await;
         let named = Patch::Merge(json!({"spec": {"ipsNotInUse": [listed[0].name]}}));
         let params = PatchParams::default();
-        scene.configs().patch("n1", &params, &named).await.unwrap();
+        scene.nncs().patch("n1", &params, &named).await.unwrap();
         scene.reboot();
         let running = scene.start("n1", &directory).await.unwrap();
         settle().await;
@@ -169,13 +161,13 @@ fn after_a_boot_what_was_given_back_is_not_given_out() {
 #[test]
 fn without_a_container_it_waits_and_starts_when_one_comes() {
     play(async |scene: Scene| {
-        // No subnet selects the node yet, so its config has no container.
+        // No subnet selects the node yet, so its NNC has no container.
         scene.node("n1").await;
-        let config = json!({"metadata": {"name": "n1"}, "spec": {"requestedIPCount": 0}});
-        let config = serde_json::from_value(config).unwrap();
+        let nnc = json!({"metadata": {"name": "n1"}, "spec": {"requestedIPCount": 0}});
+        let nnc = serde_json::from_value(nnc).unwrap();
         scene
-            .configs()
-            .create(&kube::api::PostParams::default(), &config)
+            .nncs()
+            .create(&kube::api::PostParams::default(), &nnc)
             .await
             .unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -202,8 +194,8 @@ fn a_short_delivery_does_not_keep_the_pool_from_shrinking() {
         let running = scene.agent("n1").await;
         scene.create_pods("n1", 0..40).await;
         until("it asks for more than there is", async || {
-            let config = scene.config("n1").await;
-            (config.spec.requested_ip_count > 30 && assignments(&config).len() == 29).then_some(())
+            let nnc = scene.nnc("n1").await;
+            (nnc.spec.requested_ip_count > 30 && assignments(&nnc).len() == 29).then_some(())
         })
         .await;
         scene.delete_pods(0..40).await;

@@ -202,7 +202,7 @@ fn with_two_families_a_pod_gets_one_of_each() {
         one_node(&scene, &["10.64.0.0/16", "fd64::/64"]).await;
         let running = scene.agent("n1").await;
         running.has_free(16).await;
-        let listed = assignments(&scene.config("n1").await);
+        let listed = assignments(&scene.nnc("n1").await);
         assert_eq!(listed.len(), 32);
         let both = add(&running.agent, 1).await.unwrap();
         assert!(
@@ -213,8 +213,8 @@ fn with_two_families_a_pod_gets_one_of_each() {
         running.has_free(31).await;
         scene.delete_pods(0..20).await;
         until("it has one batch", async || {
-            let config = scene.config("n1").await;
-            (config.spec.requested_ip_count == 16 && assignments(&config).len() == 32).then_some(())
+            let nnc = scene.nnc("n1").await;
+            (nnc.spec.requested_ip_count == 16 && assignments(&nnc).len() == 32).then_some(())
         })
         .await;
         assert_eq!(add(&running.agent, 1).await.unwrap(), both);
@@ -228,20 +228,20 @@ fn a_config_that_is_deleted_by_hand_comes_back_with_what_pods_have() {
         let running = scene.agent("n1").await;
         scene.has("n1", 16).await;
         let held = until("an address", async || add(&running.agent, 1).await.ok()).await;
-        let before = scene.config("n1").await.uid();
+        let before = scene.nnc("n1").await.uid();
         scene
-            .configs()
+            .nncs()
             .delete("n1", &kube::api::DeleteParams::default())
             .await
             .unwrap();
         until("there is another", async || {
-            let config = scene.configs().get_opt("n1").await.unwrap()?;
-            (config.uid() != before).then_some(())
+            let nnc = scene.nncs().get_opt("n1").await.unwrap()?;
+            (nnc.uid() != before).then_some(())
         })
         .await;
         scene.has("n1", 16).await;
         // The pod keeps what it has, it is still this node's, and no other pod here gets it.
-        let listed = assignments(&scene.config("n1").await);
+        let listed = assignments(&scene.nnc("n1").await);
         assert!(listed.iter().any(|one| one.ip == held[0]), "{held:?} in {listed:?}");
         assert_eq!(add(&running.agent, 1).await.unwrap(), held);
         until("there is one for another pod", async || {
@@ -257,14 +257,14 @@ fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
         scene.create_pods("n1", 0..1).await;
-        let configs = scene.configs();
+        let nncs = scene.nncs();
         until("the node has a container", async || {
-            let status = configs.get_opt("n1").await.unwrap()?.status?;
+            let status = nncs.get_opt("n1").await.unwrap()?.status?;
             status.network_containers.first().map(drop)
         })
         .await;
         settle().await;
-        let empty = scene.config("n1").await;
+        let empty = scene.nnc("n1").await;
         assert_eq!(assignments(&empty), []);
         let began = tokio::time::Instant::now();
         let running = scene.agent("n1").await;
@@ -279,7 +279,7 @@ fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
         );
         // The agent's spec and the controller's status, each written once; the third round trip is
         // the watch that brings it.
-        let full = scene.config("n1").await;
+        let full = scene.nnc("n1").await;
         assert_eq!(
             full.metadata.generation,
             empty.metadata.generation.map(|generation| generation + 1)
@@ -289,6 +289,6 @@ fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
 }
 
 /// Of the container: it goes up with every change of its addresses.
-fn version(config: &berth_api::NodeNetworkConfig) -> i64 {
-    config.status.as_ref().unwrap().network_containers[0].version
+fn version(nnc: &berth_api::NodeNetworkConfig) -> i64 {
+    nnc.status.as_ref().unwrap().network_containers[0].version
 }

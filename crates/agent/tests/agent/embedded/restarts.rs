@@ -100,7 +100,7 @@ fn a_lost_journal_quarantines_and_new_addresses_serve_meanwhile() {
 }
 
 #[test]
-fn nothing_is_answered_before_the_config_is_seen() {
+fn nothing_is_answered_before_the_nnc_is_observed() {
     play(async |scene: Scene| {
         let directory = tempfile::tempdir().unwrap();
         let starting = scene.start("n1", &directory);

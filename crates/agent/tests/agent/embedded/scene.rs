@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+    pub fn nncs(&self) -> Api<NodeNetworkConfig> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
@@ -196,17 +196,17 @@ impl Scene {
         }
     }
 
-    pub async fn config(&self, node: &str) -> NodeNetworkConfig {
-        self.configs().get(node).await.unwrap()
+    pub async fn nnc(&self, node: &str) -> NodeNetworkConfig {
+        self.nncs().get(node).await.unwrap()
     }
 
     /// Until the node asks for as many, and has them.
     pub async fn has(&self, node: &str, count: usize) -> Vec<IpAssignment> {
         let what = format!("{node} has {count}");
         let found = until(&what, async || {
-            let config = self.configs().get_opt(node).await.unwrap()?;
-            let listed = assignments(&config);
-            let asked = usize::try_from(config.spec.requested_ip_count).unwrap();
+            let nnc = self.nncs().get_opt(node).await.unwrap()?;
+            let listed = assignments(&nnc);
+            let asked = usize::try_from(nnc.spec.requested_ip_count).unwrap();
             (asked == count && listed.len() == count).then_some(listed)
         });
         found.await
@@ -318,8 +318,8 @@ impl Scene {
     }
 }
 
-pub fn assignments(config: &NodeNetworkConfig) -> Vec<IpAssignment> {
-    let containers = config.status.iter().flat_map(|status| &status.network_containers);
+pub fn assignments(nnc: &NodeNetworkConfig) -> Vec<IpAssignment> {
+    let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
     containers
         .flat_map(|container| container.ip_assignments.clone())
         .collect()

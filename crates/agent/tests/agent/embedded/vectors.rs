@@ -20,7 +20,7 @@ fn agent(directory: &std::path::Path) -> Agent {
     Agent::open(&storage, metrics.of("n1")).unwrap().0
 }
 
-fn config(count: u64, requested: u64, not_in_use: u64, scaler: Value) -> NodeNetworkConfig {
+fn nnc(count: u64, requested: u64, not_in_use: u64, scaler: Value) -> NodeNetworkConfig {
     let name = |n: u64| uuid::Uuid::from_u128(u128::from(n) + 1).to_string();
     let listed: Vec<Value> = (0..count)
         .map(|n| json!({"name": name(n), "ip": format!("10.64.{}.{}", n / 250, n % 250)}))
@@ -66,7 +66,7 @@ fn every_reconcile_vector_is_what_an_agent_writes() {
         let agent = agent(directory.path());
         let pending = number("pendingRelease");
         // What is pending is delivered beside what is asked for.
-        agent.apply_nnc(&config(
+        agent.apply_nnc(&nnc(
             number("requested") + pending,
             number("requested"),
             pending,
@@ -101,7 +101,7 @@ fn every_target_vector_is_what_an_agent_asks_for() {
         let exhausted = vector["exhausted"].as_bool().unwrap_or(false);
         let state = json!({"metadata": {"name": "pods"}, "status": {"exhausted": exhausted, "timestamp": ""}});
         agent.set_states(&[serde_json::from_value(state).unwrap()]);
-        agent.apply_nnc(&config(0, 0, 0, scaler));
+        agent.apply_nnc(&nnc(0, 0, 0, scaler));
         agent.set_pods(&pods(&vec!["Pending"; usize::try_from(number("demand")).unwrap()]));
         assert_eq!(agent.next_request().unwrap().requested, number("want"), "{vector}");
     }
@@ -118,7 +118,7 @@ fn every_demand_vector_is_what_an_agent_counts() {
             .collect();
         let directory = tempfile::tempdir().unwrap();
         let agent = agent(directory.path());
-        agent.apply_nnc(&config(0, 0, 0, usual()));
+        agent.apply_nnc(&nnc(0, 0, 0, usual()));
         assert_eq!(
             agent.next_request(),
             None,
@@ -134,7 +134,7 @@ fn every_demand_vector_is_what_an_agent_counts() {
 fn nothing_is_given_back_before_the_pods_are_known() {
     let directory = tempfile::tempdir().unwrap();
     let agent = agent(directory.path());
-    agent.apply_nnc(&config(48, 48, 0, usual()));
+    agent.apply_nnc(&nnc(48, 48, 0, usual()));
     assert_eq!(agent.next_request(), None);
     agent.set_pods(&pods(&["Running"; 25]));
     assert_eq!(agent.next_request(), None, "48 are what 25 pods need");
@@ -146,9 +146,9 @@ fn versions_are_numbers_and_an_older_config_is_not_taken_for_a_newer() {
     let directory = tempfile::tempdir().unwrap();
     let agent = agent(directory.path());
     let of = |version: &str, count: u64| {
-        let mut config = config(count, 16, 0, usual());
-        config.metadata.resource_version = Some(version.to_owned());
-        config
+        let mut nnc = nnc(count, 16, 0, usual());
+        nnc.metadata.resource_version = Some(version.to_owned());
+        nnc
     };
     agent.apply_nnc(&of("9", 4));
     agent.apply_nnc(&of("10", 8));

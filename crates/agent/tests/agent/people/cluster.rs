@@ -156,7 +156,7 @@ impl Cluster {
         cluster
     }
 
-    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+    pub fn nncs(&self) -> Api<NodeNetworkConfig> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
@@ -489,8 +489,8 @@ impl Cluster {
 
     async fn check_nothing_is_leaked(&self) {
         let mut listed = BTreeSet::new();
-        for config in self.configs().list(&ListParams::default()).await.unwrap() {
-            let containers = config.status.iter().flat_map(|status| &status.network_containers);
+        for nnc in self.nncs().list(&ListParams::default()).await.unwrap() {
+            let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
             for container in containers {
                 listed.insert(container.primary_ip.clone());
                 listed.extend(container.ip_assignments.iter().map(|one| one.ip.clone()));
@@ -521,7 +521,7 @@ impl Cluster {
 
     /// All that was ever written: the API's own version goes up with every write of whatever kind.
     pub async fn writes(&self) -> u64 {
-        let list = self.configs().list(&ListParams::default()).await.unwrap();
+        let list = self.nncs().list(&ListParams::default()).await.unwrap();
         list.metadata.resource_version.unwrap().parse().unwrap()
     }
 }

@@ -63,7 +63,7 @@ impl Cluster {
 
     async fn delete_config(&mut self) {
         let node = self.any_node();
-        drop(self.configs().delete(&node, &DeleteParams::background()).await);
+        drop(self.nncs().delete(&node, &DeleteParams::background()).await);
     }
 
     /// Its kubelet registers it again, sooner or later; its pods go on.
@@ -192,14 +192,14 @@ impl Cluster {
     /// Somebody gives back what pods have.
     async fn edit_config(&mut self) {
         let node = self.any_node();
-        let Some(config) = self.configs().get_opt(&node).await.unwrap() else {
+        let Some(nnc) = self.nncs().get_opt(&node).await.unwrap() else {
             return;
         };
-        let containers = config.status.iter().flat_map(|status| &status.network_containers);
+        let containers = nnc.status.iter().flat_map(|status| &status.network_containers);
         let names: Vec<String> = containers
             .flat_map(|container| container.ip_assignments.iter().map(|one| one.name.clone()))
             .collect();
         let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
-        drop(self.configs().patch(&node, &PatchParams::default(), &patch).await);
+        drop(self.nncs().patch(&node, &PatchParams::default(), &patch).await);
     }
 }

@@ -103,13 +103,13 @@ impl Node {
             container["subnetAddressSpaceV6"] = json!("fd64::/64");
             container["defaultGatewayV6"] = json!("fd64::1");
         }
-        let config = json!({
+        let nnc = json!({
             "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
             "metadata": {"name": "node-1", "namespace": "kube-system", "uid": "u1", "resourceVersion": "1"},
             "spec": {"requestedIPCount": 16},
             "status": {"networkContainers": [container]},
         });
-        let config: NodeNetworkConfig = serde_json::from_value(config).unwrap();
-        self.agent.apply_nnc(&config);
+        let nnc: NodeNetworkConfig = serde_json::from_value(nnc).unwrap();
+        self.agent.apply_nnc(&nnc);
     }
 }

@@ -48,7 +48,7 @@ impl Cluster {
         subnets.create(&PostParams::default(), &subnet).await.unwrap();
     }
 
-    fn configs(&self) -> Api<NodeNetworkConfig> {
+    fn nncs(&self) -> Api<NodeNetworkConfig> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
@@ -71,15 +71,15 @@ impl Cluster {
     async fn ask(&self, node: &str, count: usize) {
         let spec = json!({"spec": {"requestedIPCount": count}});
         let params = PatchParams::default();
-        self.configs().patch(node, &params, &Patch::Merge(spec)).await.unwrap();
+        self.nncs().patch(node, &params, &Patch::Merge(spec)).await.unwrap();
     }
 
     /// All addresses of all nodes, each with the node that has it. No address is listed twice.
     async fn addresses(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
-        for config in self.configs().list(&ListParams::default()).await.unwrap() {
-            let name = config.name_any();
-            let containers = config.status.unwrap_or_default().network_containers;
+        for nnc in self.nncs().list(&ListParams::default()).await.unwrap() {
+            let name = nnc.name_any();
+            let containers = nnc.status.unwrap_or_default().network_containers;
             for container in containers {
                 let pods = container.ip_assignments.into_iter().map(|assignment| assignment.ip);
                 for address in pods.chain([container.primary_ip]) {

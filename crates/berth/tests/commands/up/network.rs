@@ -15,16 +15,14 @@ use super::{Running, refused, up};
 
 /// The container of each of so many nodes, once all have one.
 async fn containers(client: &Client, nodes: usize) -> BTreeMap<String, NetworkContainer> {
-    let configs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
+    let nncs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
     loop {
-        let configs = configs.list(&ListParams::default()).await.unwrap();
-        let of_one = |config: NodeNetworkConfig| {
-            let containers = config.status.clone().unwrap_or_default().network_containers;
-            containers
-                .into_iter()
-                .map(move |container| (config.name_any(), container))
+        let nncs = nncs.list(&ListParams::default()).await.unwrap();
+        let of_one = |nnc: NodeNetworkConfig| {
+            let containers = nnc.status.clone().unwrap_or_default().network_containers;
+            containers.into_iter().map(move |container| (nnc.name_any(), container))
         };
-        let containers: BTreeMap<_, _> = configs.into_iter().flat_map(of_one).collect();
+        let containers: BTreeMap<_, _> = nncs.into_iter().flat_map(of_one).collect();
         if containers.len() == nodes {
             return containers;
         }

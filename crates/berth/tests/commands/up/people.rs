@@ -35,7 +35,7 @@ fn check_nothing_is_shared(pods: &[Pod]) {
     assert_eq!(unique.len(), all.len(), "{all:?}");
 }
 
-fn configs(client: &Client) -> Api<NodeNetworkConfig> {
+fn nncs(client: &Client) -> Api<NodeNetworkConfig> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
@@ -43,13 +43,13 @@ fn configs(client: &Client) -> Api<NodeNetworkConfig> {
 async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
     let directory = tempfile::tempdir().unwrap();
     let (_running, client) = small(directory.path(), 16).await;
-    let before = configs(&client).get("berth-node-1").await.unwrap();
-    configs(&client)
+    let before = nncs(&client).get("berth-node-1").await.unwrap();
+    nncs(&client)
         .delete("berth-node-1", &DeleteParams::default())
         .await
         .unwrap();
     loop {
-        let found = configs(&client).get_opt("berth-node-1").await.unwrap();
+        let found = nncs(&client).get_opt("berth-node-1").await.unwrap();
         if found.is_some_and(|found| found.uid() != before.uid() && found.status.is_some()) {
             break;
         }
@@ -64,15 +64,15 @@ async fn a_deleted_nodenetworkconfig_gives_nothing_away() {
 async fn a_deleted_nodenetworkconfig_stays_away_for_a_second() {
     let directory = tempfile::tempdir().unwrap();
     let (_running, client) = small(directory.path(), 4).await;
-    let configs = configs(&client);
+    let nncs = nncs(&client);
     for _ in 0..5 {
         // As soon as it is there: the controller is still busy with it.
-        let before = until("it is there", async || configs.get_opt("berth-node-1").await.unwrap());
+        let before = until("it is there", async || nncs.get_opt("berth-node-1").await.unwrap());
         let before = before.await.uid();
         let start = Instant::now();
-        configs.delete("berth-node-1", &DeleteParams::default()).await.unwrap();
+        nncs.delete("berth-node-1", &DeleteParams::default()).await.unwrap();
         until("it is made anew", async || {
-            let found = configs.get_opt("berth-node-1").await.unwrap();
+            let found = nncs.get_opt("berth-node-1").await.unwrap();
             found.filter(|found| found.uid() != before)
         })
         .await;
@@ -150,15 +150,15 @@ async fn an_old_ledger_put_back_gives_nothing_away() {
 async fn addresses_that_pods_have_are_not_given_back_by_whoever_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let (_running, client) = small(directory.path(), 16).await;
-    let config = configs(&client).get("berth-node-1").await.unwrap();
-    let containers = config.status.unwrap().network_containers;
+    let nnc = nncs(&client).get("berth-node-1").await.unwrap();
+    let containers = nnc.status.unwrap().network_containers;
     let names: Vec<String> = containers[0]
         .ip_assignments
         .iter()
         .map(|one| one.name.clone())
         .collect();
     let patch = Patch::Merge(json!({"spec": {"ipsNotInUse": names}}));
-    configs(&client)
+    nncs(&client)
         .patch("berth-node-1", &PatchParams::default(), &patch)
         .await
         .unwrap();
@@ -172,12 +172,8 @@ async fn a_full_subnet_with_unchanging_pods_is_calm() {
     let directory = tempfile::tempdir().unwrap();
     let (_running, client) = small(directory.path(), 40).await;
     let versions = async || {
-        let found = configs(&client).list(&ListParams::default()).await.unwrap();
-        found
-            .items
-            .iter()
-            .map(|config| config.resource_version())
-            .collect::<Vec<_>>()
+        let found = nncs(&client).list(&ListParams::default()).await.unwrap();
+        found.items.iter().map(|nnc| nnc.resource_version()).collect::<Vec<_>>()
     };
     // It has settled once nothing has changed for ten looks in a row. It never did before, so this
     // would not end.

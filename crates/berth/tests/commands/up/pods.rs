@@ -127,14 +127,14 @@ fn pool_of(pods: i64) -> i64 {
 
 /// What each node asks for and has, once that is so.
 async fn pools_once(client: &Client, wanted: &BTreeMap<String, i64>) {
-    let configs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
+    let nncs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
     loop {
-        let configs = configs.list(&ListParams::default()).await.unwrap();
-        let of_one = |config: &NodeNetworkConfig| {
-            let has = config.status.as_ref().map_or(0, |status| status.assigned_ip_count);
-            (config.name_any(), (config.spec.requested_ip_count, has))
+        let nncs = nncs.list(&ListParams::default()).await.unwrap();
+        let of_one = |nnc: &NodeNetworkConfig| {
+            let has = nnc.status.as_ref().map_or(0, |status| status.assigned_ip_count);
+            (nnc.name_any(), (nnc.spec.requested_ip_count, has))
         };
-        let pools: BTreeMap<_, _> = configs.iter().map(of_one).collect();
+        let pools: BTreeMap<_, _> = nncs.iter().map(of_one).collect();
         let reached =
             |(node, wanted): (&String, &i64)| pools.get(node) == Some(&(*wanted, *wanted));
         if pools.len() == wanted.len() && wanted.iter().all(reached) {

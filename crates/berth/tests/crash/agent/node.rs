@@ -64,10 +64,9 @@ impl Node {
                 .await
                 .unwrap();
         }
-        let configs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
-        let config = json!({"metadata": {"name": "n1"}, "spec": {"requestedIPCount": ADDRESSES}});
-        configs
-            .create(&PostParams::default(), &serde_json::from_value(config).unwrap())
+        let nncs = Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE);
+        let nnc = json!({"metadata": {"name": "n1"}, "spec": {"requestedIPCount": ADDRESSES}});
+        nncs.create(&PostParams::default(), &serde_json::from_value(nnc).unwrap())
             .await
             .unwrap();
         let listed: Vec<Value> = (0..ADDRESSES)
@@ -79,8 +78,7 @@ impl Node {
                 "id": "c1", "primaryIP": "10.64.0.4", "subnetName": "pods", "subnetAddressSpace": "10.64.0.0/16", "ipAssignments": listed,
             }],
         }});
-        configs
-            .patch_status("n1", &PatchParams::default(), &Patch::Merge(status))
+        nncs.patch_status("n1", &PatchParams::default(), &Patch::Merge(status))
             .await
             .unwrap();
         serve(&directory.path().join("cri.sock"), living.clone());

@@ -40,7 +40,7 @@ impl Serving {
         };
         let metrics = AgentMetrics::register(&mut Registry::default()).of("node-1");
         let (agent, _) = Agent::open(&storage, metrics).unwrap();
-        agent.apply_nnc(&config(count));
+        agent.apply_nnc(&nnc(count));
         let queue = directory.join("queue");
         std::fs::create_dir_all(&queue).unwrap();
         let drain =
@@ -74,7 +74,7 @@ impl Drop for Serving {
     }
 }
 
-fn config(count: u8) -> NodeNetworkConfig {
+fn nnc(count: u8) -> NodeNetworkConfig {
     let pair = |n: u8| {
         let name = Uuid::from_u128(0xb0 + u128::from(n));
         let (last, number) = (10 + n, 10 + u16::from(n));
@@ -84,7 +84,7 @@ fn config(count: u8) -> NodeNetworkConfig {
         ]
     };
     let assignments: Vec<_> = (0..count).flat_map(pair).collect();
-    let config = json!({
+    let nnc = json!({
         "apiVersion": "acn.azure.com/v1alpha", "kind": "NodeNetworkConfig",
         "metadata": {"name": "node-1", "namespace": "kube-system", "uid": "u1", "resourceVersion": "1"},
         "spec": {"requestedIPCount": count},
@@ -95,5 +95,5 @@ fn config(count: u8) -> NodeNetworkConfig {
             "ipAssignments": assignments,
         }]},
     });
-    serde_json::from_value(config).unwrap()
+    serde_json::from_value(nnc).unwrap()
 }

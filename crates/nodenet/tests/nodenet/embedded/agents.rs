@@ -27,11 +27,7 @@ async fn apply(
         "status": {"assignedIPCount": 0, "scaler": {}},
     });
     let params = PatchParams::apply(names::field_manager::AZURE_CNS).force();
-    scene
-        .configs()
-        .patch(node, &params, &Patch::Apply(&object))
-        .await
-        .unwrap()
+    scene.nncs().patch(node, &params, &Patch::Apply(&object)).await.unwrap()
 }
 
 #[test]
@@ -52,13 +48,10 @@ fn an_agent_that_applies_by_force_is_served_and_keeps_its_fields() {
         let third = scene.with_addresses("n1", 32).await;
         assert!(names_of(&third).iter().all(|name| !back.contains(name)));
         settle().await;
-        let config = scene.configs().get("n1").await.unwrap();
-        assert_eq!(
-            (config.spec.requested_ip_count, &config.spec.ips_not_in_use),
-            (32, &back)
-        );
+        let nnc = scene.nncs().get("n1").await.unwrap();
+        assert_eq!((nnc.spec.requested_ip_count, &nnc.spec.ips_not_in_use), (32, &back));
         let ours = [names::field_manager::NODE, names::field_manager::NNC];
-        for entry in config
+        for entry in nnc
             .managed_fields()
             .iter()
             .filter(|entry| ours.contains(&entry.manager.as_deref().unwrap()))
@@ -68,7 +61,7 @@ fn an_agent_that_applies_by_force_is_served_and_keeps_its_fields() {
         }
         apply(&scene, "n1", 32, None).await;
         settle().await;
-        assert!(scene.configs().get("n1").await.unwrap().spec.ips_not_in_use.is_empty());
+        assert!(scene.nncs().get("n1").await.unwrap().spec.ips_not_in_use.is_empty());
         assert_eq!(scene.container("n1").await, third);
     });
 }
@@ -91,7 +84,7 @@ fn names_that_are_no_use_are_ignored() {
         apply(&scene, "n1", 4, Some(&names)).await;
         settle().await;
         assert_eq!(scene.container("n1").await, before);
-        assert_eq!(addresses(&scene.configs().get("n2").await.unwrap()).len(), 4);
+        assert_eq!(addresses(&scene.nncs().get("n2").await.unwrap()).len(), 4);
     });
 }
 
@@ -103,9 +96,9 @@ fn a_config_that_the_agent_makes_after_it_was_deleted_is_adopted() {
         let node = scene.node("n1").await;
         scene.container("n1").await;
         first.stop().await;
-        scene.delete(&scene.configs(), "n1").await;
+        scene.delete(&scene.nncs(), "n1").await;
         scene
-            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .patch(&scene.nncs(), "n1", json!({"metadata": {"finalizers": null}}))
             .await;
         let made = apply(&scene, "n1", 16, None).await;
         assert!(made.owner_references().is_empty() && made.finalizers().is_empty());
@@ -113,11 +106,11 @@ fn a_config_that_the_agent_makes_after_it_was_deleted_is_adopted() {
         let _second = scene.start();
         let container = scene.with_addresses("n1", 16).await;
         assert_eq!(container.version, 1, "it was told of the empty container first");
-        let config = scene.configs().get("n1").await.unwrap();
-        assert_eq!(config.uid(), made.uid());
-        assert_eq!(config.finalizers(), [names::FINALIZER]);
-        assert_eq!(config.owner_references()[0].uid, node.metadata.uid.unwrap());
-        assert_eq!(config.spec, made.spec);
-        assert_eq!(containers(&config).len(), 1);
+        let nnc = scene.nncs().get("n1").await.unwrap();
+        assert_eq!(nnc.uid(), made.uid());
+        assert_eq!(nnc.finalizers(), [names::FINALIZER]);
+        assert_eq!(nnc.owner_references()[0].uid, node.metadata.uid.unwrap());
+        assert_eq!(nnc.spec, made.spec);
+        assert_eq!(containers(&nnc).len(), 1);
     });
 }

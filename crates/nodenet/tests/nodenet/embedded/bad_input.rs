@@ -199,7 +199,7 @@ fn an_agent_that_asks_for_what_can_not_be_is_refused_and_the_last_good_count_sta
         scene.with_addresses("n1", 4).await;
         for (count, fix) in [(-1, "0"), (9, "ask for at most that")] {
             let patch = Patch::Merge(json!({"spec": {"requestedIPCount": count}}));
-            let refused = scene.configs().patch("n1", &PatchParams::default(), &patch).await;
+            let refused = scene.nncs().patch("n1", &PatchParams::default(), &patch).await;
             let said = refused.unwrap_err().to_string();
             assert!(said.contains("spec.requestedIPCount") && said.contains(fix), "{said}");
         }
@@ -218,8 +218,8 @@ fn a_config_that_is_created_with_more_than_a_node_may_have_is_told_so_and_gets_t
         scene.ready("pods").await;
         // There is no status yet that a rule could hold it to.
         let metadata = json!({"name": "n1", "namespace": names::NAMESPACE});
-        let config = json!({"metadata": metadata, "spec": {"requestedIPCount": 40}});
-        scene.create(&scene.configs(), config).await;
+        let nnc = json!({"metadata": metadata, "spec": {"requestedIPCount": 40}});
+        scene.create(&scene.nncs(), nnc).await;
         scene.node("n1").await;
         scene.with_addresses("n1", 8).await;
         let note = scene.event("NodeNetworkConfig", "n1", "TooManyRequested").await;
@@ -287,11 +287,11 @@ fn a_node_whose_most_is_lowered_keeps_what_it_has_and_gets_no_more() {
         scene
             .patch(&scene.subnets(), "pods", json!({"spec": {"scaler": {"maxIPCount": 8}}}))
             .await;
-        let lowered = |config: &NodeNetworkConfig| {
-            let scaler = config.status.as_ref().and_then(|status| status.scaler);
+        let lowered = |nnc: &NodeNetworkConfig| {
+            let scaler = nnc.status.as_ref().and_then(|status| status.scaler);
             scaler.is_some_and(|scaler| scaler.max_ip_count == 8)
         };
-        scene.config("n1", "has the lower maximum", lowered).await;
+        scene.nnc("n1", "has the lower maximum", lowered).await;
         let note = scene.event("NodeNetworkConfig", "n1", "TooManyRequested").await;
         assert!(note.contains("spec.requestedIPCount: 16 is more than the 8"), "{note}");
         assert_eq!(scene.container("n1").await, before);

@@ -19,20 +19,20 @@ fn a_new_node_gets_an_empty_container_that_its_agent_can_start_with() {
         let spec = json!({"cidrs": ["10.64.0.0/24"], "gateways": ["10.64.0.1"]});
         scene.subnet("pods", spec).await;
         let node = scene.node("n1").await;
-        let addressed = |config: &NodeNetworkConfig| {
-            containers(config).iter().any(|container| !container.node_ip.is_empty())
+        let addressed = |nnc: &NodeNetworkConfig| {
+            containers(nnc).iter().any(|container| !container.node_ip.is_empty())
         };
-        let config = scene.config("n1", "has a container with its address", addressed).await;
-        assert_eq!(config.finalizers(), [names::FINALIZER]);
-        let owner = &config.owner_references()[0];
+        let nnc = scene.nnc("n1", "has a container with its address", addressed).await;
+        assert_eq!(nnc.finalizers(), [names::FINALIZER]);
+        let owner = &nnc.owner_references()[0];
         assert_eq!(
             (owner.kind.as_str(), Some(&owner.uid)),
             ("Node", node.metadata.uid.as_ref())
         );
         assert_eq!((owner.controller, owner.block_owner_deletion), (Some(true), Some(true)));
-        assert_eq!(config.spec.requested_ip_count, 0);
+        assert_eq!(nnc.spec.requested_ip_count, 0);
 
-        let status = status(&config);
+        let status = status(&nnc);
         let scaler = Scaler {
             batch_size: 16,
             release_threshold_percent: 150,
@@ -66,7 +66,7 @@ fn a_node_costs_two_writes_before_its_agent_asks() {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.ready("pods").await;
         let start = scene
-            .configs()
+            .nncs()
             .list(&ListParams::default())
             .await
             .unwrap()
@@ -78,18 +78,18 @@ fn a_node_costs_two_writes_before_its_agent_asks() {
         settle().await;
         // One more, so that the watch has an end.
         scene
-            .patch(&scene.configs(), "n1", json!({"metadata": {"labels": {"end": "yes"}}}))
+            .patch(&scene.nncs(), "n1", json!({"metadata": {"labels": {"end": "yes"}}}))
             .await;
         let events = scene
-            .configs()
+            .nncs()
             .watch(&WatchParams::default(), &start)
             .await
             .unwrap()
             .boxed();
         let is_before_the_end = |event: &WatchEvent<NodeNetworkConfig>| {
             let ended = match event {
-                WatchEvent::Added(config) | WatchEvent::Modified(config) => {
-                    config.labels().contains_key("end")
+                WatchEvent::Added(nnc) | WatchEvent::Modified(nnc) => {
+                    nnc.labels().contains_key("end")
                 }
                 other => panic!("{other:?}"),
             };
@@ -162,10 +162,10 @@ fn another_scaler_or_node_address_is_written_without_a_new_version() {
         scene.container("n1").await;
         let scaler = json!({"spec": {"scaler": {"batchSize": 4}}});
         scene.patch(&scene.subnets(), "pods", scaler).await;
-        let has_batch = |config: &NodeNetworkConfig| {
-            status(config).scaler.is_some_and(|scaler| scaler.batch_size == 4)
+        let has_batch = |nnc: &NodeNetworkConfig| {
+            status(nnc).scaler.is_some_and(|scaler| scaler.batch_size == 4)
         };
-        scene.config("n1", "has the new batch size", has_batch).await;
+        scene.nnc("n1", "has the new batch size", has_batch).await;
 
         let addresses =
             json!({"status": {"addresses": [{"type": "InternalIP", "address": "198.51.100.7"}]}});
@@ -175,9 +175,9 @@ fn another_scaler_or_node_address_is_written_without_a_new_version() {
             .patch_status("n1", &kube::api::PatchParams::default(), &patch)
             .await
             .unwrap();
-        let moved = |config: &NodeNetworkConfig| containers(config)[0].node_ip == "198.51.100.7";
-        let config = scene.config("n1", "has the new address", moved).await;
-        assert_eq!(containers(&config)[0].version, 0);
+        let moved = |nnc: &NodeNetworkConfig| containers(nnc)[0].node_ip == "198.51.100.7";
+        let nnc = scene.nnc("n1", "has the new address", moved).await;
+        assert_eq!(containers(&nnc)[0].version, 0);
     });
 }
 
@@ -219,7 +219,7 @@ fn a_node_that_no_subnet_selects_gets_nothing_until_one_does() {
         scene.ready("a").await;
         scene.node("n1").await;
         settle().await;
-        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+        assert!(scene.nncs().get_opt("n1").await.unwrap().is_none());
         scene
             .patch(&scene.nodes(), "n1", json!({"metadata": {"labels": {"zone": "east"}}}))
             .await;

@@ -26,9 +26,9 @@ fn a_dual_stack_lease_has_an_address_of_each_family_and_either_name_gives_both_b
 
         scene.ask("n1", 3, &[]).await;
         let container = scene.with_addresses("n1", 6).await;
-        let config = scene.configs().get("n1").await.unwrap();
+        let nnc = scene.nncs().get("n1").await.unwrap();
         assert_eq!(
-            status(&config).assigned_ip_count,
+            status(&nnc).assigned_ip_count,
             3,
             "leases are counted as they are asked for"
         );
@@ -99,8 +99,8 @@ fn a_subnet_of_ipv6_alone_works_like_any_other() {
         let container = scene.with_addresses("n1", 2).await;
         scene.ask("n1", 1, &names_of(&container)[..1]).await;
         scene.with_addresses("n1", 1).await;
-        let config = scene.configs().get("n1").await.unwrap();
-        assert_eq!(containers(&config)[0].version, 2);
+        let nnc = scene.nncs().get("n1").await.unwrap();
+        assert_eq!(containers(&nnc)[0].version, 2);
         // More than JSON can count.
         let subnet = scene.subnets().get("pods").await.unwrap().status.unwrap();
         assert_eq!(subnet.capacity.unwrap().0, (1 << 64) - 2);

@@ -87,18 +87,18 @@ impl Run<'_> {
     /// More, fewer, some back: as agents do, it names what it has and does not use.
     async fn agent_asks(&mut self) {
         let name = self.any_node();
-        let config = self.scene.configs().get_opt(&name).await.unwrap();
-        let Some(config) = config.filter(|config| !containers(config).is_empty()) else {
+        let nnc = self.scene.nncs().get_opt(&name).await.unwrap();
+        let Some(nnc) = nnc.filter(|nnc| !containers(nnc).is_empty()) else {
             return;
         };
         let back = self.random.random_range(0..4);
-        let names: Vec<String> = names_of(&containers(&config)[0]).into_iter().take(back).collect();
+        let names: Vec<String> = names_of(&containers(&nnc)[0]).into_iter().take(back).collect();
         let count: i64 = self.random.random_range(0..12);
         let spec = json!({"spec": {"requestedIPCount": count, "ipsNotInUse": names}});
         let patch = kube::api::Patch::Merge(spec);
         let asked = self
             .scene
-            .configs()
+            .nncs()
             .patch(&name, &kube::api::PatchParams::default(), &patch)
             .await;
         if let Err(error) = asked {
@@ -132,7 +132,7 @@ fn run(seed: u64) {
         }
         let _last = scene.start();
         settle().await;
-        // What was made for a config that was gone before it could be written is taken back in the
+        // What was made for an NNC that was gone before it could be written is taken back in the
         // end.
         tokio::time::sleep(DEFAULT_NODE_GRACE + Duration::from_secs(120)).await;
         check_all_is_as_it_should_be(&scene).await;
@@ -142,23 +142,19 @@ fn run(seed: u64) {
 async fn check_all_is_as_it_should_be(scene: &Scene) {
     scene.check_no_address_is_given_twice().await;
     let nodes = scene.nodes().list(&ListParams::default()).await.unwrap();
-    let configs: Vec<NodeNetworkConfig> =
-        scene.configs().list(&ListParams::default()).await.unwrap().items;
-    let with_config: Vec<String> = configs.iter().map(ResourceExt::name_any).collect();
+    let nncs: Vec<NodeNetworkConfig> =
+        scene.nncs().list(&ListParams::default()).await.unwrap().items;
+    let with_config: Vec<String> = nncs.iter().map(ResourceExt::name_any).collect();
     assert!(nodes.iter().map(ResourceExt::name_any).eq(with_config));
     let mut listed = 0;
     let mut short = false;
-    for config in &configs {
-        let has = i64::try_from(addresses(config).len()).unwrap();
-        listed += usize::try_from(has).unwrap() + containers(config).len();
-        assert!(scene::status(config).status.is_some(), "{config:?}");
-        short |= containers(config).is_empty() || has < config.spec.requested_ip_count;
+    for nnc in &nncs {
+        let has = i64::try_from(addresses(nnc).len()).unwrap();
+        listed += usize::try_from(has).unwrap() + containers(nnc).len();
+        assert!(scene::status(nnc).status.is_some(), "{nnc:?}");
+        short |= containers(nnc).is_empty() || has < nnc.spec.requested_ip_count;
     }
-    assert_eq!(
-        scene.owned("pods").await,
-        listed,
-        "the store and the configs say the same"
-    );
+    assert_eq!(scene.owned("pods").await, listed, "the store and the NNCs say the same");
     assert!(
         !short || listed == 62,
         "somebody waits although there are {} left",

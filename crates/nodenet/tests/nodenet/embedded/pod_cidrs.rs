@@ -59,7 +59,7 @@ fn a_node_gets_one_of_each_family_and_gives_them_back_when_it_goes() {
 
         scene.delete(&scene.nodes(), "n1").await;
         until("it is back", async || (scene.owned("cidrs").await == 2).then_some(())).await;
-        scene.delete(&scene.configs(), "n2").await;
+        scene.delete(&scene.nncs(), "n2").await;
         settle().await;
         assert_eq!(
             scene.owned("cidrs").await,
@@ -90,7 +90,7 @@ fn cidrs_that_others_have_set_are_recorded_as_they_are() {
             "{note}"
         );
         settle().await;
-        assert!(containers(&scene.configs().get("taken").await.unwrap()).is_empty());
+        assert!(containers(&scene.nncs().get("taken").await.unwrap()).is_empty());
         node_with(&scene, "elsewhere", "10.9.9.0/24").await;
         scene.event("Node", "elsewhere", "PodCIDRNotRecorded").await;
         assert_eq!(scene.container("elsewhere").await.subnet_address_space, "10.9.9.0/24");
@@ -119,7 +119,7 @@ fn cidrs_that_nodes_have_already_are_recorded_before_any_are_given() {
         settle().await;
         assert_eq!(scene.owned("cidrs").await, 3);
         assert!(
-            scene.configs().get_opt("n1").await.unwrap().is_none(),
+            scene.nncs().get_opt("n1").await.unwrap().is_none(),
             "a node that is not selected gets nothing"
         );
 
@@ -189,8 +189,8 @@ fn a_subnet_for_them_that_is_refused_keeps_nobody_from_what_it_gets_elsewhere() 
         let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
         scene.subnet_once("a-refused", "is refused", refused).await;
         node_with(&scene, "n1", "10.128.0.0/24").await;
-        let both = |config: &NodeNetworkConfig| containers(config).len() == 2;
-        scene.config("n1", "has two containers", both).await;
+        let both = |nnc: &NodeNetworkConfig| containers(nnc).len() == 2;
+        scene.nnc("n1", "has two containers", both).await;
     });
 }
 
@@ -222,17 +222,17 @@ fn a_node_can_have_both_kinds_of_container() {
         scene.ready("cidrs").await;
         scene.ready("pods").await;
         scene.node("n1").await;
-        let both = |config: &NodeNetworkConfig| containers(config).len() == 2;
-        let config = scene.config("n1", "has two containers", both).await;
-        let types: Vec<String> = containers(&config)
+        let both = |nnc: &NodeNetworkConfig| containers(nnc).len() == 2;
+        let nnc = scene.nnc("n1", "has two containers", both).await;
+        let types: Vec<String> = containers(&nnc)
             .into_iter()
             .map(|container| container.container_type)
             .collect();
         assert_eq!(types, ["vnet", "overlay"]);
         scene.ask("n1", 2, &[]).await;
-        let served = |config: &NodeNetworkConfig| containers(config)[0].ip_assignments.len() == 2;
-        let config = scene.config("n1", "has two addresses", served).await;
-        assert_eq!((containers(&config)[0].version, containers(&config)[1].version), (1, 0));
+        let served = |nnc: &NodeNetworkConfig| containers(nnc)[0].ip_assignments.len() == 2;
+        let nnc = scene.nnc("n1", "has two addresses", served).await;
+        assert_eq!((containers(&nnc)[0].version, containers(&nnc)[1].version), (1, 0));
         scene.delete(&scene.nodes(), "n1").await;
         until("all of it is back", async || {
             (scene.owned("cidrs").await + scene.owned("pods").await == 0).then_some(())
@@ -260,6 +260,6 @@ fn it_is_off_by_default() {
                 .spec
                 .is_none_or(|spec| spec.pod_cidr.is_none())
         );
-        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+        assert!(scene.nncs().get_opt("n1").await.unwrap().is_none());
     });
 }

@@ -28,9 +28,9 @@ fn what_a_torn_away_config_and_node_leave_behind_is_taken_back_after_the_grace_p
             scene.with_addresses(name, 4).await;
         }
         first.stop().await;
-        scene.delete(&scene.configs(), "n1").await;
+        scene.delete(&scene.nncs(), "n1").await;
         scene
-            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .patch(&scene.nncs(), "n1", json!({"metadata": {"finalizers": null}}))
             .await;
         scene.delete(&scene.nodes(), "n1").await;
 

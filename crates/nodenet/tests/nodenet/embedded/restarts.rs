@@ -27,14 +27,14 @@ fn a_controller_stops_at_once_and_the_next_one_finds_everything_as_it_should_be(
         let first = scene.start();
         with_one_node(&scene).await;
         settle().await;
-        let before = scene.configs().get("n1").await.unwrap();
+        let before = scene.nncs().get("n1").await.unwrap();
         let stopping = Instant::now();
         first.stop().await;
         scene.check_at_once(stopping);
 
         let _second = scene.start();
         settle().await;
-        let after = scene.configs().get("n1").await.unwrap();
+        let after = scene.nncs().get("n1").await.unwrap();
         assert_eq!(
             after.resource_version(),
             before.resource_version(),
@@ -68,10 +68,10 @@ fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the
         for round in 1..=5 {
             for name in &names {
                 scene.container(name).await;
-                let config = scene.configs().get(name).await.unwrap();
+                let nnc = scene.nncs().get(name).await.unwrap();
                 // Some of what it has goes back, and it wants others.
                 let back: Vec<String> =
-                    names_of(&containers(&config)[0]).into_iter().take(round).collect();
+                    names_of(&containers(&nnc)[0]).into_iter().take(round).collect();
                 let wanted = i64::try_from(round + names.len() % 3).unwrap();
                 scene.ask(name, wanted, &back).await;
             }
@@ -81,9 +81,9 @@ fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the
         until("both agree", async || {
             let mut listed = 0;
             for name in &names {
-                let config = scene.configs().get(name).await.unwrap();
-                let has = addresses(&config).len();
-                if i64::try_from(has).ok() != Some(config.spec.requested_ip_count) {
+                let nnc = scene.nncs().get(name).await.unwrap();
+                let has = addresses(&nnc).len();
+                if i64::try_from(has).ok() != Some(nnc.spec.requested_ip_count) {
                     return None;
                 }
                 listed += 1 + has;
@@ -104,12 +104,12 @@ fn a_node_that_goes_while_no_controller_runs_gives_everything_back_after_the_gra
         scene.delete(&scene.nodes(), "n1").await;
         settle().await;
         assert_eq!(scene.owned("pods").await, 9);
-        let held = scene.configs().get("n1").await.unwrap();
+        let held = scene.nncs().get("n1").await.unwrap();
         assert!(held.metadata.deletion_timestamp.is_some(), "its finalizer holds it");
 
         let _second = scene.start();
-        until("the config is gone", async || {
-            scene.configs().get_opt("n1").await.unwrap().is_none().then_some(())
+        until("the NNC is gone", async || {
+            scene.nncs().get_opt("n1").await.unwrap().is_none().then_some(())
         })
         .await;
         settle().await;
@@ -131,16 +131,16 @@ fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
         let orphan = kube::api::DeleteParams::orphan();
         scene.nodes().delete("n1", &orphan).await.unwrap();
         settle().await;
-        let config = scene.configs().get("n1").await.unwrap();
-        assert_eq!(config.metadata.deletion_timestamp, None);
+        let nnc = scene.nncs().get("n1").await.unwrap();
+        assert_eq!(nnc.metadata.deletion_timestamp, None);
         let owner = json!({"metadata": {"ownerReferences": [{
             "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "of-a-node-that-is-gone",
             "controller": true,
         }]}});
-        scene.patch(&scene.configs(), "n1", owner).await;
+        scene.patch(&scene.nncs(), "n1", owner).await;
         let _second = scene.start();
-        until("the config is gone", async || {
-            scene.configs().get_opt("n1").await.unwrap().is_none().then_some(())
+        until("the NNC is gone", async || {
+            scene.nncs().get_opt("n1").await.unwrap().is_none().then_some(())
         })
         .await;
     });
@@ -157,12 +157,12 @@ fn a_node_that_is_made_again_under_its_name_gets_a_container_of_its_own() {
         let node = scene.node("n1").await;
 
         let _second = scene.start();
-        let is_new = |config: &NodeNetworkConfig| {
-            let owner = config.owner_references().first().map(|owner| owner.uid.clone());
-            owner == node.metadata.uid && !containers(config).is_empty()
+        let is_new = |nnc: &NodeNetworkConfig| {
+            let owner = nnc.owner_references().first().map(|owner| owner.uid.clone());
+            owner == node.metadata.uid && !containers(nnc).is_empty()
         };
-        let config = scene.config("n1", "is of the new node", is_new).await;
-        let after = &containers(&config)[0];
+        let nnc = scene.nnc("n1", "is of the new node", is_new).await;
+        let after = &containers(&nnc)[0];
         assert_ne!(after.id, before.id);
         assert!(after.ip_assignments.is_empty());
         assert_eq!(scene.owned("pods").await, 10, "what the old one had may be in use");
@@ -178,12 +178,11 @@ fn a_config_deleted_by_hand_comes_back_with_all_that_the_node_has() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         with_one_node(&scene).await;
-        let before = scene.configs().get("n1").await.unwrap();
-        scene.delete(&scene.configs(), "n1").await;
-        let is_another = |config: &NodeNetworkConfig| {
-            config.uid() != before.uid() && !containers(config).is_empty()
-        };
-        let after = scene.config("n1", "is made again", is_another).await;
+        let before = scene.nncs().get("n1").await.unwrap();
+        scene.delete(&scene.nncs(), "n1").await;
+        let is_another =
+            |nnc: &NodeNetworkConfig| nnc.uid() != before.uid() && !containers(nnc).is_empty();
+        let after = scene.nnc("n1", "is made again", is_another).await;
         assert_eq!(after.spec.requested_ip_count, 0);
         assert_eq!(
             containers(&after)[0].ip_assignments,
@@ -199,12 +198,12 @@ fn a_finalizer_taken_off_by_hand_is_put_back() {
         let _controller = scene.start();
         with_one_node(&scene).await;
         scene
-            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .patch(&scene.nncs(), "n1", json!({"metadata": {"finalizers": null}}))
             .await;
         let has_it =
-            |config: &NodeNetworkConfig| config.finalizers().contains(&names::FINALIZER.to_owned());
-        let config = scene.config("n1", "has its finalizer again", has_it).await;
-        assert_eq!((config.spec.requested_ip_count, addresses(&config).len()), (8, 8));
+            |nnc: &NodeNetworkConfig| nnc.finalizers().contains(&names::FINALIZER.to_owned());
+        let nnc = scene.nnc("n1", "has its finalizer again", has_it).await;
+        assert_eq!((nnc.spec.requested_ip_count, addresses(&nnc).len()), (8, 8));
     });
 }
 
@@ -213,17 +212,17 @@ fn a_config_torn_away_past_its_finalizer_comes_back_with_all_that_the_node_has()
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
-        let before = scene.configs().get("n1").await.unwrap();
+        let before = scene.nncs().get("n1").await.unwrap();
         first.stop().await;
-        scene.delete(&scene.configs(), "n1").await;
+        scene.delete(&scene.nncs(), "n1").await;
         scene
-            .patch(&scene.configs(), "n1", json!({"metadata": {"finalizers": null}}))
+            .patch(&scene.nncs(), "n1", json!({"metadata": {"finalizers": null}}))
             .await;
-        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+        assert!(scene.nncs().get_opt("n1").await.unwrap().is_none());
 
         let _second = scene.start();
         scene.container("n1").await;
-        let after = scene.configs().get("n1").await.unwrap();
+        let after = scene.nncs().get("n1").await.unwrap();
         assert_eq!(addresses(&after), addresses(&before));
         assert_eq!(scene.owned("pods").await, 9);
     });
@@ -249,7 +248,7 @@ fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
         other.stop().await;
         let lost = Patch::Merge(json!({"status": null}));
         let params = PatchParams::default();
-        scene.configs().patch_status("n1", &params, &lost).await.unwrap();
+        scene.nncs().patch_status("n1", &params, &lost).await.unwrap();
 
         let _last = scene.start();
         let after = scene.with_addresses("n1", 8).await;
@@ -266,9 +265,9 @@ fn controllers_that_are_not_asked_for_do_nothing() {
             scene.start_with([Controller::Subnet, Controller::Node].into(), scene.node_grace());
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
         scene.node("n1").await;
-        scene.config("n1", "is there", |_| true).await;
+        scene.nnc("n1", "is there", |_| true).await;
         settle().await;
-        assert!(containers(&scene.configs().get("n1").await.unwrap()).is_empty());
+        assert!(containers(&scene.nncs().get("n1").await.unwrap()).is_empty());
         assert!(scene.states().get_opt("pods").await.unwrap().is_none());
     });
 }

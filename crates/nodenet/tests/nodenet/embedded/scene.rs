@@ -116,7 +116,7 @@ impl Scene {
         // Established comes a moment before the kind is served.
         let few = ListParams::default().limit(1);
         until("subnets are served", async || scene.subnets().list(&few).await.ok()).await;
-        until("configs are served", async || scene.configs().list(&few).await.ok()).await;
+        until("nncs are served", async || scene.nncs().list(&few).await.ok()).await;
         until("states are served", async || scene.states().list(&few).await.ok()).await;
         scene
     }
@@ -142,7 +142,7 @@ impl Scene {
         Api::all(self.client.clone())
     }
 
-    pub fn configs(&self) -> Api<NodeNetworkConfig> {
+    pub fn nncs(&self) -> Api<NodeNetworkConfig> {
         Api::namespaced(self.client.clone(), names::NAMESPACE)
     }
 
@@ -272,35 +272,35 @@ impl Scene {
     /// As an agent asks.
     pub async fn ask(&self, node: &str, count: i64, not_in_use: &[String]) -> NodeNetworkConfig {
         let spec = json!({"spec": {"requestedIPCount": count, "ipsNotInUse": not_in_use}});
-        self.patch(&self.configs(), node, spec).await
+        self.patch(&self.nncs(), node, spec).await
     }
 
-    /// The node's config once it is so.
-    pub async fn config(
+    /// The node's NNC once it is so.
+    pub async fn nnc(
         &self,
         node: &str,
         what: &str,
         is_so: impl Fn(&NodeNetworkConfig) -> bool,
     ) -> NodeNetworkConfig {
         until_ok(&format!("{node} {what}"), async || {
-            let config = self.configs().get_opt(node).await.unwrap();
-            config.clone().filter(&is_so).ok_or(config)
+            let nnc = self.nncs().get_opt(node).await.unwrap();
+            nnc.clone().filter(&is_so).ok_or(nnc)
         })
         .await
     }
 
     pub async fn container(&self, node: &str) -> NetworkContainer {
-        let config = self
-            .config(node, "has a container", |config| containers(config).len() == 1)
+        let nnc = self
+            .nnc(node, "has a container", |nnc| containers(nnc).len() == 1)
             .await;
-        containers(&config).remove(0)
+        containers(&nnc).remove(0)
     }
 
     pub async fn with_addresses(&self, node: &str, count: usize) -> NetworkContainer {
         let what = format!("has {count} addresses");
-        let has = |config: &NodeNetworkConfig| addresses(config).len() == count;
-        let config = self.config(node, &what, has).await;
-        containers(&config).remove(0)
+        let has = |nnc: &NodeNetworkConfig| addresses(nnc).len() == count;
+        let nnc = self.nnc(node, &what, has).await;
+        containers(&nnc).remove(0)
     }
 
     pub async fn subnet_once(
@@ -345,25 +345,25 @@ impl Scene {
         until(&what, async || self.events(kind, name).await.remove(reason)).await
     }
 
-    /// What must hold at any moment: no address is in two configs, or twice in one.
+    /// What must hold at any moment: no address is in two NNCs, or twice in one.
     pub async fn check_no_address_is_given_twice(&self) {
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
-        for config in self.configs().list(&ListParams::default()).await.unwrap() {
+        for nnc in self.nncs().list(&ListParams::default()).await.unwrap() {
             // One that goes says what it had; that may be another's before it is gone.
-            if config.metadata.deletion_timestamp.is_some() {
+            if nnc.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            for container in containers(&config) {
+            for container in containers(&nnc) {
                 // What an agent has given back it does not use, whether the list says so already or
                 // not.
-                let given_back = |name: &String| config.spec.ips_not_in_use.contains(name);
+                let given_back = |name: &String| nnc.spec.ips_not_in_use.contains(name);
                 let in_use = container.ip_assignments.iter().filter(|one| !given_back(&one.name));
                 let assigned = in_use.map(|assignment| assignment.ip.clone());
                 let primaries =
                     [Some(container.primary_ip.clone()), container.primary_ip_v6.clone()];
                 for address in primaries.into_iter().flatten().chain(assigned) {
-                    let other = seen.insert(address.clone(), config.name_any());
-                    assert_eq!(other, None, "{address} is also of {}", config.name_any());
+                    let other = seen.insert(address.clone(), nnc.name_any());
+                    assert_eq!(other, None, "{address} is also of {}", nnc.name_any());
                 }
             }
         }
@@ -380,16 +380,16 @@ impl Scene {
     }
 }
 
-pub fn status(config: &NodeNetworkConfig) -> NodeNetworkConfigStatus {
-    config.status.clone().unwrap_or_default()
+pub fn status(nnc: &NodeNetworkConfig) -> NodeNetworkConfigStatus {
+    nnc.status.clone().unwrap_or_default()
 }
 
-pub fn containers(config: &NodeNetworkConfig) -> Vec<NetworkContainer> {
-    status(config).network_containers
+pub fn containers(nnc: &NodeNetworkConfig) -> Vec<NetworkContainer> {
+    status(nnc).network_containers
 }
 
-pub fn addresses(config: &NodeNetworkConfig) -> Vec<String> {
-    let containers = containers(config);
+pub fn addresses(nnc: &NodeNetworkConfig) -> Vec<String> {
+    let containers = containers(nnc);
     let assignments = containers.iter().flat_map(|container| &container.ip_assignments);
     assignments.map(|assignment| assignment.ip.clone()).collect()
 }

@@ -202,7 +202,7 @@ fn one_that_is_deleted_stays_until_nobody_owns_anything_in_it() {
         scene.with_addresses("n1", 2).await;
         scene.node("n2").await;
         settle().await;
-        assert!(scene.configs().get_opt("n2").await.unwrap().is_none());
+        assert!(scene.nncs().get_opt("n2").await.unwrap().is_none());
         // Another one can't have the same addresses, whoever runs.
         first.stop().await;
         let _second = scene.start();
@@ -335,8 +335,8 @@ fn one_that_is_torn_away_leaves_the_nodes_what_they_have() {
         .await;
         settle().await;
         assert_eq!(controller.allocator.subnets().await.unwrap(), ["pods"]);
-        let config = scene.configs().get("n1").await.unwrap();
-        assert_eq!(containers(&config)[0].ip_assignments, before.ip_assignments);
+        let nnc = scene.nncs().get("n1").await.unwrap();
+        assert_eq!(containers(&nnc)[0].ip_assignments, before.ip_assignments);
         scene.subnet("again", json!({"cidrs": ["10.64.0.0/25"]})).await;
         let refused = |subnet: &Subnet| condition(subnet, "Overlapping").0 == "True";
         scene.subnet_once("again", "is refused", refused).await;
@@ -356,6 +356,6 @@ fn subnets_for_other_uses_are_kept_too_and_give_nodes_nothing() {
         scene.ready("m").await;
         scene.node("n1").await;
         settle().await;
-        assert!(scene.configs().get_opt("n1").await.unwrap().is_none());
+        assert!(scene.nncs().get_opt("n1").await.unwrap().is_none());
     });
 }

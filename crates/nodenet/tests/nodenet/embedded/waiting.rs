@@ -14,9 +14,9 @@ use super::scene::{Scene, addresses, containers, names_of, settle, status};
 const SIX: &str = "10.64.0.0/29";
 
 async fn nodes_with_container(scene: &Scene) -> Vec<String> {
-    let configs = scene.configs().list(&ListParams::default()).await.unwrap();
-    let with = configs.into_iter().filter(|config| !containers(config).is_empty());
-    with.filter_map(|config| config.metadata.name).collect()
+    let nncs = scene.nncs().list(&ListParams::default()).await.unwrap();
+    let with = nncs.into_iter().filter(|nnc| !containers(nnc).is_empty());
+    with.filter_map(|nnc| nnc.metadata.name).collect()
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         }
         for name in ["n4", "n5"] {
             scene.node(name).await;
-            let waits = |config: &NodeNetworkConfig| status(config).status == Some(Progress::Error);
-            let config = scene.config(name, "says that it waits", waits).await;
-            assert!(containers(&config).is_empty());
+            let waits = |nnc: &NodeNetworkConfig| status(nnc).status == Some(Progress::Error);
+            let nnc = scene.nnc(name, "says that it waits", waits).await;
+            assert!(containers(&nnc).is_empty());
             for (kind, name) in [("Node", name), ("NodeNetworkConfig", name)] {
                 let note = scene.event(kind, name, "SubnetFull").await;
                 assert!(note.contains("subnet pods has no address left"), "{note}");
@@ -59,7 +59,7 @@ fn an_exhausted_subnet_blocks_nobody_for_ever() {
         scene.container("n4").await;
         scene.check_at_once(left);
         settle().await;
-        assert!(containers(&scene.configs().get("n5").await.unwrap()).is_empty());
+        assert!(containers(&scene.nncs().get("n5").await.unwrap()).is_empty());
         assert_eq!(waiters().as_deref(), Some("1"));
         scene.check_no_address_is_given_twice().await;
         assert_eq!(scene.owned("pods").await, 6);
@@ -81,7 +81,7 @@ fn a_node_gets_what_there_is_and_the_rest_when_it_comes_free() {
         let short = scene.with_addresses("n2", 1).await;
         assert_eq!(short.status, Some(ContainerStatus::SubnetFull));
         assert_eq!(
-            status(&scene.configs().get("n2").await.unwrap()).status,
+            status(&scene.nncs().get("n2").await.unwrap()).status,
             Some(Progress::Error)
         );
         let note = scene.event("NodeNetworkConfig", "n2", "SubnetFull").await;
@@ -101,7 +101,7 @@ fn a_node_gets_what_there_is_and_the_rest_when_it_comes_free() {
         let all = scene.with_addresses("n2", 4).await;
         assert_eq!((all.version, all.status), (3, Some(ContainerStatus::Success)));
         assert_eq!(
-            status(&scene.configs().get("n2").await.unwrap()).status,
+            status(&scene.nncs().get("n2").await.unwrap()).status,
             Some(Progress::Updated)
         );
         scene.check_no_address_is_given_twice().await;
@@ -126,7 +126,7 @@ fn who_comes_later_is_served_later() {
         scene.ask("n1", 1, &names_of(&held)[..2]).await;
         scene.with_addresses("n2", 2).await;
         settle().await;
-        assert!(addresses(&scene.configs().get("n3").await.unwrap()).is_empty());
+        assert!(addresses(&scene.nncs().get("n3").await.unwrap()).is_empty());
     });
 }
 
@@ -217,8 +217,8 @@ fn a_node_that_no_longer_wants_it_gives_up_its_place() {
             scene.event("NodeNetworkConfig", name, "SubnetFull").await;
         }
         scene.ask("n2", 0, &[]).await;
-        let content = |config: &NodeNetworkConfig| status(config).status == Some(Progress::Updated);
-        scene.config("n2", "wants nothing any more", content).await;
+        let content = |nnc: &NodeNetworkConfig| status(nnc).status == Some(Progress::Updated);
+        scene.nnc("n2", "wants nothing any more", content).await;
         scene.ask("n1", 1, &names_of(&held)[..2]).await;
         scene.with_addresses("n3", 2).await;
     });

@@ -13,12 +13,12 @@ use super::scene::{Scene, addresses, condition, containers};
 use super::{Stage, play_with};
 
 async fn in_use(scene: &Scene) -> Vec<String> {
-    let configs = scene.configs().list(&ListParams::default()).await.unwrap();
-    let of_one = |config| {
-        let primaries = containers(&config).into_iter().map(|container| container.primary_ip);
-        primaries.chain(addresses(&config)).collect::<Vec<_>>()
+    let nncs = scene.nncs().list(&ListParams::default()).await.unwrap();
+    let of_one = |nnc| {
+        let primaries = containers(&nnc).into_iter().map(|container| container.primary_ip);
+        primaries.chain(addresses(&nnc)).collect::<Vec<_>>()
     };
-    configs.into_iter().flat_map(of_one).collect()
+    nncs.into_iter().flat_map(of_one).collect()
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn what_a_torn_away_node_leaves_behind_is_taken_back_from_the_service() {
             scene.with_addresses(name, 4).await;
         }
         first.stop().await;
-        scene.delete(&scene.configs(), "n1").await;
+        scene.delete(&scene.nncs(), "n1").await;
         let unheld = json!({"metadata": {"finalizers": null}});
-        scene.patch(&scene.configs(), "n1", unheld).await;
+        scene.patch(&scene.nncs(), "n1", unheld).await;
         scene.delete(&scene.nodes(), "n1").await;
 
         let all = berth_nodenet::controllers::Controller::on_by_default();
