@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_e2e::docs::{Command, root};
-use berth_testbed::Programs;
+use berth_testbed::{Programs, WITHOUT_COLLECTOR};
 
 use crate::expect::{is_error, is_shown};
 
@@ -94,6 +94,7 @@ impl Shell {
             .env("HOME", directory.path().join("home"))
             .env("TMPDIR", directory.path().join("tmp"))
             .env("LANG", "C.UTF-8")
+            .env(WITHOUT_COLLECTOR.0, WITHOUT_COLLECTOR.1)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut bash = command.spawn().map_err(|error| format!("starting unshare: {error}"))?;

@@ -1,5 +1,6 @@
-// All of Kubernetes that the tests run beside Berth, and etcd, in one binary: each program by the name it is called by.
-// One binary because each of them would link the same packages again.
+// All servers of Kubernetes that the tests run beside Berth, and etcd, in one binary: each program by the name it is called by.
+// One binary because each of them would link the same packages again. kubectl is not in it: it is called thousands of times,
+// and would first set up the packages of all the others.
 //
 //	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4" -o berth-kubernetes .
 //
@@ -15,8 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -37,13 +36,10 @@ func main() {
 		os.Exit(cli.Run(server()))
 	}
 	switch name {
-	case "kubectl":
-		// kubectl prints its errors itself, in words, and picks the exit code by them.
-		kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
 	case "etcd":
 		etcdmain.Main(os.Args)
 	default:
-		fmt.Fprintf(os.Stderr, "%s: call this by the name of what to run: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl or etcd\n", name)
+		fmt.Fprintf(os.Stderr, "%s: call this by the name of what to run: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet or etcd\n", name)
 		os.Exit(2)
 	}
 }

@@ -14,18 +14,17 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::OnceLock;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::ValueEnum;
 
 use crate::cargo::cargo;
 use part::{Lane, Part, Targets};
 use tally::Tally;
 
-/// Nothing printed for so long after the end of a run: there is no more to come.
-const QUIET: Duration = Duration::from_millis(200);
+/// Behind what a run has printed. No test prints it.
+const END: &[u8] = b"\0the run has ended\n";
 
 #[derive(Debug, clap::Args)]
 pub struct Test {
@@ -190,8 +189,9 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
     command
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(targets.filters(part))
-        .arg("--")
-        .env(real::GARBAGE.0, real::GARBAGE.1);
+        .arg("--");
+    let (name, value) = part.collector();
+    command.env(name, value);
     if let Some(shorter) = shorter_than(&std::env::temp_dir()) {
         command.env("TMPDIR", shorter);
     }
@@ -229,34 +229,33 @@ fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
     let (output, written) = io::pipe().context("making a pipe")?;
     command
         .stdout(written.try_clone()?)
-        .stderr(written)
+        .stderr(written.try_clone()?)
         .stdin(Stdio::null());
     let mut child = command.spawn().context("starting cargo test")?;
-    // It has our ends of the pipe: with them open, what is read has no end.
-    drop(command);
-    let (lines, received) = channel();
-    std::thread::spawn(move || {
-        let lines_of = BufReader::new(output).split(b'\n').map_while(Result::ok);
-        lines_of
-            .take_while(|line| lines.send(line.clone()).is_ok())
-            .for_each(drop);
+    // What a test has left running may have the pipe open for long, so its end tells nothing. The
+    // mark is behind all that was printed before the child ended.
+    let waiting = std::thread::spawn(move || {
+        let status = child.wait();
+        (&written).write_all(END).and(status)
     });
     let mut tally = Tally::default();
-    let status = loop {
-        match received.recv_timeout(QUIET) {
-            Ok(mut line) => {
-                tally.count(&String::from_utf8_lossy(&line));
-                line.push(b'\n');
-                shown.write_all(&line)?;
-            }
-            Err(RecvTimeoutError::Disconnected) => break child.wait()?,
-            // What a test has left running may have the other end of the pipe.
-            Err(RecvTimeoutError::Timeout) => match child.try_wait()? {
-                Some(status) => break status,
-                None => continue,
-            },
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let last = line.strip_suffix(END.trim_ascii_end());
+        let text = last.unwrap_or(&line);
+        tally.count(&String::from_utf8_lossy(text));
+        if last.is_some() && text.is_empty() {
+            break;
         }
-    };
+        shown.write_all(text)?;
+        shown.write_all(b"\n")?;
+        if last.is_some() {
+            break;
+        }
+    }
+    let status = waiting
+        .join()
+        .map_err(|_| anyhow!("waiting for cargo test panicked"))??;
     // A test program that was killed, or does not compile, has no result line: nothing may be lost
     // for that.
     if !status.success() && tally.failed == 0 {
@@ -293,6 +292,21 @@ mod tests {
     fn a_process_that_a_test_left_running_is_not_waited_for() {
         let tally = shell("sleep 600 & echo 'test result: ok. 2 passed; 0 failed; 0 ignored'");
         assert_eq!((tally.passed, tally.failed), (2, 0));
+    }
+
+    #[test]
+    fn all_that_is_printed_before_the_end_counts_and_is_shown() {
+        // More than the pipe holds, and the last line has no end.
+        let script = "yes 'test a ... ok' | head -n 100000
+            printf 'test result: ok. 2 passed; 0 failed; 0 ignored'";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut shown = Vec::new();
+        let tally = stream(command, &mut shown).unwrap();
+        assert_eq!((tally.passed, tally.failed), (2, 0));
+        let shown = String::from_utf8(shown).unwrap();
+        assert_eq!(shown.lines().count(), 100_001);
+        assert!(shown.ends_with("0 ignored\n"));
     }
 
     #[test]

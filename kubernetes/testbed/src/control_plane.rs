@@ -14,7 +14,7 @@ use crate::component::Component;
 use crate::https::Asker;
 use crate::ports::{free_port, free_ports};
 use crate::process::Process;
-use crate::programs::Programs;
+use crate::programs::{Programs, WITHOUT_COLLECTOR};
 use crate::{init, kubeconfig, shell};
 
 /// What an answered write means to etcd.
@@ -196,6 +196,7 @@ impl ControlPlane {
     pub fn kubectl(&self) -> Command {
         let mut command = Command::new(self.programs.path("kubectl"));
         command.env("KUBECONFIG", self.kubeconfig());
+        command.env(WITHOUT_COLLECTOR.0, WITHOUT_COLLECTOR.1);
         command
     }
 

@@ -42,6 +42,6 @@ pub use node::network::{Network, Seat};
 pub use node::{MAX_NODES, Node, Runtime};
 pub use ports::free_port;
 pub use process::Process;
-pub use programs::{Programs, peers};
+pub use programs::{Programs, WITHOUT_COLLECTOR, peers};
 pub use registry::{Entry, Record, Registry};
 pub use shared::{Loan, borrow_control_plane, control_plane, logs_of};

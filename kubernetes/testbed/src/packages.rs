@@ -14,12 +14,12 @@ const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
     ("cloud-init", "cloud-init"),
+    ("crun", "crun"),
     ("ip", "iproute2"),
     // Debian's portmap calls it.
     ("iptables", "iptables"),
     ("netplan", "netplan.io"),
     ("promtool", "prometheus"),
-    ("runc", "runc"),
     // With systemd itself.
     ("systemd-nspawn", "systemd-container"),
 ];

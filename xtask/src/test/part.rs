@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
+use berth_testbed::WITHOUT_COLLECTOR;
 use clap::ValueEnum;
 use serde::Deserialize;
 
+use super::real;
 use crate::cargo::metadata;
 
 /// In the order they run: what is quick and near the cause first.
@@ -69,6 +71,20 @@ impl Part {
     /// Whether it needs a real Kubernetes.
     pub fn is_real(self) -> bool {
         matches!(self, Self::Real | Self::ApiReal | Self::E2e)
+    }
+
+    /// How the Go programs that its tests start are to collect garbage.
+    pub fn collector(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Real | Self::E2e => real::RARE_COLLECTION,
+            // Of the programs of Go they start kubectl alone.
+            Self::Unit
+            | Self::Doc
+            | Self::Integration
+            | Self::Crash
+            | Self::Api
+            | Self::ApiReal => WITHOUT_COLLECTOR,
+        }
     }
 
     /// The part whose test programs it runs: one suite is for two servers.

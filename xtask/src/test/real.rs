@@ -15,7 +15,7 @@ use crate::browser;
 /// How Kubernetes and etcd are to collect garbage, as a variable that every Go program reads: a
 /// heap may grow by so many percent before that. The default of 100 is for a process that stays;
 /// a test ends a minute later, and the cores are what a run waits for.
-pub const GARBAGE: (&str, &str) = ("GOGC", "400");
+pub const RARE_COLLECTION: (&str, &str) = ("GOGC", "400");
 
 /// Why this machine can't have it, in one line.
 pub fn obstacle() -> Option<String> {
@@ -46,7 +46,7 @@ pub fn cluster(shown: &mut impl Write) -> Result<Cluster> {
     let said = RefCell::new(Vec::new());
     let cluster = Cluster::named("api-real")
         .nodes(3)
-        .environment(GARBAGE.0, GARBAGE.1)
+        .environment(RARE_COLLECTION.0, RARE_COLLECTION.1)
         .logs(berth_testbed::logs_of("api-real")?)
         .say(&|line| said.borrow_mut().push(line.to_owned()))
         .start();

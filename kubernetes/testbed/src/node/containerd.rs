@@ -53,6 +53,8 @@ address = "{SOCKET}"
     }
 }
 
+// containerd calls ten programs for a pod, and runc sets up all of Go in each: crun is written in C.
+//
 // Where the capability to raise a process's chances of survival is missing, containers would not
 // start: hence restrict_oom_score_adj.
 
@@ -76,6 +78,9 @@ default_runtime_name = "runc"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+BinaryName = "crun"
 "#
     )
 }
@@ -104,6 +109,9 @@ default_runtime_name = "runc"
 
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+BinaryName = "crun"
 "#
     )
 }
