@@ -159,13 +159,8 @@ impl Asked {
             for cut in cuts(&role.rules) {
                 role.put(&scene.client, &cut.rules_left).await?;
                 cut.is_seen(scene, account, &role).await?;
-                let concerned: Vec<&Request> =
-                    allowed.iter().filter(|request| cut.concerns(request)).collect();
-                let mut is_missed = false;
-                for request in concerned {
-                    is_missed |= !is_allowed(&scene.client, account, request).await?;
-                }
-                if !is_missed {
+                let concerned = allowed.iter().filter(|request| cut.concerns(request));
+                if !is_one_refused(&scene.client, account, concerned).await? {
                     superfluous.insert(cut.name());
                 }
             }
@@ -332,6 +327,20 @@ async fn read(client: &Client, of: &RoleRef, namespace: Option<String>) -> Resul
         namespace,
         rules,
     })
+}
+
+/// The first one that is refused is enough: a component asks for each of hundreds of pods.
+async fn is_one_refused(
+    client: &Client,
+    account: &str,
+    requests: impl Iterator<Item = &Request>,
+) -> Result<bool> {
+    for request in requests {
+        if !is_allowed(client, account, request).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn is_allowed(client: &Client, account: &str, request: &Request) -> Result<bool> {

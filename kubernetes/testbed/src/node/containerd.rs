@@ -53,7 +53,7 @@ address = "{SOCKET}"
     }
 }
 
-// containerd calls ten programs for a pod, and runc sets up all of Go in each: crun is written in C.
+// To create, start and delete a container takes crun a third of what it takes runc of the cores.
 //
 // Where the capability to raise a process's chances of survival is missing, containers would not
 // start: hence restrict_oom_score_adj.
