@@ -2,12 +2,11 @@ module berth.dev/xtask/kubernetes
 
 go 1.26.0
 
-tool k8s.io/kubernetes/cmd/kubectl
-
 require (
 	github.com/spf13/cobra v1.10.2
 	go.etcd.io/etcd/server/v3 v3.6.8
 	k8s.io/component-base v0.36.4
+	k8s.io/kubectl v0.36.4
 	k8s.io/kubernetes v1.36.4
 )
 
@@ -175,7 +174,6 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	k8s.io/kube-proxy v0.0.0 // indirect
 	k8s.io/kube-scheduler v0.0.0 // indirect
-	k8s.io/kubectl v0.36.4 // indirect
 	k8s.io/kubelet v0.36.4 // indirect
 	k8s.io/metrics v0.36.4 // indirect
 	k8s.io/mount-utils v0.0.0 // indirect

@@ -1,6 +1,5 @@
 // All servers of Kubernetes that the tests run beside Berth, and etcd, in one binary: each program by the name it is called by.
-// One binary because each of them would link the same packages again. kubectl is not in it: it is called thousands of times,
-// and would first set up the packages of all the others.
+// One binary because each of them would link the same packages again.
 //
 //	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4" -o berth-kubernetes .
 //

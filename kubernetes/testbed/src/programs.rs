@@ -16,7 +16,7 @@ use build::{Command, Module};
 const KUBERNETES: Module = Module {
     title: "Kubernetes",
     directory: "kubernetes",
-    sources: &["go.mod", "go.sum", "main.go"],
+    sources: &["go.mod", "go.sum", "main.go", "kubectl/main.go", "english/english.go"],
     requirement: "k8s.io/kubernetes",
     commands: &[
         Command {
@@ -30,7 +30,7 @@ const KUBERNETES: Module = Module {
             ],
         },
         Command {
-            package: "k8s.io/kubernetes/cmd/kubectl",
+            package: "./kubectl",
             names: &["kubectl"],
         },
     ],

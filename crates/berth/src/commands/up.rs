@@ -56,6 +56,9 @@ use progress::Progress;
 /// What is under way when the signal to stop comes gets this long.
 const STOP: Duration = Duration::from_millis(1800);
 
+/// And after it, what was handed to a thread of its own: a pass over a directory, for example.
+const BLOCKING: Duration = Duration::from_millis(200);
+
 /// Nodes get their first addresses within a tenth of this. Where a subnet is full some never do,
 /// and `berth up` is to be ready within a second all the same.
 const SUPPLY: Duration = Duration::from_millis(600);
@@ -132,19 +135,28 @@ impl Up {
         // Whatever it makes is for its user alone: Secrets, keys, who has which address.
         umask(Mode::RWXG | Mode::RWXO);
         let runtime = tokio::runtime::Runtime::new().context("starting")?;
-        let outcome = runtime.block_on(self.start_and_wait(common));
-        // All that is answered is on disk: whatever still runs can end with the process.
-        runtime.shutdown_background();
+        let mut directory = None;
+        let outcome = runtime.block_on(self.start_and_wait(common, &mut directory));
+        // All that is answered is on disk: whatever still runs can end with the process. Only what
+        // an agent has begun in its release queue may not go on when the directory is gone: it
+        // would make it anew.
+        runtime.shutdown_timeout(BLOCKING);
+        drop(directory);
         outcome
     }
 
-    async fn start_and_wait(self, common: &CommonArgs) -> Result<()> {
+    async fn start_and_wait(
+        self,
+        common: &CommonArgs,
+        directory: &mut Option<Directory>,
+    ) -> Result<()> {
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let progress = Progress::start();
         let started = self.start(common, shutdown.tasks(), &progress).await;
         progress.end();
         let started = started?;
-        lines::print(&started.kubeconfig, started.dashboard, &started.directory);
+        let directory = directory.insert(started.directory);
+        lines::print(&started.kubeconfig, started.dashboard, directory);
         if let Some(demo) = started.demo {
             let tasks = shutdown.tasks();
             let stopping = tasks.stopping();
