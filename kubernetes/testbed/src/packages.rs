@@ -20,6 +20,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("netplan", "netplan.io"),
     ("promtool", "prometheus"),
+    // For the containerd 2 that is built.
+    ("runc", "runc"),
     // With systemd itself.
     ("systemd-nspawn", "systemd-container"),
 ];
