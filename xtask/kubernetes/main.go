@@ -1,7 +1,8 @@
-// All servers of Kubernetes that the tests run beside Berth, and etcd, in one binary: each program by the name it is called by.
-// One binary because each of them would link the same packages again.
+// All servers of Kubernetes that the tests run beside Berth, and etcd, in one binary: each program
+// by the name it is called by. One binary because each of them would link the same packages again.
 //
-//	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4" -o berth-kubernetes .
+//	CGO_ENABLED=0 go build -trimpath -o berth-kubernetes \
+//	    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4" .
 //
 // Without the version, clients take the server for v0.0.0.
 package main
@@ -21,7 +22,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// Constructors, not commands: making one registers flags and feature gates that would disturb another.
+// Constructors, not commands: making one registers flags and feature gates that would disturb
+// another.
 var servers = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,

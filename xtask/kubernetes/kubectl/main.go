@@ -1,4 +1,5 @@
-// kubectl, apart from the servers: it is called thousands of times, and would first set up the packages of all of them.
+// kubectl, apart from the servers: it is called thousands of times, and would first set up the
+// packages of all of them.
 package main
 
 import (
