@@ -22,7 +22,8 @@ import (
 // How server-side apply merges each type, by its OpenAPI name.
 type merging struct {
 	types map[string]*schema.Map
-	// Fields that are part of some list's key, by the type of the list's items: only their defaults matter.
+	// Fields that are part of some list's key, by the type of the list's items: only their defaults
+	// matter.
 	keys map[string]map[string]bool
 }
 
@@ -74,7 +75,8 @@ func (m *merging) field(model, name string) (schema.StructField, bool) {
 	return schema.StructField{}, false
 }
 
-// client-go keeps the schema of its apply configurations in an internal package, so it is read from the module's source.
+// client-go keeps the schema of its apply configurations in an internal package, so it is read from
+// the module's source.
 func schemaOfClients() (*schema.Schema, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
 	if err != nil {

@@ -39,7 +39,8 @@ var scalarKinds = map[reflect.Kind]string{
 
 type table struct {
 	merging *merging
-	// Types whose fields are written already, in the order of writing; nil while under way, to find cycles.
+	// Types whose fields are written already, in the order of writing; nil while under way, to find
+	// cycles.
 	types map[string][]string
 	order []string
 }
@@ -73,13 +74,15 @@ func (t *table) add(goType reflect.Type) (string, error) {
 	return name, nil
 }
 
-// "core.Pod" for k8s.io/api/core/v1.Pod; one version of each group is served, so the version says nothing.
+// "core.Pod" for k8s.io/api/core/v1.Pod; one version of each group is served, so the version says
+// nothing.
 func shortName(goType reflect.Type) string {
 	parts := strings.Split(goType.PkgPath(), "/")
 	return parts[len(parts)-2] + "." + goType.Name()
 }
 
-// The lines of a struct's fields. The model is that of the outermost struct: OpenAPI inlines what JSON inlines.
+// The lines of a struct's fields. The model is that of the outermost struct: OpenAPI inlines what
+// JSON inlines.
 func (t *table) fields(goType reflect.Type, model, number string) ([]string, error) {
 	var lines []string
 	for at := range goType.NumField() {
@@ -103,7 +106,8 @@ func (t *table) fields(goType reflect.Type, model, number string) ([]string, err
 	return lines, nil
 }
 
-// The path of numbers to a field, "-" for what protobuf carries elsewhere (apiVersion, kind) or not at all.
+// The path of numbers to a field, "-" for what protobuf carries elsewhere (apiVersion, kind) or not
+// at all.
 func protobufNumber(field reflect.StructField, outer string) string {
 	parts := strings.Split(field.Tag.Get("protobuf"), ",")
 	switch {
@@ -163,13 +167,14 @@ func (t *table) typeName(goType reflect.Type) (string, error) {
 	return prefix + inner, err
 }
 
-// A map of lists is a map of messages in protobuf, which have no place in JSON. Only reviews of other users' rights have one, and no client
-// sends those as protobuf.
+// A map of lists is a map of messages in protobuf, which have no place in JSON. Only reviews of
+// other users' rights have one, and no client sends those as protobuf.
 func isWrappedList(goType reflect.Type) bool {
 	return goType.Kind() == reflect.Map && goType.Elem().Kind() == reflect.Slice && goType.Elem().Elem().Kind() != reflect.Uint8
 }
 
-// Go's omitempty does nothing for structs, and some of our scalars are structs in Go. A time that is zero is null, which counts as absent.
+// Go's omitempty does nothing for structs, and some of our scalars are structs in Go. A time that
+// is zero is null, which counts as absent.
 func isAlways(goType reflect.Type, options string) bool {
 	if strings.Contains(options, "omitzero") {
 		return false

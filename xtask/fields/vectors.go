@@ -32,7 +32,8 @@ type vector struct {
 	JSON json.RawMessage `json:"json"`
 }
 
-// A body in protobuf, in hexadecimal, and what Go writes for the same object as JSON: every field of every kind once, then cases by hand.
+// A body in protobuf, in hexadecimal, and what Go writes for the same object as JSON: every field
+// of every kind once, then cases by hand.
 func writeVectors(out *bufio.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -162,7 +163,8 @@ func (f *filler) fill(value reflect.Value, name string) {
 	}
 }
 
-// What filling does not show: zeros that are given, messages that are empty, and what kubectl's typed commands send.
+// What filling does not show: zeros that are given, messages that are empty, and what kubectl's
+// typed commands send.
 func cases() []named {
 	zero32, zero64, no, nothing := int32(0), int64(0), false, ""
 	labels := map[string]string{"app": "web"}

@@ -1,4 +1,5 @@
-// Builds ../page from src. `node build.mjs DIRECTORY` puts it elsewhere, for the test that compares.
+// Builds ../page from src. `node build.mjs DIRECTORY` puts it elsewhere, for the test that
+// compares.
 import { build } from "esbuild";
 import { copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -10,7 +10,10 @@ pub fn too_long(path: &Path, text: &str) -> Vec<usize> {
     let is_prose = match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => |line: &str| !line.trim_start().starts_with('|'),
         Some("rs") => |line: &str| line.trim_start().starts_with("//") && !line.contains(" | "),
-        Some("toml" | "yaml" | "sh") => |line: &str| line.trim_start().starts_with("# "),
+        Some("go" | "ts" | "tsx" | "mjs") => |line: &str| line.trim_start().starts_with("// "),
+        Some("toml" | "yaml" | "sh" | "service") => {
+            |line: &str| line.trim_start().starts_with("# ")
+        }
         _ => return Vec::new(),
     };
     let mut in_block = false;
@@ -38,7 +41,9 @@ mod tests {
         let long = "word ".repeat(30);
         let text = format!("{long}\n| {long}|\n```\n{long}\n```\n{long}");
         assert_eq!(too_long(Path::new("a.md"), &text), [1, 6]);
-        assert_eq!(too_long(Path::new("a.rs"), &format!("let {long}\n// {long}")), [2]);
+        for file in ["a.rs", "a.go", "a.tsx"] {
+            assert_eq!(too_long(Path::new(file), &format!("let {long}\n// {long}")), [2]);
+        }
         assert!(too_long(Path::new("a.png"), &long).is_empty());
     }
 }
