@@ -14,13 +14,11 @@ const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
     ("cloud-init", "cloud-init"),
-    ("crun", "crun"),
     ("ip", "iproute2"),
     // Debian's portmap calls it.
     ("iptables", "iptables"),
     ("netplan", "netplan.io"),
     ("promtool", "prometheus"),
-    // For the containerd 2 that is built.
     ("runc", "runc"),
     // With systemd itself.
     ("systemd-nspawn", "systemd-container"),

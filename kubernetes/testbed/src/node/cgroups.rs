@@ -89,32 +89,22 @@ impl Groups {
 }
 
 /// Lines for a shell in a control-group namespace: everything mounted again, so that its root is
-/// what is seen. Where both generations are mounted, a node has the first alone: crun starts
-/// nothing beside the controllers of both.
+/// what is seen.
 pub fn remounts() -> Result<String> {
-    Ok(script(&hierarchies()?))
-}
-
-fn script(hierarchies: &[Hierarchy]) -> String {
-    let has_first = hierarchies.iter().any(|hierarchy| hierarchy.kind == "cgroup");
     let mut script = String::new();
     for Hierarchy {
         mount, kind, options, ..
-    } in hierarchies
+    } in hierarchies()?
     {
         let mount = shell::quoted(&mount.to_string_lossy());
-        script += &format!("umount {mount}\n");
-        if has_first && kind == "cgroup2" {
-            continue;
-        }
         let options = if options.is_empty() {
             String::new()
         } else {
             format!("-o {options} ")
         };
-        script += &format!("mount -t {kind} {options}{kind} {mount}\n");
+        script += &format!("umount {mount}\nmount -t {kind} {options}{kind} {mount}\n");
     }
-    script
+    Ok(script)
 }
 
 /// Removes a group and all in it. It is busy for as long as the last of its processes takes to go.
@@ -238,24 +228,6 @@ mod tests {
             "/sys/fs/cgroup/unified",
         ];
         assert_eq!(parents, expected.map(Path::new));
-    }
-
-    #[test]
-    fn a_node_has_the_second_generation_only_where_it_is_alone() {
-        let hierarchy = |mount: &str, kind: &str, options: &str| Hierarchy {
-            mount: PathBuf::from(mount),
-            kind: kind.to_owned(),
-            options: options.to_owned(),
-            parent: PathBuf::from(mount),
-        };
-        let first = hierarchy("/sys/fs/cgroup/cpu", "cgroup", "cpu");
-        let second = hierarchy("/sys/fs/cgroup/unified", "cgroup2", "");
-        let both = script(&[first, second]);
-        assert!(both.contains("mount -t cgroup -o cpu cgroup "), "{both}");
-        assert_eq!(both.matches("umount ").count(), 2, "{both}");
-        assert!(!both.contains("-t cgroup2"), "{both}");
-        let alone = script(&[hierarchy("/sys/fs/cgroup", "cgroup2", "")]);
-        assert!(alone.contains("mount -t cgroup2 cgroup2 "), "{alone}");
     }
 
     #[test]

@@ -53,10 +53,6 @@ address = "{SOCKET}"
     }
 }
 
-// To create, start and delete a container takes crun a third of what it takes runc of the cores.
-// Debian's crun does not know the version of the specification that containerd 2 writes: there it
-// is runc.
-//
 // Where the capability to raise a process's chances of survival is missing, containers would not
 // start: hence restrict_oom_score_adj.
 
@@ -80,9 +76,6 @@ default_runtime_name = "runc"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
-
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-BinaryName = "crun"
 "#
     )
 }
