@@ -14,9 +14,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::OnceLock;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
 
 use crate::cargo::cargo;
@@ -133,36 +134,41 @@ fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Par
     for (part, shown) in parts.iter().copied().zip(shown) {
         lanes.entry(part.lane()).or_default().push((part, shown));
     }
+    let alone = lanes.remove(&Lane::Alone).unwrap_or_default();
+    let run_lane = |parts: Vec<(Part, output::Shown)>| {
+        let run = |(part, shown): (Part, _)| {
+            if is_real && !part.is_quick() {
+                let done = set_up.done();
+                // kubectl is one of what is built.
+                if part.is_real() || part == Part::Api {
+                    done?;
+                }
+            }
+            run_shown(part, targets, shown)
+        };
+        parts.into_iter().map(run).collect::<Result<Vec<_>>>()
+    };
     let mut tallies = std::thread::scope(|scope| {
-        let lanes = lanes.into_values().map(|parts| {
-            scope.spawn(move || {
-                let run = |(part, shown): (Part, _)| {
-                    if is_real && !part.is_quick() {
-                        let done = set_up.done();
-                        // kubectl is one of what is built.
-                        if part.is_real() || part == Part::Api {
-                            done?;
-                        }
-                    }
-                    run_shown(part, targets, shown)
-                };
-                parts.into_iter().map(run).collect::<Result<Vec<_>>>()
-            })
+        let running = scope.spawn(move || {
+            let lanes = lanes.into_values().map(|parts| scope.spawn(move || run_lane(parts)));
+            let lanes: Vec<_> = lanes.collect();
+            let mut tallies = Vec::new();
+            for lane in lanes {
+                tallies.extend(joined(lane)?);
+            }
+            tallies.extend(run_lane(alone)?);
+            Ok(tallies)
         });
-        let lanes: Vec<_> = lanes.collect();
         // Not locked for as long: others print a line of their own now and then.
         printer.print_to(&mut io::stdout())?;
-        let mut tallies = Vec::new();
-        for lane in lanes {
-            match lane.join() {
-                Ok(of_lane) => tallies.extend(of_lane?),
-                Err(_) => bail!("a lane of tests panicked"),
-            }
-        }
-        Ok(tallies)
+        joined(running)
     })?;
     tallies.sort_by_key(|(part, _)| parts.iter().position(|of| of == part));
     Ok(tallies)
+}
+
+fn joined<T>(thread: ScopedJoinHandle<Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a lane of tests panicked"))?
 }
 
 fn run_shown(part: Part, targets: &Targets, mut shown: output::Shown) -> Result<(Part, Tally)> {
@@ -207,7 +213,9 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
             }
         },
         // Each starts a cluster of its own.
-        Part::E2e => drop(command.arg("--test-threads=1")),
+        Part::Scheduling | Part::E2e | Part::Cluster => {
+            command.arg("--test-threads=1");
+        }
         // Most of them wait for a grace period to end, each on a cluster that it has for itself.
         Part::Real => drop(command.arg("--test-threads=4")),
         Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}

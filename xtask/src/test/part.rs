@@ -22,7 +22,9 @@ pub enum Part {
     Crash,
     Real,
     ApiReal,
+    Scheduling,
     E2e,
+    Cluster,
 }
 
 /// Parts of one lane run one after the other, those of different lanes at the same time.
@@ -34,14 +36,17 @@ pub enum Lane {
     Waiting,
     /// Waits for kubelets. It takes longest, and has nothing else in it for that reason.
     Nodes,
+    /// With nothing beside it, when all others are through.
+    Alone,
 }
 
 impl Part {
     pub fn lane(self) -> Lane {
         match self {
             Self::Unit | Self::Doc | Self::Integration | Self::Api | Self::Crash => Lane::Busy,
-            Self::Real | Self::ApiReal => Lane::Waiting,
+            Self::Real | Self::ApiReal | Self::Scheduling => Lane::Waiting,
             Self::E2e => Lane::Nodes,
+            Self::Cluster => Lane::Alone,
         }
     }
 
@@ -59,7 +64,9 @@ impl Part {
             Self::ApiReal => {
                 "the same suite as in api, on kube-apiserver with controllers and three kubelets"
             }
-            Self::E2e => "whole flows on a real cluster, and the cluster itself",
+            Self::Scheduling => "IP-aware scheduling by a real kube-scheduler, on real clusters",
+            Self::E2e => "whole flows on a real cluster",
+            Self::Cluster => "the real cluster itself, and what is left behind by it",
         }
     }
 
@@ -70,13 +77,16 @@ impl Part {
 
     /// Whether it needs a real Kubernetes.
     pub fn is_real(self) -> bool {
-        matches!(self, Self::Real | Self::ApiReal | Self::E2e)
+        match self {
+            Self::Real | Self::ApiReal | Self::Scheduling | Self::E2e | Self::Cluster => true,
+            Self::Unit | Self::Doc | Self::Integration | Self::Api | Self::Crash => false,
+        }
     }
 
     /// How the Go programs that its tests start are to collect garbage.
     pub fn collector(self) -> (&'static str, &'static str) {
         match self {
-            Self::Real | Self::E2e => real::RARE_COLLECTION,
+            Self::Real | Self::Scheduling | Self::E2e | Self::Cluster => real::RARE_COLLECTION,
             // Of the programs of Go they start kubectl alone.
             Self::Unit
             | Self::Doc
@@ -101,9 +111,11 @@ impl Part {
             ("berth-addr", _) => Self::Unit,
             ("berth-cluster", "api" | "kube_rs") => Self::Api,
             ("berth", "crash") => Self::Crash,
-            // Those of the cluster look for what it leaves behind, and would take a machine that is
-            // booted beside them for that.
-            ("berth-e2e", _) | ("xtask", "kubernetes") | ("berth", "deploy_real") => Self::E2e,
+            // They look for what a cluster leaves behind, and would take another one that is
+            // started beside them for that.
+            ("xtask", "kubernetes") => Self::Cluster,
+            ("berth-e2e", "scheduling") => Self::Scheduling,
+            ("berth-e2e", _) | ("berth", "deploy_real") => Self::E2e,
             (_, test) if test.ends_with("_real") => Self::Real,
             _ => Self::Integration,
         }
@@ -120,7 +132,9 @@ impl fmt::Display for Part {
             Self::Crash => "crash",
             Self::Real => "real",
             Self::ApiReal => "api-real",
+            Self::Scheduling => "scheduling",
             Self::E2e => "e2e",
+            Self::Cluster => "cluster",
         })
     }
 }
@@ -188,7 +202,9 @@ impl Targets {
             | Part::Crash
             | Part::Real
             | Part::ApiReal
-            | Part::E2e => &[],
+            | Part::Scheduling
+            | Part::E2e
+            | Part::Cluster => &[],
         };
         let named = self
             .parts
@@ -234,6 +250,16 @@ mod tests {
         let targets = targets(&[package("berth-ledger", &["stores", "stores_real"])]).unwrap();
         assert_eq!(targets.filters(Part::Real), ["--test", "stores_real"]);
         assert_eq!(targets.filters(Part::Integration), ["--test", "stores"]);
+    }
+
+    #[test]
+    fn what_looks_for_traces_of_clusters_has_no_other_cluster_beside_it() {
+        let targets =
+            targets(&[package("xtask", &["kubernetes"]), package("berth-e2e", &["agents"])])
+                .unwrap();
+        assert_eq!(targets.filters(Part::Cluster), ["--test", "kubernetes"]);
+        assert_eq!(targets.filters(Part::E2e), ["--test", "agents"]);
+        assert_eq!(Part::Cluster.lane(), Lane::Alone);
     }
 
     #[test]
