@@ -173,10 +173,12 @@ fn or_none(text: &str) -> &str {
 
 fn parse(content: &str) -> Option<Line<'static>> {
     let mut words = [""; MAX_WORDS];
-    let mut count = 0;
-    for word in content.split(' ') {
-        *words.get_mut(count)? = word;
-        count += 1;
+    let (mut count, mut start) = (0, 0);
+    // Words are short: a search for each next blank would take longer than to look at every byte.
+    let blanks = content.bytes().enumerate().filter(|(_, byte)| *byte == b' ');
+    for end in blanks.map(|(at, _)| at).chain([content.len()]) {
+        *words.get_mut(count)? = content.get(start..end)?;
+        (count, start) = (count + 1, end + 1);
     }
     let words = words.get(..count)?;
     if let [title, boot, id] = words
