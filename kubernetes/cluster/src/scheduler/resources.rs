@@ -1,20 +1,20 @@
-//! How much of what a pod asks for and a node has.
+//! The resources that pods request and nodes have.
 
 use std::collections::BTreeMap;
 
+use berth_apimachinery::shape::strict;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Amounts by resource name, in thousandths: the finest step a quantity has.
+/// Amounts by resource name, in thousandths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources(BTreeMap<String, i128>);
 
-/// The resource that every pod takes one of.
+/// The resource of which every pod takes one.
 pub const PODS: &str = "pods";
 
 impl Resources {
-    /// Quantities that can't be read count as none: the API refuses them, so they come from
-    /// nowhere.
+    /// Invalid quantities count as zero. They don't occur, because the API refuses them.
     pub fn of(quantities: Option<&BTreeMap<String, Quantity>>) -> Self {
         let amounts = quantities.into_iter().flatten();
         Self(
@@ -24,8 +24,8 @@ impl Resources {
         )
     }
 
-    /// What a node must have free to take the pod: its containers together, or its hungriest init
-    /// container if that is more. Init containers that keep running (sidecars) count with both.
+    /// The resources that a node must have free for the pod: the sum of its containers, or its
+    /// largest init container if that is more. Sidecars are added to both.
     pub fn of_pod(spec: &PodSpec) -> Self {
         let mut sidecars = Self::default();
         let mut starting = Self::default();
@@ -53,7 +53,7 @@ impl Resources {
         let Some(resources) = &container.resources else {
             return Self::default();
         };
-        // A limit without a request is a request too.
+        // A limit without a request counts as the request.
         let mut amounts = Self::of(resources.limits.as_ref());
         amounts.0.extend(Self::of(resources.requests.as_ref()).0);
         amounts
@@ -84,7 +84,7 @@ impl Resources {
         }
     }
 
-    /// The resources that `request` would take beyond `self` when `used` of it is gone.
+    /// The resources of which too little is left for `request`, with `used` taken from `self`.
     pub fn short_of<'a>(&self, used: &Self, request: &'a Self) -> Vec<&'a str> {
         let short = |name: &str, amount: i128| {
             amount > 0 && used.get(name).saturating_add(amount) > self.get(name)
@@ -97,34 +97,12 @@ impl Resources {
     }
 }
 
-/// A quantity in thousandths, rounded up: `1500m`, `0.5`, `2Gi`, `1e3`, `12E`.
+/// A quantity in thousandths, rounded away from zero: a request below a thousandth still counts.
 fn milli(quantity: &str) -> Option<i128> {
-    let end = quantity
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(quantity.len());
-    let (number, suffix) = quantity.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let negative = whole.starts_with('-');
-    let mut value = format!("{whole}{fraction}").parse::<i128>().ok()?;
-    let mut exponent = 3i32.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let decimal = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-    if let Some(power) = binary.iter().position(|s| *s == suffix) {
-        value = value.checked_mul(1024i128.checked_pow(u32::try_from(power).ok()? + 1)?)?;
-    } else if let Some(power) = decimal.iter().position(|s| *s == suffix) {
-        exponent += (i32::try_from(power).ok()? - 3) * 3;
-    } else {
-        let written = suffix.strip_prefix(['e', 'E'])?;
-        exponent = exponent.checked_add(written.parse().ok()?)?;
-    }
-    let scale = 10i128.checked_pow(exponent.unsigned_abs());
-    match scale {
-        Some(scale) if exponent >= 0 => value.checked_mul(scale),
-        // Away from zero: a request below a thousandth still is one.
-        Some(scale) if negative => Some(-((-value + scale - 1) / scale)),
-        Some(scale) => Some((value + scale - 1) / scale),
-        None => None,
-    }
+    const NANO_PER_MILLI: i128 = 1_000_000;
+    let nano = strict::nano(quantity)?;
+    let rest = nano % NANO_PER_MILLI;
+    Some(nano / NANO_PER_MILLI + rest.signum())
 }
 
 #[cfg(test)]
@@ -170,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_takes_its_containers_together_or_its_hungriest_init_container() {
+    fn a_pod_requests_its_containers_sum_or_largest_init_container() {
         let small =
             json!({"initContainers": [asks("100m")], "containers": [asks("200m"), asks("300m")]});
         assert_eq!(pod(small).get("cpu"), 500);
