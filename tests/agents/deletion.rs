@@ -15,7 +15,7 @@ use crate::stage::{Stage, address_of};
 const PODS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_node_is_emptied_without_its_agent_and_every_address_comes_free_once() {
+async fn addresses_of_pods_deleted_without_an_agent_are_freed_once() {
     let start = Instant::now();
     let seconds = || start.elapsed().as_secs_f64();
     let stage = Stage::open("agents-deletion", 1, json!({"cidrs": ["10.64.0.0/16"]})).await;

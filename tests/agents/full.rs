@@ -58,7 +58,7 @@ async fn running(stage: &Stage) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_node_stays_ready_and_keeps_its_pods_and_one_without_an_agent_does_not() {
+async fn a_full_node_stays_ready_and_keeps_its_pods() {
     // Where no node at all is ready, nothing is evicted. So there is another, with a network that
     // is not ours.
     let network = |seat: &Seat| {

@@ -15,7 +15,7 @@ const PODS: usize = 20;
 
 /// A /26 has 61 addresses: with 40 pods and two nodes it is exhausted.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_address_is_on_two_pods_whatever_is_deleted_and_a_full_subnet_is_calm() {
+async fn no_two_pods_share_an_address_whatever_users_change() {
     let stage = Stage::open("agents-people", 2, json!({"cidrs": ["10.64.0.0/26"]})).await;
     for node in stage.nodes() {
         stage.start_agent(node).await;

@@ -13,7 +13,7 @@ use crate::stage::{Stage, address_of, name, node_of, on_node};
 const PODS: usize = 110;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_nodes_full_of_pods_run_and_talk_and_nothing_is_left_of_them() {
+async fn pods_on_three_full_nodes_connect_and_leave_nothing_behind() {
     let start = Instant::now();
     let seconds = || start.elapsed().as_secs_f64();
     let stage = Stage::open("agents-pods", 3, json!({"cidrs": ["10.64.0.0/16"]})).await;

@@ -41,7 +41,7 @@ fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agents_token_writes_what_is_of_its_own_node_and_nothing_else() {
+async fn an_agents_token_can_write_only_for_its_own_node() {
     let stage = Stage::open("agents-rights", 2, json!({"cidrs": ["10.64.0.0/16"]})).await;
     let scene = &stage.scene;
     let agent = connect(&roles::of_agent(scene, "node-1").await.unwrap()).await.unwrap();

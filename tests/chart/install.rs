@@ -52,7 +52,7 @@ const PODS: usize = 60;
 const LOAD: usize = 12;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn installed_it_runs_pods_through_an_update_and_uninstalled_it_leaves_nothing() {
+async fn the_chart_updates_without_a_gap_and_uninstalls_completely() {
     let start = Instant::now();
     let say = |what: &str| println!("{what} after {:.1} s", start.elapsed().as_secs_f64());
     let directory = tempfile::tempdir().unwrap();

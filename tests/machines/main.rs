@@ -89,7 +89,7 @@ async fn machines_get_their_networks_step_by_step() {
     let stage = Stage::open(seed.await.unwrap()).await.unwrap();
     the_gate_holds_with_the_controller_stopped(&stage).await;
     form::forms_write_under_their_own_roles(&stage.site).await;
-    the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(&stage).await;
+    machines_pass_all_steps_in_order_when_the_leader_is_killed(&stage).await;
     every_address_comes_back(&stage).await;
     webhook::a_webhook_gates_where_there_is_no_policy(&stage).await;
     claims::claims_of_both_versions_get_an_address_each(&stage.site).await;
@@ -152,7 +152,7 @@ async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
     );
 }
 
-async fn the_five_steps_come_in_order_and_a_killed_leader_loses_nothing(stage: &Stage) {
+async fn machines_pass_all_steps_in_order_when_the_leader_is_killed(stage: &Stage) {
     let network = "10.20.0.0/16,10.21.0.1,10.20.0.53";
     let one = stage.start("one", &[network]);
     stage.led().await;

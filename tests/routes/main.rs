@@ -77,7 +77,7 @@ async fn pods_on_different_nodes_talk_through_our_routes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_flaps_when_agents_are_killed_and_the_api_server_is_away() {
+async fn no_route_flaps_when_agents_or_the_api_server_are_down() {
     let stage = Stage::open("routes-outage", 3).await;
     for node in stage.nodes() {
         stage.start_agent(node);

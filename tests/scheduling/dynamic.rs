@@ -116,7 +116,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_share_a_subnet_take_as_many_pods_as_it_has_addresses() {
+async fn nodes_in_a_subnet_get_as_many_pods_as_it_has_addresses() {
     // 16, less network and broadcast, less one for each of three nodes' containers.
     let spec = json!({"cidrs": ["10.64.0.0/28"], "reuseDelay": "1s", "scaler": {"batchSize": 4}});
     let stage = Stage::open("scheduling-dynamic", "pods", spec, "*").await;
@@ -180,7 +180,7 @@ async fn fills(scene: &Scene, test: &str, each: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
+async fn an_overlay_node_gets_as_many_pods_as_its_agent_has_ips() {
     let spec =
         json!({"use": "node-cidrs", "cidrs": ["10.244.0.0/16"], "unitLengths": {"ipv4": 29}});
     let stage = Stage::open("scheduling-overlay", "nodes", spec, "*,nodeipam").await;
@@ -200,7 +200,7 @@ async fn an_overlay_node_takes_as_many_pods_as_its_agent_has_addresses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dual_stack_node_takes_as_many_pods_as_its_smaller_pod_cidr_has() {
+async fn a_dual_stack_node_is_limited_by_its_smaller_pod_cidr() {
     let spec = json!({
         "use": "node-cidrs", "cidrs": ["10.244.0.0/16", "fd44::/112"], "unitLengths": {"ipv4": 28, "ipv6": 125},
     });

@@ -91,7 +91,7 @@ async fn settles(scene: &Scene) -> Count {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_schedulers_and_500_pods_bind_exactly_as_many_as_there_are_ips() {
+async fn two_schedulers_bind_exactly_as_many_pods_as_there_are_ips() {
     let scene = open("scheduling-race").await;
     create_nodes(&scene, "node", (0..NODES).map(|n| format!("10.244.{n}.0/28"))).await;
     let mut extender = Extender::start(&scene, "berth-scheduler", &[RESERVED]);

@@ -1,11 +1,12 @@
-//! `cargo xtask lint`: what no compiler checks. Modules of a crate point one way, the two wings
-//! keep apart, each crate has one set of features, comments and docs end at 100 columns, and things
-//! have the field's words.
+//! `cargo xtask lint`: checks that no compiler does. Modules of a crate have no cycles, the two
+//! wings stay apart, each crate has one set of features, comments and docs end at 100 columns, names
+//! of tests at 60, and things have the field's words.
 
 mod circles;
 mod features;
 mod modules;
 mod source;
+mod test_names;
 mod uses;
 mod width;
 mod words;
@@ -17,15 +18,15 @@ use anyhow::{Context, Result, ensure};
 
 use crate::crates::{self, Package};
 
-/// Prints what it finds, a line each.
+/// Prints the findings, a line each.
 pub fn run() -> Result<ExitCode> {
     let packages = crates::of_workspace()?;
-    let mut findings = crates::arrows_back(&packages);
+    let mut findings = crates::forbidden_uses(&packages);
     for package in &packages {
-        findings.extend(in_circles(package)?);
+        findings.extend(circular_modules(package)?);
     }
     findings.extend(features::differ(&packages)?);
-    findings.extend(in_text()?);
+    findings.extend(check_text()?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -37,7 +38,7 @@ pub fn run() -> Result<ExitCode> {
     })
 }
 
-fn in_circles(package: &Package) -> Result<Vec<String>> {
+fn circular_modules(package: &Package) -> Result<Vec<String>> {
     let modules = modules::Modules::read(&package.source)?;
     let line = |circle: Vec<String>| {
         format!("{}: these modules use each other: {}", package.name, circle.join(", "))
@@ -45,11 +46,11 @@ fn in_circles(package: &Package) -> Result<Vec<String>> {
     Ok(circles::find(&modules.siblings()).into_iter().map(line).collect())
 }
 
-/// What changed names is told in the first, and the second is where the words are.
-const MAY_SAY_ALL: [&str; 2] = ["CHANGELOG.md", "xtask/src/lint/words.rs"];
+/// The first file tells of changed names; the second has the list of words.
+const EXEMPT_FILES: [&str; 2] = ["CHANGELOG.md", "xtask/src/lint/words.rs"];
 
-/// In all files that git knows and that hold text of ours.
-fn in_text() -> Result<Vec<String>> {
+/// Checks all files of ours that git knows.
+fn check_text() -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for path in tracked()? {
         let name = path.display();
@@ -68,9 +69,14 @@ fn in_text() -> Result<Vec<String>> {
         let is_ours = path
             .extension()
             .is_some_and(|extension| extension == "rs" || extension == "md");
-        if !is_ours || MAY_SAY_ALL.iter().any(|file| path == Path::new(file)) {
+        if !is_ours || EXEMPT_FILES.iter().any(|file| path == Path::new(file)) {
             continue;
         }
+        let long = test_names::too_long(&text);
+        let long = long.iter().map(|(line, test)| {
+            format!("{name}:{line}: {test}: the name of a test has at most 60 characters")
+        });
+        findings.extend(long);
         for (line, number) in text.lines().zip(1..) {
             for (word, instead) in words::find(line) {
                 findings.push(format!("{name}:{number}: {word}: say {instead}"));

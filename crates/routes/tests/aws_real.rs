@@ -82,7 +82,7 @@ async fn every_table_of_the_cluster_has_the_routes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_the_middle_leaves_the_wanted_table_and_routes_of_others() {
+async fn a_restart_midway_converges_and_keeps_foreign_routes() {
     let ec2 = Ec2::start(1, 8);
     // Of somebody else, with an instance that is no node.
     let foreign = format!(

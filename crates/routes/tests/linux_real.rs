@@ -98,7 +98,7 @@ async fn routes_of_both_families_come_and_go_with_their_nodes() {
 /// What the kernel tells of while a controller is killed and another one starts: the change of a
 /// third node comes after all that they did.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_killed_and_started_again_touches_no_route() {
+async fn a_controller_killed_and_restarted_leaves_valid_routes_alone() {
     let namespace = Namespace::with_pair();
     let cluster = Cluster::open().await;
     let controller = cluster.start(backend(&namespace), "10.120.0.0/16");

@@ -187,7 +187,7 @@ async fn two_clusters_share_a_router_and_each_restarts_in_the_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_atomic_routes_the_whole_list_is_written_with_its_revision() {
+async fn without_extraroute_atomic_two_writers_lose_no_route() {
     let router = Router::new();
     let proxy = Proxy::start(router.port());
     without(&proxy, &["extraroute-atomic"]);
@@ -289,7 +289,7 @@ async fn throttling_is_waited_for_and_a_duplicate_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_asked_for_and_renewed_and_a_wrong_password_is_clear() {
+async fn a_rejected_keystone_token_is_renewed() {
     let logs = Logs::capture();
     let router = Router::new();
     let proxy = Proxy::start(router.port());

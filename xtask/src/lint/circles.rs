@@ -1,8 +1,8 @@
-//! Circles in a graph.
+//! Cycles in a graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups in which everybody reaches everybody, each in order, those of one left out.
+/// The strongly connected groups with more than one member, each in order.
 pub fn find(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         edges.keys().map(|from| (from, reachable(edges, from))).collect();

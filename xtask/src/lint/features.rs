@@ -1,6 +1,6 @@
-//! That each crate has the same features, whichever package is selected. Cargo takes together what
-//! the selected packages ask for: with other features a crate is compiled once more, and so is all
-//! that stands on it, which for tokio or kube is nearly everything.
+//! Checks that each crate has the same features, whichever package is selected. Cargo unifies the
+//! features that the selected packages ask for. A crate with other features is compiled again, and
+//! so is everything that uses it: for tokio or kube nearly everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo::cargo;
 use crate::crates::Package;
 
-/// Who uses this crate uses most of the rest.
+/// A crate that uses this one uses most of the rest.
 const BASE: &str = "berth-kit";
-/// What `cargo run` selects.
+/// The package that `cargo run` selects.
 const PROGRAM: &str = "berth";
 /// The suites and benchmarks on a real cluster.
 const SUITES: &str = "berth-e2e";
-/// Only tests stand on it.
+/// Only tests use it.
 const TESTKIT: &str = "berth-testkit";
 
-/// By crate and version: the lists of features that it is compiled with. Macros may have another
-/// list than the program.
+/// The feature lists of each crate, by name and version. Macros may have another list than the
+/// program.
 type Features = BTreeMap<String, BTreeSet<String>>;
 
 pub fn differ(packages: &[Package]) -> Result<Vec<String>> {
@@ -47,8 +47,8 @@ fn of(selection: &[&str]) -> Result<Features> {
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Of lines such as `tokio v1.54.1 | default,full`; behind the version may stand where it is from
-/// and that it is a macro, behind the list that the package was shown before.
+/// Parses lines such as `tokio v1.54.1 | default,full`. After the version may come the source and a
+/// mark of macros; after the list, a mark that the package was shown before.
 fn parse(tree: &str) -> Features {
     let mut features = Features::new();
     for line in tree.lines() {

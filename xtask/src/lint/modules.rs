@@ -1,9 +1,8 @@
 //! The files of a crate as modules, and which of them use which.
 //!
-//! For those beside it a module is one with all that is below it. What a module has for its
-//! children they may use, and it uses them: that is how a topic is split into files. Siblings must
-//! point one way. A name that a file only hands on (`pub use`) is that of the file where it comes
-//! from.
+//! To its siblings, a module includes all modules below it. Children may use what their parent has,
+//! and the parent uses them: that is how a topic is split into files. Siblings must not use each
+//! other in a cycle. A re-exported name (`pub use`) belongs to the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +13,7 @@ use super::source::code_of;
 use super::uses::Uses;
 use crate::crates::files;
 
-/// How often a name is handed on at most.
+/// How many re-exports of a name are followed.
 const MAX_STEPS: usize = 8;
 
 struct Module {
@@ -52,7 +51,7 @@ impl Modules {
         }
     }
 
-    /// Which module uses which of its siblings, by path.
+    /// Which siblings each module uses, by path.
     pub fn siblings(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for module in &self.all {
@@ -77,14 +76,14 @@ impl Modules {
         edges
     }
 
-    /// The file where what `path` names is written.
+    /// The file that defines what `path` names.
     fn resolve(&self, from: &Module, path: &[String], steps: usize) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let mut place = match first.as_str() {
             "crate" => Vec::new(),
             "self" => from.path.clone(),
             "super" => parent(&from.path)?,
-            // A child, or a name that the file has for something.
+            // A child module, or an imported name.
             name => {
                 let mut child = from.path.clone();
                 child.push(name.to_owned());
@@ -110,19 +109,19 @@ impl Modules {
             let mut child = place.clone();
             child.push(name.clone());
             if !self.by_path.contains_key(&child) {
-                return self.written(&place, name, steps);
+                return self.definition_of(&place, name, steps);
             }
             place = child;
         }
         self.by_path.get(&place).copied()
     }
 
-    /// Where `name` is written that the module at `place` has.
-    fn written(&self, place: &[String], name: &str, steps: usize) -> Option<usize> {
+    /// Where the name of the module at `place` is defined.
+    fn definition_of(&self, place: &[String], name: &str, steps: usize) -> Option<usize> {
         let at = *self.by_path.get(place)?;
         let module = self.all.get(at)?;
-        let handed_on = module.uses.imports.get(name).filter(|_| steps > 0);
-        let found = handed_on.and_then(|path| self.resolve(module, path, steps.checked_sub(1)?));
+        let reexport = module.uses.imports.get(name).filter(|_| steps > 0);
+        let found = reexport.and_then(|path| self.resolve(module, path, steps.checked_sub(1)?));
         Some(found.unwrap_or(at))
     }
 }

@@ -1,6 +1,6 @@
-//! Rust source without what only looks like code: comments, strings, and tests beside it.
+//! Rust source without text that only looks like code: comments, strings, and tests beside it.
 
-/// As long as `text`, line by line, with blanks in their place.
+/// Replaces that text by blanks, so that all lines keep their length.
 pub fn code_of(text: &str) -> String {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut code = String::with_capacity(text.len());
@@ -22,8 +22,8 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
-/// Raw strings with quotes in them are not told apart: what follows them is read as code, which at
-/// worst has no path in it.
+/// Does not support raw strings with quotes in them: what follows is read as code, which at worst
+/// has no path in it.
 fn skip_string(rest: &mut impl Iterator<Item = char>) {
     while let Some(letter) = rest.next() {
         match letter {

@@ -1,15 +1,15 @@
-//! Which paths a file names, and what its `use` lines call by another name.
+//! The paths in a file, and the names that its `use` lines define.
 
 use std::collections::BTreeMap;
 
 type Path = Vec<String>;
 
-/// Of one file.
+/// The imports and paths of one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// By the name that the file has for it.
+    /// By their name in the file.
     pub imports: BTreeMap<String, Path>,
-    /// Paths that begin with `crate`, `self` or `super`, and those of imports.
+    /// Paths that begin with `crate`, `self` or `super`, and paths through imports.
     pub paths: Vec<Path>,
 }
 
@@ -26,7 +26,7 @@ impl Uses {
     }
 }
 
-/// What is between `use` and `;`.
+/// The text between each `use` and `;`.
 fn statements(code: &str) -> impl Iterator<Item = &str> {
     code.split('\n')
         .scan(0, |at, line| {
@@ -92,7 +92,7 @@ fn leaf(prefix: &Path, leaf: &str, uses: &mut Uses) {
     uses.imports.insert(called, path);
 }
 
-/// Split at commas that are in no inner braces.
+/// Splits at commas outside of inner braces.
 fn parts(tree: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut found) = (0_usize, 0, Vec::new());
     for (at, letter) in tree.char_indices() {
@@ -110,7 +110,7 @@ fn parts(tree: &str) -> Vec<&str> {
     found
 }
 
-/// Paths in the code itself.
+/// Paths in the code, outside of `use` lines.
 fn inline(code: &str) -> impl Iterator<Item = Path> {
     let is_of_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     let words = code.split(move |letter: char| !is_of_path(letter));

@@ -1,11 +1,11 @@
-//! Lines of at most 100 columns. rustfmt holds it for code; here are comments and docs.
+//! Lines of at most 100 columns. rustfmt checks code; this checks comments and docs.
 
 use std::path::Path;
 
 const MAX_COLUMNS: usize = 100;
 
-/// The numbers of lines that are too long. What can't be broken may be longer: tables, code
-/// blocks, and lines that are one word, such as an address.
+/// The numbers of lines that are too long. Text that cannot be broken may be longer: tables, code
+/// blocks, and lines of one word, such as an address.
 pub fn too_long(path: &Path, text: &str) -> Vec<usize> {
     let is_prose = match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => |line: &str| !line.trim_start().starts_with('|'),

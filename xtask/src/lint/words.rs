@@ -1,7 +1,7 @@
-//! Words that are not ours to use: each has a better one, which client-go, kubelet or the CNI
-//! specification has, too. One word for one thing, in code, logs and docs.
+//! Words that we do not use: client-go, kubelet or the CNI specification have a better one for
+//! each. One word for one thing, in code, logs and docs.
 
-/// The word, and what to say. Only those that have no other meaning.
+/// The word, and its replacement. Only words without any other meaning.
 const WORDS: [(&str, &str); 22] = [
     ("resting", "cooling down"),
     ("rested", "cooled down"),

@@ -284,7 +284,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_pool_gives_what_the_model_would_give_and_counts_what_it_counts((family, plan) in plans(), ops in ops()) {
+    fn a_pool_leases_and_counts_as_the_model_does((family, plan) in plans(), ops in ops()) {
         let layout = plan.layouts().unwrap().remove(&family).unwrap();
         let model = Model::new(family, &plan);
         let units: Vec<Prefix> = model.cidrs.iter().flatten().map(|(unit, _)| *unit).collect();
@@ -316,7 +316,7 @@ proptest! {
 }
 
 #[test]
-fn a_free_unit_in_a_slash_8_that_is_999_permille_full_is_found_in_20_microseconds() {
+fn a_free_unit_in_a_nearly_full_slash_8_is_found_in_20_us() {
     let plan = Plan {
         cidrs: vec!["10.0.0.0/8".parse().unwrap()],
         ..Plan::default()

@@ -71,7 +71,7 @@ fn demand_vectors_pass() {
 }
 
 #[test]
-fn pods_on_the_hosts_network_are_no_demand_and_unknown_phases_are() {
+fn host_network_pods_are_no_demand_and_unknown_phases_are() {
     let pods = [("Running", true), ("Unknown", false), ("", false)].map(|(phase, host_network)| {
         PodOnNode {
             phase: Phase::from_name(phase),
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn the_target_is_the_least_whole_number_of_batches_with_the_share_free(
+    fn the_target_is_the_fewest_batches_that_keep_the_share_free(
         demand in 0u64..100_000, batch in 1i64..500, percent in 0i64..300,
     ) {
         let got = u128::from(target(demand, Scaler::from_wire(batch, percent, 0), Supply::Enough));

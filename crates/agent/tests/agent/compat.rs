@@ -217,7 +217,7 @@ async fn the_older_paths_serve_one_address() {
 }
 
 #[tokio::test]
-async fn an_empty_pool_is_code_32_and_never_success_without_an_address() {
+async fn an_empty_pool_is_answered_with_code_32_and_no_address() {
     for addresses in [&[][..], &["10.64.0.5"]] {
         let served = Served::with(addresses).await;
         if !addresses.is_empty() {
@@ -232,7 +232,7 @@ async fn an_empty_pool_is_code_32_and_never_success_without_an_address() {
 }
 
 #[tokio::test]
-async fn a_release_frees_the_address_and_one_of_an_unknown_key_succeeds() {
+async fn a_release_frees_the_address_and_is_idempotent() {
     let served = Served::with(&["10.64.0.5"]).await;
     served.request("c1").await.document();
     for container in ["c1", "c1", "unknown"] {
@@ -246,7 +246,7 @@ async fn a_release_frees_the_address_and_one_of_an_unknown_key_succeeds() {
 }
 
 #[tokio::test]
-async fn a_desired_address_is_given_when_it_is_free_and_is_32_when_another_has_it() {
+async fn a_desired_address_is_given_if_free_or_refused_with_code_32() {
     let served = Served::with(&["10.64.0.5", "10.64.0.6"]).await;
     let desired =
         |container: &str, address: &str| with(container, "desiredIPAddresses", json!([address]));
@@ -328,7 +328,7 @@ async fn what_a_request_is_about_must_be_said_and_is_checked() {
 }
 
 #[tokio::test]
-async fn a_body_that_can_not_be_decoded_is_400_and_one_that_is_too_long_is_refused() {
+async fn an_undecodable_or_oversized_body_is_refused() {
     let served = Served::with(&["10.64.0.5"]).await;
     let deep = "[".repeat(100_000);
     for path in [

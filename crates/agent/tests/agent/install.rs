@@ -74,7 +74,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_plugins_are_put_in_place_whole_and_not_again_when_they_are_the_same() {
+fn only_changed_plugins_are_installed_again() {
     let node = Node::new();
     node.directories().install_plugins(&node.directory_source()).unwrap();
     assert_eq!(node.installed(), ["new berth-ipam", "new berth-cni"]);
@@ -260,7 +260,7 @@ fn with_portmap(script: &str) -> Node {
 }
 
 #[test]
-fn a_node_with_portmap_has_it_in_the_chain_in_the_versions_that_both_know() {
+fn portmap_is_chained_with_the_cni_versions_both_support() {
     let cases = [
         (
             r#"echo '{"supportedVersions": ["0.2.0", "0.4.0", "1.0.0", "1.1.0"]}'"#,
@@ -348,7 +348,7 @@ fn a_conf_of_others_under_our_name_is_left_alone() {
 }
 
 #[test]
-fn uninstalling_takes_out_what_is_ours_and_nothing_else_however_often() {
+fn uninstall_removes_only_what_berth_installed() {
     let node = Node::new();
     node.directories().uninstall().unwrap();
     node.directories().install_plugins(&node.directory_source()).unwrap();
@@ -375,7 +375,7 @@ fn plugins_stay_when_the_conf_can_not_be_taken_out() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_plugin_is_replaced_and_not_written_through() {
+fn a_symlink_in_place_of_a_plugin_is_replaced_and_not_followed() {
     let node = Node::new();
     let elsewhere = node.base.path().join("elsewhere");
     fs::write(&elsewhere, "theirs").unwrap();

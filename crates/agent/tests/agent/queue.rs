@@ -79,7 +79,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_there_at_the_start_is_released_once_and_survives_a_restart() {
+async fn a_queued_release_is_done_once_and_survives_a_restart() {
     let node = stocked(4);
     let (path, drain) = queue(&node);
     for container in ["c1", "c2", "c3"] {
@@ -116,7 +116,7 @@ async fn an_entry_does_not_undo_an_add_that_was_started_after_it() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_put_aside_with_a_metric_and_holds_up_nothing() {
+async fn a_broken_file_is_set_aside_counted_and_blocks_no_other() {
     let node = stocked(2);
     let (path, drain) = queue(&node);
     add(&node, "c1").await;
@@ -144,7 +144,7 @@ async fn a_broken_file_is_put_aside_with_a_metric_and_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn what_comes_while_the_agent_runs_is_released_also_after_the_directory_was_made_anew() {
+async fn the_agent_recreates_a_removed_queue_and_drains_it() {
     let node = stocked(8);
     let (path, drain) = queue(&node);
     let stop = CancellationToken::new();

@@ -91,7 +91,7 @@ async fn listed(cri: &Cri) -> Vec<Sandbox> {
 }
 
 #[tokio::test]
-async fn a_runtime_without_pods_lists_none_and_is_found_again_after_its_restart() {
+async fn the_runtime_client_reconnects_after_a_runtime_restart() {
     let mut containerd = Containerd::start();
     let cri = Cri::connect(containerd.socket());
     assert_eq!(listed(&cri).await, []);
@@ -152,7 +152,7 @@ fn of<'a>(sandboxes: &'a [Sandbox], pod: &str) -> &'a Sandbox {
 }
 
 #[tokio::test]
-async fn a_pods_sandbox_is_listed_with_its_pod_and_its_address_until_it_is_gone() {
+async fn a_sandbox_has_its_pod_and_address_until_it_is_deleted() {
     run_pods(&[("own", false), ("hosts", true)]);
     let (uid, address) = (field("own", ".metadata.uid"), field("own", ".status.podIP"));
     let cri = runtime();

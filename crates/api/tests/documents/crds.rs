@@ -118,7 +118,7 @@ fn columns_are_in_order_and_the_wide_ones_are_wide() {
 }
 
 #[test]
-fn nothing_in_a_schema_is_nullable_or_of_a_format_that_kubernetes_does_not_know() {
+fn schemas_use_no_nullable_and_only_kubernetes_formats() {
     fn visit(value: &Value, path: &str) {
         match value {
             Value::Object(fields) => {

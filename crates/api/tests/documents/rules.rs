@@ -104,7 +104,7 @@ fn the_subnet_crd_refuses_what_it_should_and_nothing_else() {
 }
 
 #[test]
-fn the_nodenetworkconfig_crd_refuses_what_it_should_and_nothing_else() {
+fn the_nnc_crd_refuses_what_it_should_and_nothing_else() {
     assert_rules("NodeNetworkConfig", include_str!("../rules/nodenetworkconfigs.yaml"));
 }
 

@@ -20,7 +20,7 @@ fn round_trip<T: Serialize + DeserializeOwned>(wire: &Value) -> T {
 }
 
 #[test]
-fn a_node_network_config_has_azures_keys_down_to_the_misspelt_one() {
+fn an_nnc_has_azures_keys_including_the_misspelt_one() {
     let wire = json!({
         "apiVersion": "acn.azure.com/v1alpha",
         "kind": "NodeNetworkConfig",
@@ -63,7 +63,7 @@ fn a_node_network_config_has_azures_keys_down_to_the_misspelt_one() {
 }
 
 #[test]
-fn the_empty_container_of_a_new_node_is_written_with_what_cns_needs() {
+fn an_empty_network_container_is_written_as_cns_needs_it() {
     let container = NetworkContainer {
         id: "c1".to_owned(),
         container_type: nnc::VNET.to_owned(),

@@ -75,7 +75,7 @@ async fn make_pod(node: &Node, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_did_not_fit_into_the_queue_is_found_by_asking_the_runtime() {
+async fn releases_that_overflow_the_queue_are_found_via_the_runtime() {
     let living = Living::default();
     let node = Node::start(&living).await;
     let mut agent = node.start_agent();
@@ -110,7 +110,7 @@ async fn what_did_not_fit_into_the_queue_is_found_by_asking_the_runtime() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_journal_every_interface_of_a_pod_keeps_its_address() {
+async fn every_pod_interface_keeps_its_address_without_the_journal() {
     let living = Living::default();
     let node = Node::start(&living).await;
     let mut agent = node.start_agent();

@@ -146,7 +146,7 @@ fn units(containers: &[Container]) -> Vec<Prefix> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_and_nothing_leased_twice_when_it_is_killed_between_requests_and_in_them() {
+async fn a_killed_allocator_loses_no_lease_and_leases_nothing_twice() {
     const NODES: u8 = 8;
     let mut world = World::start();
     let client = world.client();
@@ -201,7 +201,7 @@ async fn nothing_is_lost_and_nothing_leased_twice_when_it_is_killed_between_requ
 }
 
 #[test]
-fn a_signal_ends_it_with_success_and_metrics_were_there_until_then() {
+fn the_allocator_serves_metrics_and_exits_with_0_on_sigterm() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let metrics = free_port();
@@ -233,7 +233,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn what_it_cannot_start_with_is_one_line_that_names_the_flag_and_the_fix() {
+fn a_bad_allocator_flag_is_refused_with_its_name_and_the_fix() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let (server, ca, store) = (authority.server(), authority.file(), redb(directory.path()));

@@ -131,7 +131,7 @@ impl Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_gets_its_container_from_the_service_also_after_that_was_killed() {
+async fn a_node_gets_a_network_container_after_an_allocator_restart() {
     let directory = TempDir::new().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let cluster = Cluster::start(directory.path()).await;
@@ -176,7 +176,7 @@ fn refused(mut command: Command, words: &[&str]) {
 }
 
 #[test]
-fn flags_that_do_not_go_together_are_one_line_that_names_them_and_the_fix() {
+fn conflicting_or_missing_flags_are_refused_with_the_fix() {
     let directory = TempDir::new().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let (ca, blue) = (authority.file(), authority.client("blue"));
@@ -219,7 +219,7 @@ fn flags_that_do_not_go_together_are_one_line_that_names_them_and_the_fix() {
 }
 
 #[test]
-fn a_file_that_is_missing_or_wrong_is_named_with_its_flag_and_the_fix() {
+fn a_missing_or_wrong_file_is_named_with_its_flag_and_the_fix() {
     let directory = TempDir::new().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let (ca, blue) = (authority.file(), authority.client("blue"));
@@ -249,7 +249,7 @@ fn a_file_that_is_missing_or_wrong_is_named_with_its_flag_and_the_fix() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_the_service_does_not_take_ends_it_with_the_file_and_the_fix() {
+async fn a_tls_mismatch_ends_the_controller_with_file_and_fix() {
     let directory = TempDir::new().unwrap();
     let authority = Authority::make(directory.path(), "clusters");
     let strangers = Authority::make(directory.path(), "strangers");

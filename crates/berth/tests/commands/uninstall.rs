@@ -37,7 +37,7 @@ async fn end(pods: &Api<Pod>, phase: &str, message: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_could_not_be_cleaned_is_named_and_tried_again_by_the_next_run() {
+async fn an_unclean_node_is_named_and_retried_by_the_next_run() {
     let directory = TempDir::new().unwrap();
     let cluster = Cluster::start(directory.path()).await;
     cluster.join("n1").await;

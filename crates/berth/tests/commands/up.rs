@@ -248,7 +248,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
 }
 
 #[test]
-fn a_directory_too_deep_for_the_agents_sockets_is_refused_before_anything_is_made() {
+fn a_data_dir_too_long_for_sockets_is_refused_and_not_created() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("d".repeat(100));
     let output = up(&directory).output().unwrap();

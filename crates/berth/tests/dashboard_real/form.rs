@@ -123,7 +123,7 @@ async fn a_machine_network_is_made_and_grows_and_does_not_shrink() {
 }
 
 #[tokio::test]
-async fn a_form_that_somebody_was_faster_than_says_so_and_writes_nothing() {
+async fn a_stale_form_reports_the_conflict_and_writes_nothing() {
     let berth = Berth::start(&["--in-memory"]);
     let client = berth.client().await;
     make_cluster(&client, "blue", json!({"vsphere": {}})).await;

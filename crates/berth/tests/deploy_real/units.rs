@@ -136,7 +136,7 @@ fn agent_status(machine: &Machine) -> Value {
 }
 
 #[test]
-fn the_units_of_a_node_and_of_a_controller_run_as_they_are_installed() {
+fn the_agent_and_controller_units_run_as_installed() {
     let programs = Programs::find().unwrap();
     let machine = machine_in_a_cluster(&programs);
     let typed = block("install.md", "systemctl enable --now berth-agent");

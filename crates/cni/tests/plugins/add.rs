@@ -148,7 +148,7 @@ fn an_agent_that_is_being_updated_is_waited_for() {
 }
 
 #[test]
-fn an_agent_that_does_not_answer_is_to_be_tried_later_and_nothing_is_queued() {
+fn an_add_that_gets_no_answer_asks_to_retry_and_queues_nothing() {
     for manner in [
         None,
         Some(Manner::Silent),

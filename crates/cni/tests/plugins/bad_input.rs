@@ -68,7 +68,7 @@ fn a_variable_that_is_missing_or_wrong_is_error_4_and_named() {
 }
 
 #[test]
-fn one_that_is_started_by_hand_says_what_is_missing_without_waiting_for_a_conf() {
+fn a_plugin_started_by_hand_names_cni_command_at_once() {
     for program in BOTH {
         let mut child = Command::new(program)
             .env_clear()
@@ -118,7 +118,7 @@ fn a_conf_that_can_not_be_read_is_error_5() {
 }
 
 #[test]
-fn a_version_that_is_not_supported_is_error_1_and_so_is_a_command_that_it_has_not() {
+fn an_unsupported_version_or_command_is_error_1() {
     for program in BOTH {
         for version in [json!("0.1.0"), json!("0.2.0"), json!("2.0.0"), json!(""), json!(null)] {
             let mut conf = conf_of(program);
@@ -173,7 +173,7 @@ fn a_field_that_is_wrong_is_error_7_and_named() {
 }
 
 #[test]
-fn a_main_plugin_does_not_ignore_that_another_is_to_give_the_addresses() {
+fn the_main_plugin_refuses_a_conf_with_another_ipam_plugin() {
     let mut conf = conf_of(CNI);
     conf["ipam"] = json!({"type": "host-local"});
     let (code, text) = Call::new(CNI, "ADD").run(&conf).failure();

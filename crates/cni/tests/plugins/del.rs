@@ -96,7 +96,7 @@ fn a_socket_that_nobody_listens_at_is_an_agent_that_is_away() {
 }
 
 #[test]
-fn an_agent_that_has_no_place_left_for_a_connection_is_not_waited_for_longer_than_one_that_has() {
+fn a_del_with_the_agents_backlog_full_times_out_and_is_queued() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("agent.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -214,7 +214,7 @@ fn a_conf_that_is_wrong_where_a_del_does_not_look_releases() {
 }
 
 #[test]
-fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
+fn an_unwritable_queue_is_an_error_that_names_both_causes() {
     let directory = tempfile::tempdir().unwrap();
     let mut conf = ipam_conf(directory.path());
     std::fs::write(directory.path().join("file"), "").unwrap();
@@ -228,8 +228,7 @@ fn a_queue_that_can_not_be_written_is_an_error_that_names_both_causes() {
 }
 
 #[test]
-fn each_interface_of_a_container_has_an_entry_and_a_later_release_takes_the_place_of_an_earlier_one()
- {
+fn the_queue_keeps_the_latest_release_of_each_attachment() {
     let directory = tempfile::tempdir().unwrap();
     let conf = ipam_conf(directory.path());
     let started = |name: &str| {
@@ -253,7 +252,7 @@ fn marks(directory: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn past_so_many_entries_one_mark_is_left_for_all_and_a_del_succeeds() {
+fn a_del_past_the_entry_limit_succeeds_and_leaves_one_mark() {
     let directory = tempfile::tempdir().unwrap();
     let conf = ipam_conf(directory.path());
     let queue = directory.path().join("queue");
@@ -304,7 +303,7 @@ fn past_so_many_bytes_one_mark_is_left_instead() {
 }
 
 #[test]
-fn dels_at_once_leave_nothing_but_marks_and_the_next_one_makes_one_of_them() {
+fn a_del_merges_the_marks_that_concurrent_dels_left() {
     let directory = tempfile::tempdir().unwrap();
     let queue = directory.path().join("queue");
     std::fs::create_dir(&queue).unwrap();

@@ -69,7 +69,7 @@ async fn a_pod_that_waits_says_for_how_long() {
 }
 
 #[tokio::test]
-async fn kinds_that_the_cluster_does_not_have_are_named_and_the_rest_is_shown() {
+async fn missing_kinds_are_named_and_the_rest_is_shown() {
     let scene = Scene::start(false).await;
     let state = scene.until(is_synced).await;
     let missing = state["missing"].as_array().unwrap();

@@ -91,7 +91,7 @@ fn a_static_pod_is_known_to_its_agent_by_another_uid() {
 }
 
 #[test]
-fn an_address_that_its_node_does_not_list_is_found_unless_the_agent_has_told() {
+fn an_assigned_address_neither_in_the_nnc_nor_held_is_found() {
     let mut scene = heard();
     scene.nnc("n1", 16, &["10.0.0.4"]);
     let lines = [

@@ -61,7 +61,7 @@ fn a_pod_that_no_scheduler_looks_at_says_so() {
 }
 
 #[test]
-fn a_pod_that_the_scheduler_refuses_for_want_of_an_ip_names_the_full_subnet() {
+fn a_pod_unschedulable_for_lack_of_an_ip_names_the_full_subnet() {
     let mut scene = Scene::healthy();
     let message = "0/3 nodes are available: 3 no pod IP left in subnet pods.";
     scene.unschedulable("web", message);
@@ -73,7 +73,7 @@ fn a_pod_that_the_scheduler_refuses_for_want_of_an_ip_names_the_full_subnet() {
 }
 
 #[test]
-fn a_pod_that_the_scheduler_refuses_for_another_reason_is_the_schedulers() {
+fn a_pod_unschedulable_for_another_reason_gets_no_ip_advice() {
     let mut scene = Scene::healthy();
     scene.unschedulable("web", "0/3 nodes are available: 3 Insufficient cpu.");
     let said = of_web(&scene);
@@ -295,7 +295,7 @@ fn repairs(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn of_two_pods_with_one_address_the_younger_is_deleted_where_a_controller_makes_another() {
+fn the_younger_replaceable_pod_of_a_shared_address_is_deleted() {
     let mut scene = Scene::healthy();
     scene.running("other", "n2", "10.0.0.4");
     assert_eq!(repairs(&scene), [""; 0], "nobody would make it anew");
@@ -352,7 +352,7 @@ fn an_address_that_two_nodes_list_is_found() {
 }
 
 #[test]
-fn a_pods_address_that_its_node_does_not_list_is_found_unless_the_agent_says_it_holds_it() {
+fn a_pod_address_neither_in_the_nnc_nor_held_is_found() {
     let mut scene = Scene::healthy();
     scene.nnc("n1", 16, &[]);
     let findings = check(&scene.facts());
@@ -393,7 +393,7 @@ fn an_owner_that_is_gone_is_found() {
 }
 
 #[test]
-fn a_config_without_a_node_and_a_node_without_a_config_are_found() {
+fn an_nnc_without_a_node_and_a_node_without_an_nnc_are_found() {
     let mut scene = Scene::healthy();
     scene.nnc("gone", 16, &[]);
     scene.delete_nnc("n2");

@@ -101,7 +101,7 @@ async fn all_is_listed_again_when_the_server_is_behind_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_always_says_expired_is_asked_less_and_less_often() {
+async fn relists_back_off_while_the_server_always_answers_expired() {
     let server = Shared::default();
     server.lock().unwrap().is_expired = true;
     listed_in(&server, Duration::from_secs(600)).await;

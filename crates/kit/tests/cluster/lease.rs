@@ -149,7 +149,7 @@ async fn a_term_that_is_never_let_go_of_leaves_the_lease_to_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_cut_off_stops_before_its_lease_ends_and_leads_again_in_a_new_term() {
+async fn a_leader_cut_off_steps_down_before_its_lease_ends() {
     let server = Server::default();
     let (client, cut) = switchable(&server);
     let mut a = Contender::start(client, "a");
@@ -165,7 +165,7 @@ async fn a_leader_cut_off_stops_before_its_lease_ends_and_leads_again_in_a_new_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_counts_its_time_from_before_it_asked_and_not_from_the_answer() {
+async fn a_leaders_deadline_counts_from_the_request_not_the_answer() {
     let server = Server::default();
     let mut requests = 0;
     let client = server.client(move || {

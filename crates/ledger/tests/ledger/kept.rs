@@ -153,7 +153,7 @@ fn pods() -> Plan {
 }
 
 #[tokio::test]
-async fn an_address_block_of_a_later_format_is_refused_and_left_as_it_is() {
+async fn an_address_block_of_a_newer_format_is_refused_and_kept() {
     let later = |block: &mut AddressBlock| {
         if block.spec.first == "10.64.0.0/32" {
             block.spec.format = Some(9);
@@ -169,7 +169,7 @@ async fn an_address_block_of_a_later_format_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_address_plan_of_a_later_format_is_refused_and_left_as_it_is() {
+async fn an_address_plan_of_a_newer_format_is_refused_and_kept() {
     let later = |text: &mut String| *text = text.replacen('{', r#"{"format": 9, "new": 1, "#, 1);
     let (server, before) = changed(|_| {}, later).await;
     let ledger = ledger(&server);

@@ -101,7 +101,7 @@ async fn only_the_owner_gives_back_and_only_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_unit_rests_and_the_rest_is_cut_short_before_anybody_is_refused() {
+async fn a_unit_cooling_down_is_leased_only_when_no_other_is_free() {
     let ledger = with(&["10.0.0.0/29"]).await;
     assert_eq!(units(&lease(&ledger, "a", 0..1).await), ["10.0.0.1/32"]);
     ledger.release("pods", &owner("a"), None).await.unwrap();
@@ -194,7 +194,7 @@ async fn blocks_that_nobody_needs_any_more_leave_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_can_not_be_whole_takes_nothing_of_the_other_family() {
+async fn a_lease_short_in_one_family_takes_nothing_of_the_other() {
     let ledger = with(&["10.0.0.0/30", "fd00::/64"]).await;
     let first = lease(&ledger, "a", 0..2).await;
     assert_eq!(

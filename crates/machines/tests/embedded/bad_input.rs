@@ -7,7 +7,7 @@ use crate::play;
 use crate::scene::settle;
 
 #[test]
-fn a_network_set_by_hand_is_respected_and_its_address_never_given() {
+fn an_address_set_by_hand_is_kept_and_never_given_to_others() {
     play(async |scene| {
         let shape = Shape::ProviderConfig;
         // Before anybody runs: it is claimed before anything is leased.
@@ -41,7 +41,7 @@ fn a_network_outside_of_every_cidr_is_used_as_it_is_and_told() {
 }
 
 #[test]
-fn two_machines_with_one_address_are_both_told_and_the_second_waits() {
+fn a_duplicate_address_warns_both_machines_and_the_second_waits() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         let network = json!({"cidr": "10.0.0.7/24"});
@@ -72,7 +72,7 @@ fn two_machines_with_one_address_are_both_told_and_the_second_waits() {
 }
 
 #[test]
-fn a_machine_with_another_gate_waits_for_its_own_and_is_not_touched() {
+fn a_machine_without_our_initializer_is_not_touched() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         scene

@@ -305,7 +305,7 @@ fn a_range_that_is_in_use_stays() {
 }
 
 #[test]
-fn what_is_paused_waits_and_a_cluster_that_is_not_there_holds_up_no_delete() {
+fn a_claim_waits_for_its_cluster_but_its_deletion_does_not() {
     play(async |scene| {
         scene.with_cluster_api(&["v1beta2"]).await;
         let running = scene.start(&[]);

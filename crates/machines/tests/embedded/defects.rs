@@ -28,7 +28,7 @@ fn the_real_network_and_broadcast_addresses_are_left_out() {
 }
 
 #[test]
-fn addresses_that_end_in_0_and_255_are_given_when_they_are_hosts() {
+fn host_addresses_that_end_in_0_or_255_are_given() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.254/31,10.9.0.1", "10.0.1.0/31,10.9.0.1"]);
         let mut given = BTreeSet::new();

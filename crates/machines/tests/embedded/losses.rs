@@ -16,7 +16,7 @@ use crate::scene::{Scene, settle, until};
 const SUBNET: &str = "machines-10.0.0.0-24";
 
 #[test]
-fn what_machines_have_is_claimed_from_a_ledger_that_lost_everything() {
+fn addresses_of_machines_are_claimed_into_an_empty_ledger() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         for name in ["m1", "m2"] {
@@ -89,7 +89,7 @@ fn a_machine_that_was_put_back_keeps_its_address() {
 }
 
 #[test]
-fn an_address_whose_machine_went_without_its_finalizer_comes_back() {
+fn the_address_of_a_machine_without_finalizer_is_reclaimed() {
     play(async |scene| {
         let running = scene.start(&["10.0.0.0/24,10.0.0.1"]);
         scene.gated("m1").await;
@@ -132,7 +132,7 @@ fn behind_a_provider(scene: &Scene) -> Client {
 }
 
 #[test]
-fn the_condition_is_written_although_a_provider_writes_the_status_at_the_same_moment() {
+fn the_condition_is_written_despite_concurrent_status_writes() {
     play(async |scene| {
         let running = scene.start_with(behind_a_provider(&scene), &["10.0.0.0/24,10.0.0.1"]);
         scene.gated("m1").await;

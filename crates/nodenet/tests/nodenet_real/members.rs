@@ -52,7 +52,7 @@ async fn serve(
 }
 
 #[test]
-fn leases_go_on_when_a_member_is_lost_and_no_address_is_given_twice() {
+fn leases_continue_without_duplicates_when_a_member_is_lost() {
     let etcd = Etcd::start();
     // Sockets are made in the namespace that the members are plugged into: threads of a runtime
     // are where it was made.

@@ -126,7 +126,7 @@ async fn a_subnet_of_one_service_comes_to_be_known_to_the_other() {
 }
 
 #[tokio::test]
-async fn an_overlap_with_a_subnet_that_only_the_other_service_has_heard_of_is_refused() {
+async fn only_one_of_two_concurrent_overlapping_subnets_is_accepted() {
     let world = World::new("overlap");
     let (one, other) = (world.start().await, world.start().await);
     for round in 0..10_u8 {
@@ -146,7 +146,7 @@ async fn an_overlap_with_a_subnet_that_only_the_other_service_has_heard_of_is_re
 }
 
 #[tokio::test]
-async fn a_request_that_goes_to_the_other_service_the_second_time_leases_nothing_more() {
+async fn a_request_sent_to_both_services_leases_only_once() {
     let world = World::new("again");
     let (one, other) = (world.start().await, world.start().await);
     one.set_subnet("pods", &cidrs(&["10.64.0.0/16"]), Duration::ZERO)
@@ -169,7 +169,7 @@ async fn a_request_that_goes_to_the_other_service_the_second_time_leases_nothing
 }
 
 #[tokio::test]
-async fn a_subnet_that_one_service_removes_while_the_other_leases_goes_or_stays_with_the_lease() {
+async fn only_one_of_a_concurrent_removal_and_lease_succeeds() {
     let world = World::new("removal");
     let (one, other) = (world.start().await, world.start().await);
     let (node, plan) = (node(), cidrs(&["10.64.0.0/24"]));

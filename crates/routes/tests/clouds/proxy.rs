@@ -1,4 +1,4 @@
-//! A line to a cloud that a test can listen to and disturb.
+//! A proxy to a cloud that records calls and injects faults.
 
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ fn token(text: &str) -> tempfile::NamedTempFile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_web_identity_is_asked_for_keys_once_and_nothing_of_them_is_logged() {
+async fn web_identity_keys_are_fetched_once_and_never_logged() {
     let logs = Logs::capture();
     let ec2 = Ec2::start(1, 4);
     let proxy = Proxy::start(ec2.server.port);

@@ -101,7 +101,7 @@ fn a_foreign_route_in_the_way_stays_and_is_named() {
 #[test]
 fn a_route_to_an_unknown_hop_waits_for_a_second_look() {
     let mut scene = Scene::new(vec![], vec![route("10.120.0.0/24", "10.0.0.1")], CLUSTER);
-    assert_eq!(scene.decide("10.120.0.0/24"), Decision::LookAgain);
+    assert_eq!(scene.decide("10.120.0.0/24"), Decision::Confirm);
     scene.confirmed.insert(prefix("10.120.0.0/24"));
     assert!(matches!(scene.decide("10.120.0.0/24"), Decision::Change(_)));
 }
@@ -115,7 +115,7 @@ fn a_node_that_a_list_no_longer_shows_keeps_its_routes() {
     let mut scene = Scene::new(both.clone(), vec![], CLUSTER);
     scene.reconcile();
     scene.index.reset(vec![both[1].clone()]);
-    assert_eq!(scene.decide("10.120.0.0/24"), Decision::LookAgain);
+    assert_eq!(scene.decide("10.120.0.0/24"), Decision::Confirm);
     scene.index.reset(both);
     assert_eq!(scene.decide("10.120.0.0/24"), Decision::Keep);
     scene.index.delete("a");
@@ -137,5 +137,5 @@ fn without_marks_only_routes_to_nodes_of_ours_are_ours() {
     // It was a node of ours before this process began: ours, but who knows whether it is gone.
     let hop = Hop::Address("10.0.0.9".parse().unwrap());
     theirs.recorded.insert(hop);
-    assert_eq!(theirs.decide("10.120.7.0/24"), Decision::LookAgain);
+    assert_eq!(theirs.decide("10.120.7.0/24"), Decision::Confirm);
 }

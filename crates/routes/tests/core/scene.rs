@@ -87,7 +87,7 @@ impl Scene {
             loop {
                 match self.with(|view| decide(view, destination)) {
                     Decision::Change(change) => self.table.apply(&change, Mark::Ours),
-                    Decision::LookAgain => drop(self.confirmed.insert(destination)),
+                    Decision::Confirm => drop(self.confirmed.insert(destination)),
                     Decision::Keep | Decision::Taken(_) | Decision::NoHop(_) => break,
                 }
             }

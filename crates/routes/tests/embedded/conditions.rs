@@ -95,7 +95,7 @@ fn a_renamed_node_keeps_its_route_without_a_gap() {
 }
 
 #[test]
-fn a_cidr_that_two_nodes_have_is_the_older_one_s_and_the_other_says_so() {
+fn a_duplicate_pod_cidr_stays_with_the_older_node() {
     play(async |scene| {
         let controller = scene.start();
         scene.node("a-old", &["10.120.0.0/24"], "10.0.0.1").await;
@@ -117,7 +117,7 @@ fn a_cidr_that_two_nodes_have_is_the_older_one_s_and_the_other_says_so() {
 }
 
 #[test]
-fn a_cidr_outside_of_the_cluster_cidrs_is_said_once_and_holds_up_nobody() {
+fn a_pod_cidr_outside_the_cluster_cidrs_is_reported_once() {
     play(async |scene| {
         let controller = scene.start();
         scene.node("n1", &["192.168.7.0/24"], "10.0.0.1").await;

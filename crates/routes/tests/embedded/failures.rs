@@ -97,7 +97,7 @@ fn a_pod_cidr_that_follows_the_node_is_routed_at_once() {
 /// The backend of the scene refuses a second change of a destination while one is under way, and
 /// a create while there is a route.
 #[test]
-fn a_cidr_that_moves_to_another_node_is_deleted_before_it_is_created() {
+fn a_moved_route_is_deleted_before_it_is_created_again() {
     play(async |scene| {
         let controller = scene.start();
         scene.routed_node("n1", "10.120.0.0/24", "10.0.0.1").await;
@@ -141,7 +141,7 @@ fn a_cidr_that_is_written_in_another_way_is_not_touched() {
 }
 
 #[test]
-fn routes_that_only_touch_the_cluster_cidr_or_are_of_others_stay() {
+fn foreign_routes_and_those_not_in_the_cluster_cidr_are_kept() {
     play(async |scene| {
         let others = vec![
             route("10.0.0.0/8", "10.0.9.1", Mark::Ours),

@@ -1,4 +1,4 @@
-//! Routes in memory, behind a line that a test can cut, slow down and listen to.
+//! Routes in memory, with faults that a test injects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub enum Fate {
     Done,
     /// It is not made.
     Fails(BackendError),
-    /// It is made, and nobody hears of it.
+    /// It is made, and the answer is lost.
     Lost,
 }
 
@@ -69,7 +69,7 @@ impl Default for Faulty {
 }
 
 impl Faulty {
-    /// As Neutron: whose a route is can't be seen on it.
+    /// Like Neutron: a route does not show who made it.
     pub fn unmarked() -> Self {
         Self {
             mark: Mark::Unmarked,
@@ -93,7 +93,7 @@ impl Faulty {
         self.inner.lock().lists.clone()
     }
 
-    /// All that were asked for, whatever became of them.
+    /// All requested changes, whatever their result.
     pub fn changes(&self) -> Vec<(Instant, Change)> {
         self.inner.lock().changes.clone()
     }

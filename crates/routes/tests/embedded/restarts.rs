@@ -98,7 +98,7 @@ fn a_cluster_that_is_really_empty_loses_its_routes() {
 }
 
 #[test]
-fn nodes_that_are_deleted_while_we_watch_lose_their_routes_at_once() {
+fn a_deleted_node_loses_its_route_within_a_second() {
     play(async |scene| {
         nodes(&scene, 5).await;
         let controller = scene.start();
@@ -151,7 +151,7 @@ fn an_api_server_that_is_away_changes_nothing() {
 }
 
 #[test]
-fn controllers_that_are_killed_at_any_moment_end_with_the_wanted_table() {
+fn killed_controllers_still_end_with_the_right_routes() {
     play(async |scene| {
         for round in 0..40_u64 {
             let controller = scene.start();

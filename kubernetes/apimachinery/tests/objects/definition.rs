@@ -192,7 +192,7 @@ fn rules_have_to_compile() {
 }
 
 #[test]
-fn a_schema_that_differs_between_versions_is_reported_at_its_version() {
+fn an_error_in_one_versions_schema_names_that_version() {
     let mut two = definition();
     let mut version = two["spec"]["versions"][0].clone();
     version["name"] = json!("v2");

@@ -25,7 +25,7 @@ fn changed(schema: &Schema, old: Value, new: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_value_against_its_limits_is_refused_in_the_words_of_kube_apiserver() {
+fn an_invalid_value_is_refused_in_kube_apiservers_words() {
     let in_body = "spec.x in body";
     let table = [
         (
@@ -258,7 +258,7 @@ fn of_failed_alternatives_the_one_that_got_furthest_explains() {
 }
 
 #[test]
-fn list_items_with_the_same_keys_are_duplicates_default_keys_included() {
+fn list_map_items_with_equal_defaulted_keys_are_duplicates() {
     let schema = with_fields(json!({"ports": {
         "type": "array",
         "x-kubernetes-list-type": "map",

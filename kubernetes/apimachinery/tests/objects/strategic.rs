@@ -87,7 +87,7 @@ fn directives_in_what_is_new_are_not_stored() {
 }
 
 #[test]
-fn a_list_of_scalars_becomes_the_union_in_the_order_of_the_patch() {
+fn a_list_of_scalars_is_merged_in_the_order_of_the_patch() {
     let live = json!({"metadata": {"finalizers": ["a", "b"]}});
     let patch = json!({"metadata": {"finalizers": ["c", "b"]}});
     let patched = strategic(&live, &patch, &deployment()).unwrap();
@@ -103,7 +103,7 @@ fn scalars_can_be_deleted_from_a_list() {
 }
 
 #[test]
-fn set_element_order_orders_what_it_names_and_keeps_the_rest_near_its_place() {
+fn set_element_order_orders_listed_items_and_keeps_others() {
     let live = json!({"containers": [{"name": "a"}, {"name": "server"}, {"name": "b"}]});
     let patch = json!({
         "$setElementOrder/containers": [{"name": "b"}, {"name": "new"}, {"name": "a"}],
@@ -126,7 +126,7 @@ fn set_element_order_alone_only_reorders() {
 }
 
 #[test]
-fn items_in_another_order_than_the_patch_itself_asks_for_are_refused() {
+fn a_patch_list_out_of_its_set_element_order_is_refused() {
     let patch = json!({
         "$setElementOrder/containers": [{"name": "a"}, {"name": "b"}],
         "containers": [{"name": "b"}, {"name": "a"}],
@@ -160,7 +160,7 @@ fn retain_keys_clears_the_rest_of_a_union() {
 }
 
 #[test]
-fn retain_keys_that_leave_out_a_key_of_the_patch_are_a_bad_request() {
+fn retain_keys_without_a_key_of_the_patch_are_a_bad_request() {
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}});
     let status = strategic(&json!({"spec": {"strategy": {}}}), &patch, &deployment()).unwrap_err();
     assert_eq!(
@@ -170,7 +170,7 @@ fn retain_keys_that_leave_out_a_key_of_the_patch_are_a_bad_request() {
 }
 
 #[test]
-fn an_item_without_its_merge_key_is_refused_in_the_words_of_kube_apiserver() {
+fn a_missing_merge_key_is_refused_in_kube_apiservers_words() {
     let live = json!({"containers": [{"name": "a"}]});
     let status = pod(
         live,

@@ -187,7 +187,7 @@ fn a_pod_that_no_longer_fits_its_set_is_let_go_and_replaced() {
 }
 
 #[test]
-fn a_deployment_that_is_deleted_in_the_foreground_goes_after_its_pods() {
+fn a_foreground_deletion_removes_the_deployment_after_its_pods() {
     if !target().has(Capability::Controllers) {
         return;
     }

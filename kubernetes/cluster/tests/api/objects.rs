@@ -105,7 +105,7 @@ fn a_pods_first_address_stands_in_both_places() {
 }
 
 #[test]
-fn a_deleted_pod_is_marked_once_and_its_time_can_only_get_shorter() {
+fn a_repeated_delete_can_only_shorten_the_grace_period() {
     let namespace = Namespace::new();
     let bound = but(&pod("a"), "/spec/nodeName", json!("berth-test-none"));
     namespace.have(&namespace.core("pods"), &bound);

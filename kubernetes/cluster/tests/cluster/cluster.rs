@@ -179,7 +179,7 @@ async fn nodes_are_ready_with_address_capacity_and_lease() {
 }
 
 #[tokio::test]
-async fn a_deployment_gets_its_pods_spread_over_the_nodes_and_they_wait_for_an_address() {
+async fn pods_of_a_deployment_are_spread_and_wait_for_an_address() {
     let cluster = start(3).await;
     cluster.deploy(20, "one").await;
     let all_wait = |pods: &[Pod]| pods.len() == 20 && pods.iter().all(waits_for_address);
@@ -248,7 +248,7 @@ async fn scaling_down_deletes_the_pods_that_are_not_ready_first() {
 }
 
 #[tokio::test]
-async fn a_new_template_replaces_every_pod_and_keeps_the_old_set_for_undo() {
+async fn a_new_template_replaces_every_pod_and_keeps_the_old_set() {
     let cluster = start(3).await;
     cluster.deploy(4, "one").await;
     cluster
@@ -413,7 +413,7 @@ async fn a_pod_on_the_hosts_network_runs_with_its_nodes_address() {
 }
 
 #[tokio::test]
-async fn a_deleted_node_takes_its_pods_along_and_comes_back_with_the_next_start() {
+async fn a_deleted_node_loses_its_pods_and_returns_after_a_restart() {
     let cluster = start(2).await;
     cluster.deploy(4, "one").await;
     cluster
@@ -433,7 +433,7 @@ async fn a_deleted_node_takes_its_pods_along_and_comes_back_with_the_next_start(
 }
 
 #[tokio::test]
-async fn a_start_with_fewer_nodes_keeps_the_others_as_objects_that_take_no_pods() {
+async fn a_node_left_out_at_a_restart_stays_but_gets_no_pods() {
     let cluster = start(3).await;
     let uid = cluster.nodes().get("berth-node-1").await.unwrap().uid();
     let cluster = cluster_on(cluster.stop().await, 1).await;

@@ -169,7 +169,7 @@ async fn a_deleted_pod_stays_until_it_is_detached() {
 }
 
 #[tokio::test]
-async fn a_pod_deleted_by_force_is_detached_afterwards_even_under_a_name_that_is_taken_again() {
+async fn a_force_deleted_pod_is_detached_even_if_its_name_is_reused() {
     let network = Switch::new();
     let cluster = start(&network).await;
     for _ in 0..20 {
@@ -236,7 +236,7 @@ async fn pods_of_a_deleted_node_are_detached() {
 }
 
 #[tokio::test]
-async fn a_second_start_keeps_every_address_and_frees_those_of_pods_that_went_meanwhile() {
+async fn a_restart_keeps_addresses_and_frees_those_of_deleted_pods() {
     let network = Switch::new();
     let cluster = start(&network).await;
     for number in 0..20 {
@@ -270,7 +270,7 @@ async fn a_second_start_keeps_every_address_and_frees_those_of_pods_that_went_me
 }
 
 #[tokio::test]
-async fn pods_that_wait_for_an_address_do_not_hold_up_the_end_of_others() {
+async fn pods_that_wait_for_an_address_do_not_delay_deletions() {
     let network = Switch::new();
     let cluster = start(&network).await;
     cluster.create("ends", json!({})).await;
@@ -290,7 +290,7 @@ async fn pods_that_wait_for_an_address_do_not_hold_up_the_end_of_others() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_of_a_network_that_is_not_ready_but_to_let_go() {
+async fn a_network_that_is_not_ready_is_asked_only_to_detach() {
     let network = Switch::new();
     network.set_ready(false);
     let cluster = start(&network).await;

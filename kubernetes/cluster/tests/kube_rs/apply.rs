@@ -97,7 +97,7 @@ fn a_field_of_another_manager_is_a_conflict_that_names_both() {
 }
 
 #[test]
-fn force_takes_the_field_and_the_first_manager_no_longer_owns_it() {
+fn a_forced_apply_moves_the_field_to_the_new_manager() {
     in_space(async |space| {
         let lease = json!({"metadata": {"labels": {"one": "1"}}, "spec": {"holderIdentity": "x"}});
         apply(&space, "first", lease).await.unwrap();
@@ -123,7 +123,7 @@ fn force_takes_the_field_and_the_first_manager_no_longer_owns_it() {
 }
 
 #[test]
-fn a_field_that_two_managers_agree_on_goes_with_the_last_of_them() {
+fn a_shared_field_is_removed_with_its_last_manager() {
     in_space(async |space| {
         let both = json!({"metadata": {"labels": {"shared": "yes"}}});
         let neither = json!({});

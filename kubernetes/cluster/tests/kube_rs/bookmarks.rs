@@ -72,7 +72,7 @@ fn a_watch_that_runs_out_leaves_a_bookmark_to_go_on_from() {
 
 /// The embedded server alone: on tokio's clock a minute takes no time.
 #[tokio::test(start_paused = true)]
-async fn a_quiet_watch_keeps_up_with_other_kinds_by_a_bookmark_each_minute() {
+async fn a_quiet_watch_gets_a_current_bookmark_each_minute() {
     let server = Server::open(Options::default()).await.unwrap();
     let leases: Api<Lease> = Api::default_namespaced(server.client());
     let others: Api<ConfigMap> = Api::default_namespaced(server.client());

@@ -100,7 +100,7 @@ async fn child_of(leases: &Api<Lease>, holder: &str, not: Option<String>) -> Lea
 }
 
 #[test]
-fn a_controller_reconciles_the_owner_when_its_child_changes_or_goes() {
+fn a_controller_reconciles_the_owner_when_its_child_changes() {
     in_space(async |space| {
         let leases = space.api::<Lease>();
         let mut controller = run(&space, follow);
@@ -149,7 +149,7 @@ async fn guard(
 }
 
 #[test]
-fn a_finalizer_applies_then_cleans_up_and_only_then_the_object_goes() {
+fn a_finalizer_cleans_up_before_its_object_is_gone() {
     in_space(async |space| {
         let mut controller = run(&space, guard);
         owner(&space).await;

@@ -38,7 +38,7 @@ fn a_deletion_with_preconditions_deletes_just_what_was_meant() {
 }
 
 #[test]
-fn a_deleted_collection_is_what_the_selector_says_and_each_object_is_an_event() {
+fn delete_collection_deletes_what_the_selector_matches() {
     in_space(async |space| {
         let leases = space.api::<Lease>();
         for name in ["a", "b", "c", "d"] {
@@ -72,7 +72,7 @@ fn a_deleted_collection_is_what_the_selector_says_and_each_object_is_an_event() 
 }
 
 #[test]
-fn an_object_with_a_finalizer_stays_until_the_finalizer_is_taken_off() {
+fn an_object_stays_until_its_last_finalizer_is_removed() {
     in_space(async |space| {
         let leases = space.api::<Lease>();
         let held = json!({"metadata": {"name": "a", "finalizers": ["berth.dev/test-guard"]}});

@@ -14,7 +14,7 @@ use crate::wait::next;
 use crate::watch::watch;
 
 #[test]
-fn an_object_that_leaves_the_labels_of_a_watch_is_deleted_for_it() {
+fn a_watch_reports_deleted_when_labels_no_longer_match() {
     in_space(async |space| {
         let start = space.lease("a").await;
         let leases = space.api::<Lease>();
@@ -42,7 +42,7 @@ fn an_object_that_leaves_the_labels_of_a_watch_is_deleted_for_it() {
 }
 
 #[test]
-fn an_object_that_leaves_the_fields_of_a_watch_is_deleted_for_it() {
+fn a_watch_reports_deleted_when_fields_no_longer_match() {
     in_space(async |space| {
         let pods = space.api::<Pod>();
         let pod = space.pod("a").await;
@@ -60,7 +60,7 @@ fn an_object_that_leaves_the_fields_of_a_watch_is_deleted_for_it() {
 }
 
 #[test]
-fn a_watch_of_one_nodes_pods_sees_those_that_are_bound_to_it_and_no_others() {
+fn a_watch_by_node_name_reports_only_pods_bound_to_that_node() {
     in_space(async |space| {
         let pods = space.api::<Pod>();
         let first = space.pod("there").await;
@@ -123,7 +123,7 @@ fn a_list_shows_what_its_selectors_say() {
 }
 
 #[test]
-fn a_namespace_shows_its_own_objects_and_all_namespaces_show_every_one() {
+fn lists_and_watches_of_a_namespace_show_only_its_objects() {
     in_space(async |here| {
         let there = Space::new().await;
         let mark = here.name.as_str();

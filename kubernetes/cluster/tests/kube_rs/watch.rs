@@ -85,7 +85,7 @@ fn a_watcher_sees_what_is_there_then_every_change() {
 }
 
 #[test]
-fn every_event_has_the_version_of_its_write_and_versions_only_rise() {
+fn every_watch_event_has_the_resource_version_of_its_write() {
     in_space(async |space| {
         let leases = space.api::<Lease>();
         let start = leases.list(&ListParams::default()).await.unwrap();

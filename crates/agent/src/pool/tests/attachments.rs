@@ -36,7 +36,7 @@ fn an_add_that_was_started_before_the_del_comes_too_late() {
 }
 
 #[test]
-fn who_does_not_say_when_it_was_started_is_late_for_a_while_after_the_del() {
+fn an_add_without_a_start_time_is_refused_soon_after_its_del() {
     let mut pool = pool(4);
     pool.add(&request(1, 0), SECOND).unwrap();
     pool.del(1, 0, 2 * SECOND);
@@ -57,7 +57,7 @@ fn a_del_that_was_started_before_the_add_does_not_undo_it() {
 }
 
 #[test]
-fn what_was_free_for_longest_is_given_first_and_what_rests_only_when_nothing_else_is_left() {
+fn the_longest_free_address_is_given_first() {
     let mut pool = pool(3);
     let first = pool.add(&request(1, 1), SECOND).unwrap();
     let second = pool.add(&request(2, 1), SECOND).unwrap();
@@ -87,7 +87,7 @@ fn a_desired_address_is_given_or_nothing_is() {
 }
 
 #[test]
-fn a_gc_frees_what_is_not_valid_of_its_network_and_was_there_when_it_was_called() {
+fn a_gc_frees_only_older_invalid_attachments_of_its_network() {
     let mut pool = pool(4);
     for n in 1..=3 {
         pool.add(&request(n, n), n).unwrap();
@@ -125,7 +125,7 @@ fn a_long_journal_is_replayed_to_what_its_last_lines_say() {
     let mut pool = pool(2);
     let mut journal = Vec::new();
     for n in 0..6000 {
-        let Ok(Plan::Gets(_, entry)) = pool.plan_request(&request(n, 2 * n + 1), 2 * n + 1) else {
+        let Ok(Plan::New(_, entry)) = pool.plan_request(&request(n, 2 * n + 1), 2 * n + 1) else {
             panic!("{n} gets none");
         };
         pool.apply(&entry);

@@ -23,7 +23,7 @@ fn an_answer_has_the_length_of_the_subnet_and_its_gateway() {
 }
 
 #[test]
-fn an_address_that_is_taken_away_under_a_pod_stays_the_pods_and_is_nobodys_after() {
+fn a_withdrawn_address_stays_with_its_pod_and_goes_to_no_other() {
     let mut pool = pool(2);
     let held = pool.add(&request(1, 1), 2).unwrap();
     assert_eq!(held, ["10.64.0.10"]);
@@ -40,7 +40,7 @@ fn an_address_that_is_taken_away_under_a_pod_stays_the_pods_and_is_nobodys_after
 }
 
 #[test]
-fn a_container_that_is_replaced_leaves_nothing_of_the_old_one_for_others() {
+fn addresses_of_a_replaced_network_container_are_not_given_out() {
     let mut pool = pool(3);
     pool.add(&request(1, 1), 2).unwrap();
     pool.deliver(&delivered(json!([vnet("c2", 40..42)])));
@@ -69,7 +69,7 @@ fn an_address_under_another_name_is_still_its_pods() {
 }
 
 #[test]
-fn what_the_spec_gives_back_is_not_given_out_unless_a_pod_has_it() {
+fn an_address_in_ips_not_in_use_is_not_given_to_another_pod() {
     let mut pool = Pool::default();
     let first = nnc(json!([vnet("c1", 10..12)]), &[]);
     pool.deliver(&Delivered::read(&first));

@@ -44,7 +44,7 @@ fn a_pod_gets_one_of_each_family_and_both_of_one_lease() {
 }
 
 #[test]
-fn two_containers_of_one_family_each_give_one_of_each_and_not_two_of_one() {
+fn a_pod_gets_one_address_of_each_family_from_two_ncs() {
     let mut sixes = vnet("c2", []);
     sixes["primaryIP"] = json!("fd64::fa");
     sixes["subnetAddressSpace"] = json!("fd64::/64");
@@ -83,7 +83,7 @@ fn every_address_of_a_static_container_is_a_pods() {
 }
 
 #[test]
-fn a_gateway_in_a_block_is_no_pods_and_a_block_may_be_as_large_as_it_likes() {
+fn a_block_of_any_size_serves_pods_but_never_its_gateway() {
     let mut container = overlay("10.0.0.0/30");
     container["defaultGateway"] = json!("10.0.0.1");
     container["primaryIPV6"] = json!("fd64::/64");
@@ -110,7 +110,7 @@ fn blocks_of_other_containers_of_a_vnetblock_count_too() {
 }
 
 #[test]
-fn where_a_node_has_leases_its_block_of_the_same_family_is_not_for_pods() {
+fn a_node_with_leases_uses_no_block_of_the_same_family() {
     let mut pool = Pool::default();
     pool.deliver(&delivered(json!([vnet("c1", 10..11), overlay("10.7.0.0/24")])));
     assert_eq!(pool.add(&request(1, 1), 2).unwrap(), ["10.64.0.10"]);

@@ -48,7 +48,7 @@ impl World {
         match action {
             Action::Add { n, late } => {
                 let before = self.pool.holdings().clone();
-                if let Ok(Plan::Gets(held, entry)) =
+                if let Ok(Plan::New(held, entry)) =
                     self.pool.plan_request(&request(*n, now - late), now)
                 {
                     for (other, holding) in

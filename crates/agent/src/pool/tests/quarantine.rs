@@ -95,7 +95,7 @@ fn a_quarantine_lasts_over_restarts_until_it_is_settled() {
 }
 
 #[test]
-fn a_living_sandbox_has_what_an_old_journal_gives_to_one_that_is_gone() {
+fn a_living_sandbox_overrides_an_old_journal_in_quarantine() {
     let mut pool = pool(2);
     pool.add(&request(1, 1), 2).unwrap();
     pool.del(2, 3, 4);

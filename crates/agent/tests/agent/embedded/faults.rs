@@ -29,7 +29,7 @@ fn cut(client: Client, away: Arc<AtomicBool>) -> Client {
 }
 
 #[test]
-fn writes_that_fail_mark_no_second_set_and_the_pool_goes_on_serving() {
+fn failed_nnc_writes_mark_no_further_addresses_for_release() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;

@@ -26,7 +26,7 @@ fn a_spec_that_somebody_empties_is_written_again() {
 }
 
 #[test]
-fn an_address_of_a_pod_that_somebody_names_as_not_in_use_is_taken_out_of_the_list() {
+fn an_address_in_use_is_removed_from_ips_not_in_use() {
     play(async |scene: Scene| {
         one_node(&scene).await;
         let directory = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn a_deleted_state_no_longer_applies() {
 }
 
 #[test]
-fn a_node_that_is_made_again_under_its_name_leaves_nothing_of_the_old_container_to_give_out() {
+fn a_recreated_node_gives_out_only_addresses_of_its_new_nc() {
     play(async |scene: Scene| {
         one_node(&scene).await;
         let running = scene.agent("n1").await;

@@ -52,7 +52,7 @@ async fn events(scene: &Scene, reason: &str) -> Vec<Event> {
 }
 
 #[test]
-fn a_second_agent_of_a_node_is_refused_before_it_touches_anything() {
+fn a_second_agent_for_a_node_is_refused_and_changes_nothing() {
     play(async |scene: Scene| {
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/16"]})).await;
         scene.node("n1").await;
@@ -87,7 +87,7 @@ fn a_second_agent_of_a_node_is_refused_before_it_touches_anything() {
 }
 
 #[test]
-fn an_agent_on_another_machine_than_its_node_serves_nobody_until_that_is_right() {
+fn an_agent_on_the_wrong_machine_waits_and_emits_an_event() {
     play(async |scene: Scene| {
         let (here, there) = (machine("a", 1), machine("b", 1));
         one_node_on(&scene, &there).await;
@@ -133,7 +133,7 @@ fn two_machines_that_fight_for_a_node_do_not_serve_in_turns() {
 }
 
 #[test]
-fn after_a_boot_the_agent_waits_for_its_kubelet_without_an_event() {
+fn after_a_reboot_the_agent_waits_for_kubelet_without_an_event() {
     play(async |scene: Scene| {
         one_node_on(&scene, &machine("a", 1)).await;
         scene.machine.replace(machine("a", 2));

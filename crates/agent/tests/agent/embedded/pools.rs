@@ -110,7 +110,7 @@ fn the_state_of_another_subnet_is_nothing_to_the_node() {
 }
 
 #[test]
-fn in_a_subnet_that_is_nearly_full_a_node_keeps_one_spare_and_pods_still_get_addresses() {
+fn a_node_keeps_one_spare_address_in_a_nearly_full_subnet() {
     play(async |scene: Scene| {
         scene
             .subnet(
@@ -133,7 +133,7 @@ fn in_a_subnet_that_is_nearly_full_a_node_keeps_one_spare_and_pods_still_get_add
 }
 
 #[test]
-fn an_add_on_an_empty_pool_is_refused_at_once_and_more_is_asked_for() {
+fn an_add_on_an_empty_pool_is_refused_at_once() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/29"]).await;
         let running = scene.agent("n1").await;
@@ -222,7 +222,7 @@ fn with_two_families_a_pod_gets_one_of_each() {
 }
 
 #[test]
-fn a_config_that_is_deleted_by_hand_comes_back_with_what_pods_have() {
+fn a_deleted_nnc_is_recreated_with_the_addresses_pods_have() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
         let running = scene.agent("n1").await;
@@ -253,7 +253,7 @@ fn a_config_that_is_deleted_by_hand_comes_back_with_what_pods_have() {
 }
 
 #[test]
-fn the_first_pod_of_a_new_node_has_its_address_after_one_write_of_each_side() {
+fn the_first_pods_address_takes_one_spec_and_one_status_write() {
     play(async |scene: Scene| {
         one_node(&scene, &["10.64.0.0/16"]).await;
         scene.create_pods("n1", 0..1).await;

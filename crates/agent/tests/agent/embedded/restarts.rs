@@ -115,7 +115,7 @@ fn nothing_is_answered_before_the_nnc_is_observed() {
 }
 
 #[test]
-fn a_second_agent_on_the_same_directory_is_refused_and_the_first_goes_on() {
+fn a_second_agent_in_the_same_directory_is_refused() {
     play(async |scene: Scene| {
         one_node(&scene).await;
         let directory = tempfile::tempdir().unwrap();

@@ -142,7 +142,7 @@ fn nothing_is_given_back_before_the_pods_are_known() {
 }
 
 #[test]
-fn versions_are_numbers_and_an_older_config_is_not_taken_for_a_newer() {
+fn an_nnc_with_a_lower_version_number_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let agent = agent(directory.path());
     let of = |version: &str, count: u64| {

@@ -34,7 +34,7 @@ async fn scale_up(cluster: &mut Cluster, pods: usize) {
 }
 
 #[test]
-fn agents_and_controllers_follow_an_api_server_put_back_from_a_backup() {
+fn agents_and_controllers_follow_a_restored_api_server() {
     on_a_stopped_clock(async {
         let [first, second, third] = [(); 3].map(|()| tempfile::tempdir().unwrap());
         let server = open(first.path(), 1).await;

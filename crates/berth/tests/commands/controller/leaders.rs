@@ -115,7 +115,7 @@ async fn processes_with_other_controllers_work_beside_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_was_stopped_while_it_led_and_lost_the_lease_gives_nothing_twice() {
+async fn a_former_leader_that_resumes_gives_no_address_twice() {
     let directory = TempDir::new().unwrap();
     let cluster = Cluster::start(directory.path()).await;
     cluster.subnet("10.64.0.0/24").await;

@@ -44,7 +44,7 @@ impl Drop for Dashboard {
 }
 
 #[tokio::test]
-async fn a_dashboard_of_its_own_shows_the_cluster_and_how_long_adds_take() {
+async fn a_separate_dashboard_shows_cluster_state_and_add_latency() {
     let parent = tempfile::tempdir().unwrap();
     let running = Running::start(up(parent.path()));
     let mut command = berth();
@@ -88,7 +88,7 @@ fn post(address: SocketAddr, path: &str, token: &str, body: &str) -> (u16, Strin
 }
 
 #[test]
-fn the_token_that_was_printed_or_is_in_the_file_is_what_changes_need() {
+fn dashboard_changes_need_the_token_printed_or_in_the_file() {
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");
     let running = Running::start(up(&data));
@@ -152,7 +152,7 @@ fn a_token_that_others_can_read_or_guess_is_refused() {
 }
 
 #[test]
-fn a_dashboard_for_everybody_and_metrics_that_are_nowhere_are_refused() {
+fn a_non_loopback_listen_and_a_bad_metrics_url_are_refused() {
     let output = berth().args(["dashboard", "--listen", "0.0.0.0:0"]).output().unwrap();
     refused(&output, &["--listen", "loopback", "127.0.0.1:0"]);
     for url in ["https://10.0.0.4:9464/metrics", "/metrics"] {

@@ -184,7 +184,7 @@ async fn the_demo_plays_every_act_and_each_can_be_seen() {
 }
 
 #[test]
-fn the_demo_keeps_nothing_and_says_so_where_a_directory_is_named() {
+fn the_demo_with_a_data_dir_is_refused_and_writes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = berth();
     command.args(["up", "--demo", "--data-dir"]).arg(directory.path());

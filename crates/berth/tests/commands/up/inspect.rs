@@ -68,7 +68,7 @@ async fn a_healthy_cluster_is_told_as_it_is_and_nothing_disagrees() {
 }
 
 #[tokio::test]
-async fn a_full_subnet_and_an_address_on_two_pods_are_told_with_what_to_do() {
+async fn a_full_subnet_and_a_duplicate_pod_ip_come_with_a_fix() {
     let parent = tempfile::tempdir().unwrap();
     let mut command = up(parent.path());
     command.args(["--nodes", "1", "--subnet", "10.9.0.0/29"]);

@@ -48,7 +48,7 @@ async fn table(client: &Client, path: &str) -> Vec<BTreeMap<String, String>> {
 }
 
 #[tokio::test]
-async fn every_node_gets_a_container_and_its_agent_asks_for_the_first_addresses() {
+async fn every_node_gets_a_network_container_with_16_addresses() {
     let parent = tempfile::tempdir().unwrap();
     let mut command = up(parent.path());
     command.args(["--nodes", "4", "--in-memory"]);
@@ -86,7 +86,7 @@ async fn every_node_gets_a_container_and_its_agent_asks_for_the_first_addresses(
 }
 
 #[tokio::test]
-async fn the_subnet_of_the_flag_is_there_at_the_first_start_and_says_how_full_it_is() {
+async fn the_first_start_creates_the_subnet_and_reports_its_usage() {
     let parent = tempfile::tempdir().unwrap();
     for (flags, cidrs, capacity, free) in [
         (&[][..], "10.64.0.0/16", "65534", "65500"),
@@ -135,7 +135,7 @@ fn a_subnet_that_cannot_be_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn another_subnet_than_that_of_the_first_start_is_refused_with_what_is_there() {
+fn a_different_subnet_flag_after_the_first_start_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     assert_eq!(Running::start(up(parent.path())).signal("INT").code(), Some(0));
     let output = up(parent.path()).args(["--subnet", "10.99.0.0/24"]).output().unwrap();

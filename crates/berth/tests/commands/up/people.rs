@@ -147,7 +147,7 @@ async fn an_old_ledger_put_back_gives_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_that_pods_have_are_not_given_back_by_whoever_says_so() {
+async fn ips_not_in_use_does_not_free_addresses_that_pods_have() {
     let directory = tempfile::tempdir().unwrap();
     let (_running, client) = small(directory.path(), 16).await;
     let nnc = nncs(&client).get("berth-node-1").await.unwrap();

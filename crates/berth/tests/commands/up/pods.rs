@@ -170,7 +170,7 @@ pub fn has_kubectl() -> bool {
 }
 
 #[tokio::test]
-async fn sixty_pods_have_addresses_of_their_own_and_the_pools_follow_them_up_and_down() {
+async fn pods_get_unique_addresses_and_pools_scale_up_and_down() {
     if !has_kubectl() {
         return;
     }
@@ -207,7 +207,7 @@ async fn sixty_pods_have_addresses_of_their_own_and_the_pools_follow_them_up_and
 }
 
 #[tokio::test]
-async fn after_a_kill_every_pod_has_the_address_that_it_had_and_new_ones_have_others() {
+async fn pods_keep_their_addresses_over_a_kill_and_restart() {
     let parent = tempfile::tempdir().unwrap();
     let berth = Running::start(up(parent.path()));
     let client = berth.client().await;
@@ -229,7 +229,7 @@ async fn after_a_kill_every_pod_has_the_address_that_it_had_and_new_ones_have_ot
 }
 
 #[tokio::test]
-async fn what_pods_had_that_went_just_before_a_kill_comes_free_at_the_next_start() {
+async fn addresses_of_pods_deleted_before_a_kill_are_freed_at_restart() {
     let parent = tempfile::tempdir().unwrap();
     let berth = Running::start(up(parent.path()));
     let client = berth.client().await;
@@ -252,7 +252,7 @@ async fn what_pods_had_that_went_just_before_a_kill_comes_free_at_the_next_start
 }
 
 #[tokio::test]
-async fn pods_of_nodes_that_do_not_run_go_and_their_addresses_come_free_when_the_nodes_run_again() {
+async fn addresses_of_pods_on_stopped_nodes_are_freed_at_restart() {
     let parent = tempfile::tempdir().unwrap();
     let berth = Running::start(up(parent.path()));
     let client = berth.client().await;
@@ -394,7 +394,7 @@ async fn pods_beyond_the_subnet_say_so_and_run_once_there_is_room() {
 }
 
 #[tokio::test]
-async fn nodes_with_pod_cidrs_take_as_many_pods_as_those_have_addresses() {
+async fn nodes_run_only_as_many_pods_as_their_pod_cidr_holds() {
     let parent = tempfile::tempdir().unwrap();
     let mut command = up(parent.path());
     command.args([
@@ -491,7 +491,7 @@ async fn pods_come_and_go_without_a_word_in_the_log() {
 }
 
 #[tokio::test]
-async fn kills_at_any_moment_leave_no_address_with_two_pods_and_none_with_nobody() {
+async fn kills_at_any_moment_neither_share_nor_leak_an_address() {
     let parent = tempfile::tempdir().unwrap();
     for (round, replicas) in [30, 5, 45, 0, 20, 60, 10, 40].into_iter().enumerate() {
         let berth = Running::start(up(parent.path()));

@@ -121,7 +121,7 @@ fn from_the_first_status_to_the_last_del() {
 }
 
 #[test]
-fn what_was_deleted_while_the_agent_was_away_is_free_when_it_is_back() {
+fn a_del_while_the_agent_is_down_frees_the_address_at_restart() {
     for program in [IPAM, CNI] {
         let directory = tempfile::tempdir().unwrap();
         let (host, pod) = (Namespace::new(), Namespace::new());

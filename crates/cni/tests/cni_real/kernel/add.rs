@@ -116,7 +116,7 @@ fn a_node_with_one_family_has_one() {
 }
 
 #[test]
-fn a_namespace_in_which_ipv6_was_switched_off_gets_it_for_this_interface() {
+fn ipv6_is_enabled_on_eth0_where_the_namespace_disables_it() {
     let node = Node::new(&[grant(5)]);
     let pod = Namespace::new();
     pod.inside(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap());
@@ -155,7 +155,7 @@ fn forwarding_is_switched_on_in_the_host_and_not_in_the_pod() {
 }
 
 #[test]
-fn an_interface_that_is_there_already_is_an_error_and_keeps_its_address() {
+fn an_add_with_an_existing_interface_fails_and_keeps_it() {
     let node = Node::new(&[grant(5)]);
     let pod = Namespace::new();
     node.add("c1", &pod);
@@ -182,7 +182,7 @@ fn an_agent_that_refuses_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_fails_after_the_address_is_granted_is_undone_and_the_address_given_back() {
+fn a_failed_add_is_undone_and_its_address_is_released() {
     // The kernel does not take the same address twice.
     let node = Node::new(&[grant_of(&["10.64.0.5", "10.64.0.5"]), done()]);
     let pod = Namespace::new();
@@ -231,7 +231,7 @@ fn what_an_attachment_has_left_in_another_namespace_gives_way() {
 }
 
 #[test]
-fn an_address_that_an_interface_of_before_still_routes_comes_to_the_new_one() {
+fn an_address_with_a_stale_route_moves_to_the_new_interface() {
     let node = Node::new(&[grant(5)]);
     let (old, new) = (Namespace::new(), Namespace::new());
     node.add("c1", &old);
@@ -243,7 +243,7 @@ fn an_address_that_an_interface_of_before_still_routes_comes_to_the_new_one() {
 }
 
 #[test]
-fn what_an_earlier_plugin_of_the_chain_has_made_stays_in_the_result() {
+fn the_result_keeps_what_earlier_plugins_in_the_chain_added() {
     let mut node = Node::new(&[grant_of(&["10.64.0.5"])]);
     node.conf["prevResult"] = json!({
         "cniVersion": "1.1.0", "dns": {"nameservers": ["192.0.2.53"]},

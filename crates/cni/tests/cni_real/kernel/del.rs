@@ -64,7 +64,7 @@ fn it_may_come_twice_or_for_what_never_was() {
 }
 
 #[test]
-fn with_the_agent_away_the_interface_goes_and_the_release_is_queued() {
+fn del_with_the_agent_down_removes_the_interface_and_is_queued() {
     let mut node = Node::new(&[grant(5)]);
     let pod = Namespace::new();
     node.add("c1", &pod);
@@ -75,7 +75,7 @@ fn with_the_agent_away_the_interface_goes_and_the_release_is_queued() {
 }
 
 #[test]
-fn with_an_agent_that_refuses_the_interface_goes_and_the_error_is_told() {
+fn del_that_the_agent_refuses_removes_the_interface_and_fails() {
     let refusal = json!({"reason": "Storage", "message": "the disk is full"});
     let node = Node::new(&[grant(5), Manner::answers(507, &refusal)]);
     let pod = Namespace::new();
@@ -87,7 +87,7 @@ fn with_an_agent_that_refuses_the_interface_goes_and_the_error_is_told() {
 }
 
 #[test]
-fn an_interface_whose_host_end_has_another_name_is_found_in_the_pod() {
+fn del_finds_an_interface_whose_host_end_was_renamed() {
     let node = Node::new(&[grant(5), done()]);
     let pod = Namespace::new();
     let result = node.add("c1", &pod);

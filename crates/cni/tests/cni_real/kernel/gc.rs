@@ -13,7 +13,7 @@ fn valid(containers: &[&str]) -> Value {
 }
 
 #[test]
-fn interfaces_that_no_valid_attachment_has_go_and_the_agent_is_told() {
+fn gc_removes_stale_interfaces_and_forwards_to_the_agent() {
     let node = Node::new(&[grant(5), grant(6), grant(7), done()]);
     let pods = [Namespace::new(), Namespace::new(), Namespace::new()];
     for (container, pod) in ["c1", "c2", "c3"].into_iter().zip(&pods) {
@@ -52,7 +52,7 @@ fn what_is_of_another_network_or_not_ours_stays() {
 }
 
 #[test]
-fn with_the_agent_away_the_interfaces_go_and_the_runtime_is_told_to_come_back() {
+fn gc_with_the_agent_down_removes_interfaces_and_asks_to_retry() {
     let mut node = Node::new(&[grant(5)]);
     let pod = Namespace::new();
     node.add("c1", &pod);

@@ -163,7 +163,7 @@ async fn while_the_store_does_not_say_what_it_has_nothing_is_given() {
 
 /// A store that tells late of what it did: of a removal, after the block was made again.
 #[tokio::test(start_paused = true)]
-async fn late_news_of_a_removal_do_not_hide_a_block_that_was_made_again() {
+async fn a_late_removal_event_does_not_hide_a_recreated_block() {
     let store = MemoryStore::default();
     let ledger = over(store.clone());
     ledger
@@ -184,7 +184,7 @@ async fn late_news_of_a_removal_do_not_hide_a_block_that_was_made_again() {
 
 /// A member of etcd that was away tells late what the others have done since.
 #[tokio::test(start_paused = true)]
-async fn late_news_of_a_block_that_is_gone_do_not_bring_its_owners_back() {
+async fn late_events_of_a_removed_block_do_not_restore_its_owners() {
     let news = Arc::new(Semaphore::new(0));
     let store = Strange {
         news: Some(Arc::clone(&news)),
@@ -239,7 +239,7 @@ async fn while_a_block_lies_across_ours_nothing_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_never_says_whether_it_wrote_is_not_asked_for_ever() {
+async fn retries_are_bounded_when_the_store_never_confirms_a_write() {
     let store = Strange::default();
     let mut registry = Registry::default();
     let metrics = LedgerMetrics::register(&mut registry);
@@ -277,7 +277,7 @@ async fn a_subnet_that_can_not_be_loaded_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_is_asked_less_and_less_often_until_it_is_back() {
+async fn a_store_that_is_down_is_reloaded_with_backoff() {
     let store = Strange::default();
     let ledger = over(store.clone());
     ledger

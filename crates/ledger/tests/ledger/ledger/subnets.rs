@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{REUSE_DELAY, ids, lease, over, owner, plan, reserved, units, with};
 
 #[tokio::test(start_paused = true)]
-async fn a_subnet_that_overlaps_another_is_refused_and_both_stay_as_they_are() {
+async fn an_overlapping_subnet_is_refused_and_changes_nothing() {
     let ledger = with(&["10.0.0.0/24"]).await;
     let error = ledger
         .set_subnet("more", &plan(&["10.0.1.0/24", "10.0.0.128/25"]), REUSE_DELAY)
@@ -80,7 +80,7 @@ async fn a_subnet_is_removed_only_when_nobody_owns_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subnet_that_is_not_known_is_looked_for_in_the_store_before_it_is_gone() {
+async fn removing_an_unknown_subnet_checks_the_store_for_owners() {
     let store = MemoryStore::default();
     let first = over(store.clone());
     first
@@ -96,7 +96,7 @@ async fn a_subnet_that_is_not_known_is_looked_for_in_the_store_before_it_is_gone
 
 /// As it would be after a Subnet was forced away and made again with other cidrs.
 #[tokio::test(start_paused = true)]
-async fn cidrs_that_leave_out_what_the_store_says_is_owned_are_refused() {
+async fn cidrs_that_exclude_units_in_use_in_the_store_are_refused() {
     let store = MemoryStore::default();
     let before = over(store.clone());
     before
@@ -205,7 +205,7 @@ async fn counts_are_those_of_the_moment_they_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_leases_nothing_to_clusters_with_owners_that_have_not_claimed() {
+async fn a_cluster_that_owns_units_gets_no_lease_until_it_claims() {
     let store = MemoryStore::default();
     let before = over(store.clone());
     for (name, cidr) in [("pods", "10.0.0.0/24"), ("others", "10.1.0.0/24")] {

@@ -84,7 +84,7 @@ async fn what_is_no_block_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn units_of_another_length_at_the_same_address_are_refused_by_name() {
+async fn a_unit_of_another_prefix_length_is_refused_and_named() {
     let pair = open("units_of_another_length").await;
     done(&pair.one, pair.write(1, None, records::of("a"))).await;
     let mut write = pair.write(1, None, records::of("b"));
@@ -99,7 +99,7 @@ async fn units_of_another_length_at_the_same_address_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn who_shows_the_right_certificate_is_served_over_tls_and_nobody_else() {
+async fn etcd_over_tls_needs_trusted_certificates_on_both_sides() {
     let ca = CertifiedIssuer::self_signed(ca_params(), KeyPair::generate().unwrap()).unwrap();
     let stranger = CertifiedIssuer::self_signed(ca_params(), KeyPair::generate().unwrap()).unwrap();
     let server = servers::etcd().trim_start_matches("http://").parse().unwrap();

@@ -31,7 +31,7 @@ async fn apply(
 }
 
 #[test]
-fn an_agent_that_applies_by_force_is_served_and_keeps_its_fields() {
+fn an_agent_using_forced_server_side_apply_keeps_its_fields() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -89,7 +89,7 @@ fn names_that_are_no_use_are_ignored() {
 }
 
 #[test]
-fn a_config_that_the_agent_makes_after_it_was_deleted_is_adopted() {
+fn an_nnc_recreated_by_the_agent_is_adopted() {
     play(async |scene: Scene| {
         let first = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;

@@ -24,7 +24,7 @@ async fn refusal(scene: &Scene, spec: Value) -> String {
 }
 
 #[test]
-fn a_subnet_that_can_not_be_is_refused_with_the_field_and_the_fix() {
+fn an_invalid_subnet_is_refused_with_the_field_and_the_fix() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         for (spec, field, fix) in [
@@ -109,7 +109,7 @@ fn a_subnet_in_use_can_not_lose_what_is_in_use() {
 }
 
 #[test]
-fn a_subnet_that_came_in_before_its_rules_is_refused_by_a_condition() {
+fn an_invalid_stored_subnet_is_reported_in_a_condition() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         loosen(&scene).await;
@@ -187,7 +187,7 @@ fn strip(value: &mut Value) {
 }
 
 #[test]
-fn an_agent_that_asks_for_what_can_not_be_is_refused_and_the_last_good_count_stands() {
+fn an_invalid_request_is_refused_and_the_last_count_is_kept() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene
@@ -209,7 +209,7 @@ fn an_agent_that_asks_for_what_can_not_be_is_refused_and_the_last_good_count_sta
 }
 
 #[test]
-fn a_config_that_is_created_with_more_than_a_node_may_have_is_told_so_and_gets_the_most() {
+fn an_nnc_created_above_the_maximum_is_warned_and_capped() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene
@@ -276,7 +276,7 @@ fn a_node_that_no_subnet_takes_is_told_why_once() {
 }
 
 #[test]
-fn a_node_whose_most_is_lowered_keeps_what_it_has_and_gets_no_more() {
+fn a_lowered_maximum_keeps_addresses_but_gives_no_more() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;

@@ -13,7 +13,7 @@ use super::play;
 use super::scene::{Scene, containers, names_of, settle, status};
 
 #[test]
-fn a_new_node_gets_an_empty_container_that_its_agent_can_start_with() {
+fn a_new_node_gets_an_empty_network_container() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         let spec = json!({"cidrs": ["10.64.0.0/24"], "gateways": ["10.64.0.1"]});
@@ -154,7 +154,7 @@ fn fewer_without_names_takes_nothing() {
 }
 
 #[test]
-fn another_scaler_or_node_address_is_written_without_a_new_version() {
+fn a_new_scaler_or_node_address_keeps_the_version() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -182,7 +182,7 @@ fn another_scaler_or_node_address_is_written_without_a_new_version() {
 }
 
 #[test]
-fn a_node_takes_the_first_subnet_by_name_that_selects_it_and_stays_there() {
+fn a_node_stays_in_the_first_subnet_by_name_that_selects_it() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         let zoned =

@@ -6,7 +6,7 @@ use super::play;
 use super::scene::{Scene, containers, names_of, settle, status};
 
 #[test]
-fn a_dual_stack_lease_has_an_address_of_each_family_and_either_name_gives_both_back() {
+fn a_dual_stack_lease_is_given_back_by_either_name() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         let cidrs = json!(["10.64.0.0/24", "fd64::/64"]);

@@ -163,7 +163,7 @@ async fn check_all_is_as_it_should_be(scene: &Scene) {
 }
 
 #[test]
-fn faults_on_every_way_leave_everything_as_it_should_be_in_the_end() {
+fn nncs_and_ledger_agree_after_random_faults() {
     for seed in 0..8 {
         run(seed);
     }

@@ -36,7 +36,7 @@ async fn node_with(scene: &Scene, name: &str, cidr: &str) -> Node {
 }
 
 #[test]
-fn a_node_gets_one_of_each_family_and_gives_them_back_when_it_goes() {
+fn a_node_has_one_pod_cidr_per_family_until_it_is_deleted() {
     play(async |scene: Scene| {
         let _controller = start(&scene);
         let spec = json!({"use": "node-cidrs", "cidrs": ["10.128.0.0/16", "fd80::/48"]});
@@ -99,7 +99,7 @@ fn cidrs_that_others_have_set_are_recorded_as_they_are() {
 }
 
 #[test]
-fn cidrs_that_nodes_have_already_are_recorded_before_any_are_given() {
+fn existing_pod_cidrs_are_recorded_before_new_ones_are_given() {
     play(async |scene: Scene| {
         // Nothing has recorded them yet, and the node without one comes first.
         scene.node("a-new").await;
@@ -169,7 +169,7 @@ fn cidrs_that_are_no_units_take_all_that_they_touch() {
 }
 
 #[test]
-fn a_subnet_for_them_that_is_refused_keeps_nobody_from_what_it_gets_elsewhere() {
+fn a_refused_pod_cidr_subnet_does_not_block_other_subnets() {
     play(async |scene: Scene| {
         let _controller = start(&scene);
         let nowhere = json!({"matchLabels": {"zone": "nowhere"}});

@@ -16,7 +16,7 @@ use super::scene::{Scene, settle};
 const GRACE: Duration = Duration::from_secs(600);
 
 #[test]
-fn what_a_torn_away_config_and_node_leave_behind_is_taken_back_after_the_grace_period() {
+fn addresses_without_nnc_and_node_return_after_grace_period() {
     play(async |scene: Scene| {
         let first = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -83,7 +83,7 @@ fn one_that_can_not_be_asked_for_does_not_keep_the_others() {
 }
 
 #[test]
-fn owners_of_another_cluster_and_those_that_are_no_nodes_are_left_alone() {
+fn owners_of_other_clusters_and_machines_are_not_reclaimed() {
     play(async |scene: Scene| {
         let controller = scene.start_with(Controller::on_by_default(), Duration::from_secs(60));
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;

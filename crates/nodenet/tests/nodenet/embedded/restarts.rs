@@ -22,7 +22,7 @@ async fn with_one_node(scene: &Scene) {
 }
 
 #[test]
-fn a_controller_stops_at_once_and_the_next_one_finds_everything_as_it_should_be() {
+fn a_restarted_controller_writes_nothing_and_keeps_addresses() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -56,7 +56,7 @@ fn a_controller_stops_at_once_and_the_next_one_finds_everything_as_it_should_be(
 }
 
 #[test]
-fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the_end() {
+fn two_active_controllers_give_no_address_twice() {
     play(async |scene: Scene| {
         let _one = scene.start();
         let _other = scene.start();
@@ -96,7 +96,7 @@ fn two_controllers_that_both_think_they_lead_give_nothing_twice_and_agree_in_the
 }
 
 #[test]
-fn a_node_that_goes_while_no_controller_runs_gives_everything_back_after_the_grace_period() {
+fn addresses_of_a_node_deleted_during_downtime_are_reclaimed() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -122,7 +122,7 @@ fn a_node_that_goes_while_no_controller_runs_gives_everything_back_after_the_gra
 }
 
 #[test]
-fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
+fn an_nnc_of_a_deleted_node_is_removed_without_the_gc() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -147,7 +147,7 @@ fn a_config_whose_node_is_gone_goes_also_where_nothing_collects_garbage() {
 }
 
 #[test]
-fn a_node_that_is_made_again_under_its_name_gets_a_container_of_its_own() {
+fn a_recreated_node_gets_its_own_network_container() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -174,7 +174,7 @@ fn a_node_that_is_made_again_under_its_name_gets_a_container_of_its_own() {
 }
 
 #[test]
-fn a_config_deleted_by_hand_comes_back_with_all_that_the_node_has() {
+fn an_nnc_deleted_by_hand_is_recreated_with_its_addresses() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         with_one_node(&scene).await;
@@ -208,7 +208,7 @@ fn a_finalizer_taken_off_by_hand_is_put_back() {
 }
 
 #[test]
-fn a_config_torn_away_past_its_finalizer_comes_back_with_all_that_the_node_has() {
+fn an_nnc_deleted_past_its_finalizer_gets_its_addresses_back() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -229,7 +229,7 @@ fn a_config_torn_away_past_its_finalizer_comes_back_with_all_that_the_node_has()
 }
 
 #[test]
-fn a_container_that_is_lost_and_made_again_has_no_name_that_was_there_before() {
+fn a_recreated_network_container_reuses_no_assignment_names() {
     play(async |scene: Scene| {
         let controller = scene.start();
         with_one_node(&scene).await;

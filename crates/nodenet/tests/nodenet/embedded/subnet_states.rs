@@ -38,7 +38,7 @@ async fn with_one_node(scene: &Scene) {
 }
 
 #[test]
-fn a_subnet_enters_above_one_threshold_and_leaves_below_the_other_whoever_runs() {
+fn exhaustion_enters_and_leaves_at_different_thresholds() {
     play(async |scene: Scene| {
         let first = scene.start();
         with_one_node(&scene).await;
@@ -68,7 +68,7 @@ fn a_subnet_enters_above_one_threshold_and_leaves_below_the_other_whoever_runs()
 }
 
 #[test]
-fn a_state_comes_back_when_it_is_deleted_and_goes_with_its_subnet() {
+fn a_deleted_state_is_recreated_while_its_subnet_exists() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/28"]})).await;

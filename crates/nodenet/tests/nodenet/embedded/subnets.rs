@@ -54,7 +54,7 @@ fn a_subnet_says_how_full_it_is_also_when_rests_end() {
 }
 
 #[test]
-fn a_status_is_written_at_most_once_a_second_while_addresses_come_and_go() {
+fn the_status_is_written_at_most_once_a_second() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -113,7 +113,7 @@ fn a_full_subnet_is_exhausted_and_says_what_to_do() {
 }
 
 #[test]
-fn one_that_overlaps_another_is_refused_and_the_other_does_not_notice() {
+fn an_overlapping_subnet_is_refused_and_the_older_one_is_kept() {
     play(async |scene: Scene| {
         let first = scene.start();
         scene.subnet("pods", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -150,7 +150,7 @@ fn one_that_overlaps_another_is_refused_and_the_other_does_not_notice() {
 }
 
 #[test]
-fn one_that_is_extended_into_another_goes_on_as_it_was_also_after_a_restart() {
+fn a_subnet_extended_into_another_keeps_its_old_cidrs() {
     play(async |scene: Scene| {
         let first = scene.start();
         scene.subnet("a", json!({"cidrs": ["10.64.0.0/24"]})).await;
@@ -240,7 +240,7 @@ async fn append(scene: &Scene, name: &str, cidrs: [&str; 2]) -> Subnet {
 }
 
 #[test]
-fn one_that_is_being_deleted_does_not_lose_its_addresses_to_one_that_was_refused() {
+fn a_deleting_subnet_keeps_its_addresses_while_in_use() {
     play(async |scene: Scene| {
         let first = scene.start();
         older(&scene).await;
@@ -268,7 +268,7 @@ fn one_that_is_being_deleted_does_not_lose_its_addresses_to_one_that_was_refused
 }
 
 #[test]
-fn of_two_that_were_refused_an_extension_neither_takes_what_the_other_has() {
+fn two_refused_extensions_take_no_cidr_from_each_other() {
     play(async |scene: Scene| {
         let first = scene.start();
         older(&scene).await;
@@ -290,7 +290,7 @@ fn of_two_that_were_refused_an_extension_neither_takes_what_the_other_has() {
 }
 
 #[test]
-fn what_is_owned_is_kept_from_others_also_when_the_status_that_says_so_is_lost() {
+fn cidrs_in_use_are_kept_when_the_subnet_status_is_lost() {
     play(async |scene: Scene| {
         let first = scene.start();
         older(&scene).await;

@@ -131,7 +131,7 @@ fn who_comes_later_is_served_later() {
 }
 
 #[test]
-fn a_node_without_a_container_does_not_wait_for_those_that_only_want_more() {
+fn a_node_with_no_container_comes_before_requests_for_more() {
     play(async |scene: Scene| {
         let _controller = scene.start();
         scene.subnet("pods", json!({"cidrs": [SIX]})).await;

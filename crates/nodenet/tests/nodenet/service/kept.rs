@@ -88,7 +88,7 @@ async fn a_kept_allocator_has_its_subnets_and_every_address_its_owner() {
 }
 
 #[tokio::test]
-async fn an_address_plan_of_a_later_format_is_refused_and_left_as_it_is() {
+async fn an_address_plan_of_a_newer_format_is_refused_and_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ledger.redb");
     let kept = stores::kept().pop().unwrap().join("allocator/ledger.redb.subnets.json");

@@ -85,7 +85,7 @@ async fn once(world: &World, method: &str, path: &str, body: &Value) -> (u16, Va
 }
 
 #[tokio::test]
-async fn who_has_not_heard_of_a_removal_gives_nothing_of_what_was_removed() {
+async fn a_stale_process_leases_nothing_from_a_removed_subnet() {
     let shared = Shared::new();
     let one = shared.process().await;
     set(&one, &["10.64.0.0/24"]).await;
@@ -97,7 +97,7 @@ async fn who_has_not_heard_of_a_removal_gives_nothing_of_what_was_removed() {
 }
 
 #[tokio::test]
-async fn who_has_not_heard_of_a_change_gives_nothing_more_and_takes_nothing_away() {
+async fn a_stale_process_keeps_leases_but_gives_no_more() {
     let shared = Shared::new();
     let one = shared.process().await;
     set(&one, &["10.64.0.0/24", "10.65.0.0/24"]).await;
@@ -114,7 +114,7 @@ async fn who_has_not_heard_of_a_change_gives_nothing_more_and_takes_nothing_away
 }
 
 #[tokio::test]
-async fn a_subnet_that_cannot_be_followed_is_served_again_once_what_is_in_the_way_was_given_back() {
+async fn a_plan_blocked_by_a_lease_is_followed_after_its_release() {
     let shared = Shared::new();
     let world = shared.process().await;
     set(&world, &["10.64.0.0/24"]).await;

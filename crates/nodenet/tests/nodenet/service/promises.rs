@@ -41,7 +41,7 @@ promises! {
     what_is_given_back_is_gone_and_replaced_up_to_the_count on super::LARGE;
     leases_that_the_node_does_not_have_are_ignored on super::LARGE;
     a_lower_count_takes_nothing_that_was_not_given_back on super::LARGE;
-    a_subnet_that_runs_short_gives_what_there_is_and_says_how_much_is_missing on super::SMALL;
+    a_short_subnet_gives_what_it_has_and_reports_the_rest on super::SMALL;
     a_full_subnet_makes_no_container_and_keeps_its_name on super::SMALL;
     deleting_twice_is_deleting_once on super::LARGE;
     a_container_that_was_deleted_is_not_found on super::LARGE;
@@ -152,7 +152,7 @@ async fn a_lower_count_takes_nothing_that_was_not_given_back(side: Side) {
     assert_eq!(before, after);
 }
 
-async fn a_subnet_that_runs_short_gives_what_there_is_and_says_how_much_is_missing(side: Side) {
+async fn a_short_subnet_gives_what_it_has_and_reports_the_rest(side: Side) {
     side.allocator.create("pods", &node("a")).await.unwrap();
     // A /29 has six, and one of them is the node's own.
     let got = side.allocator.update("pods", &node("a"), request(1, 16)).await.unwrap();

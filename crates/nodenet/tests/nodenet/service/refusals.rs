@@ -59,7 +59,7 @@ fn text(problem: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_refused_and_named_with_the_fix() {
+async fn a_client_certificate_of_another_ca_is_refused_with_the_fix() {
     let (world, _) = world().await;
     let stranger = Authority::make(world.directory.path(), "strangers").client(CLUSTER);
     let client = world.client_with(&world.authority.file(), &stranger);
@@ -113,7 +113,7 @@ async fn who_has_no_certificate_is_not_heard() {
 }
 
 #[tokio::test]
-async fn a_service_that_the_client_does_not_trust_is_not_told_anything() {
+async fn a_client_refuses_a_service_of_an_untrusted_ca() {
     let (world, pair) = world().await;
     let strangers = Authority::make(world.directory.path(), "strangers").file();
     let client = world.client_with(&strangers, &pair);
@@ -138,7 +138,7 @@ async fn a_certificate_for_two_clusters_is_for_none() {
 }
 
 #[tokio::test]
-async fn a_container_of_another_cluster_is_refused_with_both_names_and_kept() {
+async fn a_container_of_another_cluster_is_refused_and_kept() {
     let (world, _) = world().await;
     let green = world.client("green");
     let node = node("a");

@@ -22,7 +22,7 @@ async fn world() -> World {
 }
 
 #[tokio::test]
-async fn subnets_and_containers_are_known_after_a_restart_before_any_cluster_has_called() {
+async fn subnets_and_containers_are_known_right_after_a_restart() {
     let mut world = world().await;
     let client = world.client(CLUSTER);
     client.create("pods", &node("a")).await.unwrap();
@@ -37,7 +37,7 @@ async fn subnets_and_containers_are_known_after_a_restart_before_any_cluster_has
 }
 
 #[tokio::test]
-async fn an_update_that_is_sent_again_after_a_restart_leases_nothing_more() {
+async fn a_repeated_update_after_a_restart_leases_nothing_more() {
     let mut world = world().await;
     let client = world.client(CLUSTER);
     client.create("pods", &node("a")).await.unwrap();
@@ -72,7 +72,7 @@ async fn after_a_restart_a_cluster_gets_nothing_before_it_has_claimed() {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_cluster_that_owns_nothing_is_served_at_once() {
+async fn a_cluster_without_leases_is_served_at_once_after_restart() {
     let mut world = world().await;
     world.client(CLUSTER).create("pods", &node("a")).await.unwrap();
     world.stop().await;
@@ -82,7 +82,7 @@ async fn after_a_restart_a_cluster_that_owns_nothing_is_served_at_once() {
 }
 
 #[tokio::test]
-async fn who_waits_over_a_restart_looks_again_as_a_release_may_have_been_missed() {
+async fn a_wait_for_free_addresses_returns_after_a_restart() {
     let mut world = world().await;
     let client = world.client(CLUSTER);
     client.create("pods", &node("a")).await.unwrap();

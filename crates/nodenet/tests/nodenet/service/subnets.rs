@@ -37,7 +37,7 @@ async fn utilization_is_answered_in_the_words_of_the_field() {
 }
 
 #[tokio::test]
-async fn counts_have_a_request_of_their_own_and_are_those_of_this_moment() {
+async fn the_counts_endpoint_follows_leases_and_releases_at_once() {
     let world = World::start().await;
     let client = world.client(CLUSTER);
     let dual = plan(&["10.64.0.0/24", "fd64::/120"]);
@@ -221,7 +221,7 @@ async fn a_plan_that_is_wrong_by_itself_is_refused_on_both_ends() {
 }
 
 #[tokio::test]
-async fn clusters_that_agree_share_a_subnet_and_one_that_does_not_is_told_whose_it_is() {
+async fn clusters_share_a_subnet_only_if_their_plans_agree() {
     let world = World::start().await;
     let (blue, green) = (world.client(CLUSTER), world.client("green"));
     let wide = plan(&["10.64.0.0/16"]);
@@ -270,7 +270,7 @@ async fn a_subnet_goes_when_nobody_has_anything_in_it() {
 }
 
 #[tokio::test]
-async fn a_cluster_leaves_a_subnet_of_another_one_when_it_has_nothing_in_it_and_the_subnet_stays() {
+async fn a_cluster_without_leases_can_leave_a_shared_subnet() {
     let world = World::start().await;
     let (blue, green) = (world.client(CLUSTER), world.client("green"));
     let wide = plan(&["10.64.0.0/16"]);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Stage, play_with};
 
 #[test]
-fn a_container_that_somebody_has_given_back_at_the_service_is_made_anew() {
+fn a_container_deleted_at_the_service_is_created_again() {
     play_with(async |stage: Stage| {
         let (_server, scene) = stage.cluster("blue").await;
         let _controller = scene.start();
@@ -32,7 +32,7 @@ fn a_container_that_somebody_has_given_back_at_the_service_is_made_anew() {
 }
 
 #[test]
-fn one_that_was_given_back_and_taken_by_others_waits_for_an_address_as_a_new_one_does() {
+fn a_lost_container_waits_for_an_address_like_a_new_one() {
     play_with(async |stage: Stage| {
         let (_server, scene) = stage.cluster("blue").await;
         let _controller = scene.start();

@@ -81,7 +81,7 @@ fn a_node_of_one_cluster_is_served_when_one_of_another_leaves() {
 }
 
 #[test]
-fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gone() {
+fn a_conflicting_subnet_is_refused_until_the_other_is_deleted() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -118,7 +118,7 @@ fn what_another_cluster_has_is_refused_in_a_condition_and_taken_when_that_is_gon
 }
 
 #[test]
-fn a_change_by_the_cluster_that_registered_it_is_told_to_those_that_share_it() {
+fn a_change_to_a_shared_subnet_is_reported_to_other_clusters() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -137,7 +137,7 @@ fn a_change_by_the_cluster_that_registered_it_is_told_to_those_that_share_it() {
 }
 
 #[test]
-fn a_subnet_that_goes_is_forgotten_by_the_service_once_nobody_has_anything_in_it() {
+fn a_deleted_subnet_is_unregistered_once_no_node_uses_it() {
     play_with(async |stage: Stage| {
         let (_server, scene) = stage.cluster("blue").await;
         let _controller = scene.start();
@@ -162,7 +162,7 @@ fn a_subnet_that_goes_is_forgotten_by_the_service_once_nobody_has_anything_in_it
 }
 
 #[test]
-fn one_that_another_cluster_removed_is_registered_again_by_those_that_still_have_it() {
+fn a_shared_subnet_removed_by_one_cluster_is_registered_again() {
     play_with(async |stage: Stage| {
         let (_blue_server, blue) = stage.cluster("blue").await;
         let (_green_server, green) = stage.cluster("green").await;
@@ -189,7 +189,7 @@ fn one_that_another_cluster_removed_is_registered_again_by_those_that_still_have
 }
 
 #[test]
-fn what_a_torn_away_node_leaves_behind_is_taken_back_from_the_service() {
+fn addresses_of_a_lost_node_are_reclaimed_from_the_service() {
     play_with(async |stage: Stage| {
         let (_server, scene) = stage.cluster("blue").await;
         let first = scene.start();

@@ -1,4 +1,4 @@
-//! The same as a few lists, counted through for every question.
+//! The accounting as a few lists that are counted anew for every question.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ struct Model {
     nncs: BTreeMap<String, NncFacts>,
     subnets: BTreeMap<String, SubnetFacts>,
     pods: BTreeMap<String, (bool, Place)>,
-    /// Nodes that had addresses and have none now: no time passes here.
+    /// Nodes that had addresses and have none now: the clock stands still in this model.
     settling: BTreeSet<String>,
 }
 
@@ -44,8 +44,8 @@ impl Model {
         all.filter(move |(_, leases)| leases.subnet == subnet)
     }
 
-    /// What the subnet can still give when each pod but one has its own, and the same with what
-    /// its nodes have to spare.
+    /// What the subnet can still give when each pod except `but` has an address, and the same plus
+    /// the spare addresses of its nodes.
     fn pool_and_room(&self, subnet: &str, but: &str) -> (u64, u64) {
         let listed: u64 = self.drawing(subnet).map(|(_, leases)| leases.listed).sum();
         let available = self
@@ -70,8 +70,8 @@ impl Model {
         let Some(facts) = self.nodes.get(node) else {
             return 0;
         };
-        // Of the others: a pod that is here does not stand in its own way, one elsewhere does not
-        // count here, but takes of the subnet.
+        // A pod that counts here is left out. A pod that counts elsewhere does not count here, but
+        // uses an address of the subnet.
         let is_here = self
             .pods
             .get(uid)
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// By trying: as many pods as go in, one after the other.
+    /// Counts by trying: adds pods one by one until none fits.
     fn pods_that_fit(&self) -> u64 {
         let mut pods = self.pods.clone();
         let mut count = 0;
@@ -121,7 +121,7 @@ impl Model {
             };
             let bounded =
                 |name: &&String| model.free(name, "") != u64::MAX && model.free(name, "") > 0;
-            // First what is at hand, as no other node can have that.
+            // Addresses at hand first: no other node can have them.
             let at_hand = |name: &String| match model.nncs.get(name) {
                 Some(NncFacts::Leases(leases)) => leases.has > model.used(name, ""),
                 _ => true,
@@ -146,13 +146,13 @@ fn apply(accounting: &mut Accounting, model: &mut Model, step: Step) {
         let (is_there, has) = (model.nodes.contains_key(&node), model.has_source(&node));
         (node, is_there, has)
     });
-    take(accounting, model, step);
+    apply_step(accounting, model, step);
     if let Some((node, was_there, had_source)) = before {
         model.settle(&node, was_there, had_source);
     }
 }
 
-fn take(accounting: &mut Accounting, model: &mut Model, step: Step) {
+fn apply_step(accounting: &mut Accounting, model: &mut Model, step: Step) {
     match step {
         Step::Node(node, Some(pods)) => {
             let facts = match pods {
@@ -315,7 +315,7 @@ proptest! {
             for node in (0..4).map(name) {
                 for uid in ["nobody".to_owned(), uid(0), uid(1)] {
                     let free = accounting.free(&node, &uid).unwrap_or(0);
-                    // One that needs none is not asked about.
+                    // Nobody asks about a pod that needs no IP.
                     if model.pods.get(&uid).is_none_or(|(needs_ip, _)| *needs_ip) {
                         prop_assert_eq!(free, model.free(&node, &uid), "{} for {}", node, uid);
                     }

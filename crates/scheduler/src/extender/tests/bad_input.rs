@@ -1,4 +1,5 @@
-//! What kube-scheduler would never send: refused with the field's name, and nothing is changed.
+//! Requests that kube-scheduler would never send: refused with the field's name, and nothing
+//! changes.
 
 use super::*;
 

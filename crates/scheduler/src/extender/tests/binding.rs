@@ -32,7 +32,7 @@ impl Site {
         }
     }
 
-    /// Its UID.
+    /// Returns the UID of the pod.
     async fn create(&self, name: &str, spec: Value) -> String {
         let mut whole = json!({"containers": [{"name": "c", "image": "i"}]});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -76,7 +76,7 @@ async fn a_binding_can_be_repeated() {
     let site = Site::open(&[("n", 2), ("m", 2)]).await;
     let a = site.create("a", json!({})).await;
     assert_eq!(site.bind("a", &a, "n").await, "");
-    // The watch has not told of it yet.
+    // The watch has not sent the bound pod yet.
     assert_eq!(site.bind("a", &a, "n").await, "");
     assert_eq!(site.free("n"), Ok(1));
     let elsewhere = site.bind("a", &a, "m").await;
@@ -94,7 +94,7 @@ async fn a_pod_of_another_uid_is_not_bound() {
     assert_ne!(old, new);
     let error = site.bind("a", &old, "n").await;
     assert!(error.contains("there is no pod default/a with the UID"), "{error}");
-    // As if the watch had not told that the old one is gone.
+    // As if the watch had not sent the deletion of the old one yet.
     let facts = PodFacts {
         needs_ip: true,
         ..PodFacts::default()
@@ -136,7 +136,7 @@ async fn a_binding_to_an_unknown_node_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_without_an_answer_counts_until_it_cannot_arrive_any_more() {
+async fn an_unanswered_binding_counts_until_the_watch_settles_it() {
     let stage = Stage::alone();
     stage.node("n", 1);
     let facts = PodFacts {
@@ -148,9 +148,9 @@ async fn a_binding_without_an_answer_counts_until_it_cannot_arrive_any_more() {
     let answer = stage.ask("/bind", args).await;
     assert!(answer["Error"].as_str().unwrap().contains("did not answer"), "{answer}");
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
-    // Nobody answers what became of it, either.
+    // The API server does not answer the read of the pod, either.
     assert_eq!(stage.books.lock().free("n", "b"), Err(Refusal::PodCidrFull));
-    // The watch does.
+    // The watch sends the deletion.
     stage.books.change(|accounting| accounting.delete_pod("a"));
     assert_eq!(stage.books.lock().free("n", "b"), Ok(1));
 }

@@ -77,7 +77,7 @@ async fn of_many_nodes_only_those_ahead_of_the_last_are_scored() {
     let stage = Stage::alone();
     let many: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
     many.iter().for_each(|name| stage.node(name, 2));
-    // All but two have one of two left.
+    // Two nodes have two addresses left; the others have one.
     for (uid, name) in many.iter().enumerate().skip(2) {
         stage.bound(&uid.to_string(), name);
     }

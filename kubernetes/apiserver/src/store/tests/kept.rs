@@ -1,5 +1,5 @@
-//! A file that an earlier program wrote, see `testdata/stores`: this one finds every object. One of
-//! a later program is refused, and stays as it is.
+//! Files of earlier programs, see `testdata/stores`: this program finds every object in them. It
+//! refuses a file of a later program and leaves it as it is.
 
 use berth_kit::redb_file;
 use berth_testkit::stores;

@@ -108,7 +108,7 @@ fn a_value_of_the_wrong_type_is_a_bad_request() {
 }
 
 #[test]
-fn an_unknown_field_is_refused_when_strict_and_warned_of_otherwise() {
+fn an_unknown_field_is_refused_only_by_strict_validation() {
     let desk = Desk::new();
     let pods = desk.core("pods");
     let object = but(&pod("a"), "/spec/containers/0/imagee", json!("x"));
@@ -143,7 +143,7 @@ fn an_unknown_field_is_refused_when_strict_and_warned_of_otherwise() {
 }
 
 #[test]
-fn a_duplicate_field_is_refused_when_strict_and_warned_of_otherwise() {
+fn a_duplicate_field_is_refused_only_by_strict_validation() {
     let desk = Desk::new();
     let maps = desk.core("configmaps");
     let text = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "a": "2"}}"#;

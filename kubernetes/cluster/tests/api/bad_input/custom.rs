@@ -162,7 +162,7 @@ fn a_custom_resource_against_a_cel_rule_is_refused_by_field() {
 }
 
 #[test]
-fn a_custom_resource_is_named_in_full_and_updated_with_its_version() {
+fn a_custom_resource_without_kind_or_version_is_refused() {
     let desk = Desk::new();
     let (version, boats) = harbour(&desk);
     let good = boat(&version, &json!({"size": 1}));
@@ -210,7 +210,7 @@ fn a_custom_resource_is_named_in_full_and_updated_with_its_version() {
 }
 
 #[test]
-fn an_unknown_field_of_a_custom_resource_is_refused_when_strict_and_pruned_otherwise() {
+fn an_unknown_field_is_pruned_unless_validation_is_strict() {
     let desk = Desk::new();
     let (version, boats) = harbour(&desk);
     let object = boat(&version, &json!({"size": 1, "sails": 3}));

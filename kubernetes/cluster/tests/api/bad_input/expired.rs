@@ -28,7 +28,7 @@ async fn create(maps: &Api<ConfigMap>, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_expired_continue_token_is_gone_and_comes_with_one_that_goes_on() {
+async fn an_expired_continue_token_returns_410_with_a_new_token() {
     let (_server, maps) = forgetful_server().await;
     create(&maps, &["a", "b", "c"]).await;
     let first = maps.list(&ListParams::default().limit(1)).await.unwrap();

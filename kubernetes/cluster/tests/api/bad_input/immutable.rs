@@ -210,7 +210,7 @@ fn a_bindings_role_stays() {
 }
 
 #[test]
-fn what_the_server_says_of_an_object_is_not_for_clients_to_change() {
+fn clients_cannot_change_metadata_that_the_server_sets() {
     let desk = Desk::new();
     let made = desk.have(&desk.core("configmaps"), &config_map("a"));
     let path = desk.core("configmaps/a");

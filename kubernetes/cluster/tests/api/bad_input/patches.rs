@@ -190,7 +190,7 @@ fn an_apply_says_who_applies_what() {
 }
 
 #[test]
-fn an_apply_to_what_another_owns_is_a_conflict_that_names_the_field() {
+fn an_apply_to_a_field_of_another_manager_is_a_conflict() {
     let desk = Desk::new();
     let path = desk.core("configmaps/a");
     let apply = |manager: &str, value: &str| {
@@ -216,7 +216,7 @@ fn an_apply_to_what_another_owns_is_a_conflict_that_names_the_field() {
 }
 
 #[test]
-fn a_strategic_patch_with_a_directive_that_nobody_knows_is_refused() {
+fn a_strategic_patch_with_an_unknown_directive_is_refused() {
     let desk = Desk::new();
     let path = patched(&desk);
     let body = json!({"spec": {"template": {"spec": {"$patch": "frobnicate"}}}});

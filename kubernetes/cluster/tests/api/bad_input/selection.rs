@@ -46,7 +46,7 @@ fn a_label_selector_that_cannot_be_read_is_a_bad_request() {
 }
 
 #[test]
-fn a_field_selector_that_cannot_be_read_or_names_no_selectable_field_is_a_bad_request() {
+fn an_invalid_or_unsupported_field_selector_is_a_bad_request() {
     let desk = Desk::new();
     desk.have(&desk.core("configmaps"), &config_map("a"));
     for selector in [

@@ -161,7 +161,7 @@ fn the_projects_own_definitions_can_be_applied_and_used() {
 }
 
 #[test]
-fn the_projects_own_definitions_are_explained_as_the_embedded_server_does() {
+fn kubectl_explain_of_our_crds_matches_the_embedded_server() {
     each(|kubectl| {
         definitions::serve();
         let beside = target().beside();

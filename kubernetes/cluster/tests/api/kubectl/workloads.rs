@@ -171,7 +171,7 @@ fn a_deployment_is_rolled_out_scaled_and_removed() {
 }
 
 #[test]
-fn a_drained_node_loses_its_pods_and_gets_none_until_it_is_opened() {
+fn a_drained_node_loses_its_pods_to_other_nodes() {
     if !target().has(Capability::Nodes) {
         return;
     }

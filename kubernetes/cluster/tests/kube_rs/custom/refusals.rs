@@ -34,7 +34,7 @@ async fn refused(space: &Space, spec: Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_subnet_against_its_rules_is_refused_by_the_name_of_the_field() {
+fn a_subnet_that_breaks_a_rule_is_refused_by_field() {
     in_space(async |space| {
         definitions(&space.client).await;
         let cidrs = json!(["10.64.0.0/16"]);
@@ -82,7 +82,7 @@ fn a_subnet_against_its_rules_is_refused_by_the_name_of_the_field() {
 }
 
 #[test]
-fn a_subnet_against_its_schema_is_refused_by_the_name_of_the_field() {
+fn a_subnet_that_breaks_its_schema_is_refused_by_field() {
     in_space(async |space| {
         definitions(&space.client).await;
         let cidrs = json!(["10.64.0.0/16"]);
@@ -137,7 +137,7 @@ fn what_is_fixed_or_may_only_grow_is_held_to_it() {
 }
 
 #[test]
-fn an_agent_may_not_raise_its_count_above_what_its_status_allows() {
+fn an_nnc_cannot_request_more_than_its_max_ip_count() {
     in_space(async |space| {
         definitions(&space.client).await;
         let configs = space.api::<NodeNetworkConfig>();
