@@ -1,4 +1,4 @@
-//! What the columns of built-in kinds and their cells are made of. A kind lists its own.
+//! The columns of built-in kinds, and how their cells are made. Each kind lists its own columns.
 
 mod age;
 mod custom;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use definition::definition;
 
-/// A column, and how its cell is found in an object.
+/// A column, and how its cell is made from an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
@@ -24,7 +24,7 @@ pub struct Column {
 
 #[derive(Clone, Copy, Debug)]
 enum Cell {
-    /// The text at a JSON pointer, and what stands for none.
+    /// The text at a JSON pointer, and the text for a missing one.
     Text(&'static str, &'static str),
     Count(&'static str),
     Made(fn(&Value, Timestamp) -> Value),
@@ -35,7 +35,7 @@ pub const AGE: Column = Column::made("Age", |object, now| {
     json!(age::since(object, "/metadata/creationTimestamp", now))
 });
 
-/// Of a kind that lists no columns.
+/// The columns of a kind that lists none.
 pub const PLAIN: &[Column] = &[
     NAME,
     Column::text("Created At", "/metadata/creationTimestamp").called("date"),
@@ -68,7 +68,7 @@ impl Column {
         Self::new(name, "string", Cell::Made(make))
     }
 
-    /// Where Kubernetes calls it by another type than its cells have.
+    /// Sets the type in Kubernetes' column definition, if it differs from that of the cells.
     pub const fn called(mut self, kind: &'static str) -> Self {
         self.kind = kind;
         self

@@ -1,29 +1,29 @@
-//! From the stored form of an object to the served one and back. There are two kinds of difference:
-//! some fields are stored under other names, or a custom resource is served under another version
-//! than it is stored.
+//! Conversion between the stored and the served form of an object. The forms differ in two ways:
+//! some fields are stored under other names, or a custom resource is served in another version than
+//! the stored one.
 
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
     None,
-    /// Stored as another kind has them.
+    /// Stored in the form of another kind.
     Fields(StoredFields),
-    /// Stored under this apiVersion, otherwise the same.
+    /// Stored with this apiVersion, otherwise the same.
     Version(String),
 }
 
-/// How objects are stored that another kind serves too.
+/// The stored form of objects that several kinds serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredFields {
     pub table: &'static str,
     pub api_version: &'static str,
-    /// Stored name, served name.
+    /// Pairs of stored name and served name.
     pub names: &'static [(&'static str, &'static str)],
 }
 
 impl Conversion {
-    /// `served`: the apiVersion that the caller asked for.
+    /// `served` is the apiVersion of the request.
     pub fn to_served(&self, object: &mut Value, served: &str) {
         match self {
             Self::None => return,

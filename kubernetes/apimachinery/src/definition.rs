@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions: whether one may be stored.
+//! Defaults, validation and status of CustomResourceDefinitions.
 //!
-//! Paths follow kube-apiserver, which keeps what all versions have in common at the top: a problem
-//! in the schema of the only version is at `spec.validation.openAPIV3Schema`, not below
+//! Paths in errors are those of kube-apiserver, which keeps what all versions share at the top: an
+//! error in the schema of the only version is at `spec.validation.openAPIV3Schema`, not below
 //! `spec.versions[0]`.
 
 mod defaults;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::status::{FieldError, Path};
 
-/// What a definition leaves out: singular and list names, the conversion strategy, the port of a
-/// webhook, and its stored version.
+/// Sets what a definition leaves out: singular and list names, the conversion strategy, the port of
+/// a webhook, and its stored version.
 pub fn set_defaults(definition: &mut Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&definition["spec"]["names"]["kind"]);
@@ -43,8 +43,7 @@ pub fn set_defaults(definition: &mut Value) {
     }
 }
 
-/// All that is wrong with a definition, after its defaults were set. Checks of metadata that every
-/// kind has are not repeated here.
+/// All errors in a definition with its defaults set, except for the metadata checks of every kind.
 pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &definition["spec"];
     let path = Path::new("spec");
@@ -69,8 +68,8 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-/// Writes the status of a definition whose names nobody else has. Times of conditions that hold
-/// already stay.
+/// Writes the status of a definition with accepted names. Conditions that are already true keep
+/// their times.
 pub fn established(definition: &mut Value, now: &str) {
     definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
     if let Some(storage) = storage_version(definition) {
@@ -106,7 +105,7 @@ pub fn established(definition: &mut Value, now: &str) {
     }
 }
 
-/// A version that objects were stored in stays on the list for good.
+/// A version that has ever been the storage version stays on the list.
 fn note_stored(definition: &mut Value, version: &str) {
     let stored = &mut definition["status"]["storedVersions"];
     match stored.as_array_mut() {
@@ -162,7 +161,7 @@ fn check_conversion(spec: &Value, path: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// What names the resources, and once established what shapes their storage, can't change.
+/// The group and plural can't change. Once established, the scope and kind can't change either.
 fn check_change(definition: &Value, old: &Value, path: &Path) -> Vec<FieldError> {
     let mut fixed = vec!["/group", "/names/plural"];
     if is_established(old) {

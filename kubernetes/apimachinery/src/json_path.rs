@@ -15,7 +15,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// `None` when the path is none of the above.
+    /// `None` if the path has another form.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = text
@@ -29,7 +29,7 @@ impl JsonPath {
                 let end = closing(inside)?;
                 (bracket(&inside[..end])?, &inside[end + 1..])
             } else {
-                // Only the first name may go without its dot.
+                // Only the first name may lack its dot.
                 let name = rest.strip_prefix('.').or_else(|| steps.is_empty().then_some(rest))?;
                 field(name)?
             };
@@ -39,7 +39,7 @@ impl JsonPath {
         Some(Self(steps))
     }
 
-    /// All that stands there; nothing where a step leads nowhere.
+    /// All values at the path. Empty if a step finds nothing.
     pub fn find<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
         self.0.iter().fold(vec![object], |found, step| {
             found.into_iter().flat_map(|value| step.from(value)).collect()
@@ -83,7 +83,7 @@ impl Step {
     }
 }
 
-/// A name up to the next `.` or `[` that no `\` keeps.
+/// A name up to the next `.` or `[` that is not escaped with `\`.
 fn field(text: &str) -> Option<(Step, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -106,7 +106,7 @@ fn field(text: &str) -> Option<(Step, &str)> {
     Some((step, &text[end..]))
 }
 
-/// Where the `]` stands that closes what is open; brackets in quotes don't count.
+/// The position of the matching `]`. Brackets in quotes don't count.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     text.char_indices().find_map(|(at, character)| {

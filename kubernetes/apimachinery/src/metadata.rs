@@ -1,4 +1,4 @@
-//! Rules that the metadata of every kind keeps.
+//! Rules for the metadata of every kind.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ type Errors = Vec<FieldError>;
 
 const LARGEST_ANNOTATIONS: usize = 256 << 10;
 
-/// What a name may look like.
+/// The rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain: most kinds.
@@ -22,7 +22,7 @@ pub enum NameRule {
     Segment,
 }
 
-/// `rule` is for the name, which only a new object has checked; `needs_domain` for finalizers.
+/// `rule` checks the name, for new objects only. `needs_domain` is for finalizers.
 pub fn check(object: &Value, rule: Option<NameRule>, needs_domain: bool) -> Errors {
     let mut errors = Errors::new();
     let path = Path::new("metadata");
@@ -37,8 +37,8 @@ pub fn check(object: &Value, rule: Option<NameRule>, needs_domain: bool) -> Erro
     errors
 }
 
-/// Puts a field of the metadata back to what it is in the live object.
-pub fn keep(new: &mut Value, live: &Value, field: &str) {
+/// Restores a field of the metadata to its live value.
+pub fn restore_field(new: &mut Value, live: &Value, field: &str) {
     let Some(metadata) = new["metadata"].as_object_mut() else {
         return;
     };
@@ -74,7 +74,7 @@ fn check_name(rule: NameRule, metadata: &Value, path: &Path, errors: &mut Errors
     let prefix = text(metadata, "generateName");
     let name = text(metadata, "name");
     if !prefix.is_empty() {
-        // A prefix may end in what a name may not, since more follows.
+        // A prefix may end in a character that can't end a name, since more follows.
         let stem = prefix.trim_end_matches(['-', '.']);
         if let Some(problem) = rule(if stem.is_empty() { prefix } else { stem }) {
             errors.push(FieldError::invalid(path.child("generateName"), prefix.into(), problem));
@@ -90,7 +90,7 @@ fn check_name(rule: NameRule, metadata: &Value, path: &Path, errors: &mut Errors
     }
 }
 
-/// Also for the labels of a template or a selector.
+/// Also checks the labels of a template or a selector.
 pub fn check_labels(labels: &Value, path: &Path, errors: &mut Errors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         if let Some(problem) = names::qualified(key) {
@@ -107,7 +107,7 @@ fn check_annotations(annotations: &Value, path: &Path, errors: &mut Errors) {
     let mut size = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         size += key.len() + value.as_str().unwrap_or_default().len();
-        // Unlike a label's key, an annotation's is compared in lower case.
+        // Unlike a label's key, an annotation's key is checked in lower case.
         if let Some(problem) = names::qualified(&key.to_lowercase()) {
             errors.push(FieldError::invalid(path.clone(), key.as_str().into(), problem));
         }

@@ -1,5 +1,4 @@
-//! What names, label keys and label values may look like. Each check gives what is wrong, as
-//! advice.
+//! Rules for names, label keys and label values. Each check returns what is wrong, as advice.
 
 fn is_alphanumeric(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
@@ -43,7 +42,7 @@ pub fn subdomain(text: &str) -> Option<String> {
     })
 }
 
-/// What can stand in a path.
+/// A segment of a URL path.
 pub fn segment(text: &str) -> Option<String> {
     if text == "." || text == ".." {
         Some(format!("may not be '{text}'"))

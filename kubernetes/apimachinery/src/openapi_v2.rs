@@ -36,7 +36,7 @@ fn path(mut item: Value) -> Value {
     item
 }
 
-/// The type of a parameter stands beside its name, not in a schema.
+/// In v2, the type of a parameter is beside its name, not in a schema.
 fn parameter(parameter: &mut Value) {
     let Some(fields) = parameter.as_object_mut() else {
         return;
@@ -46,7 +46,7 @@ fn parameter(parameter: &mut Value) {
     }
 }
 
-/// A body is a parameter, and the media types stand beside the operation.
+/// In v2, a body is a parameter, and the operation lists the media types.
 fn operation(operation: &mut Value) {
     let Some(fields) = operation.as_object_mut() else {
         return;

@@ -6,7 +6,7 @@ pub use merge::mark;
 
 use serde_json::{Map, Value, json};
 
-/// An empty name is a name here, for the sake of objects written long ago.
+/// In these, an empty name is allowed, for old objects.
 const NAME_IS_OPTIONAL: &[&str] = &[
     "io.k8s.api.core.v1.ConfigMapEnvSource",
     "io.k8s.api.core.v1.ConfigMapKeySelector",
@@ -18,7 +18,7 @@ const NAME_IS_OPTIONAL: &[&str] = &[
     "io.k8s.api.core.v1.SecretProjection",
 ];
 
-/// Of any type in Kubernetes, where Rust's types say that they are objects.
+/// Schemas of any type in Kubernetes that are objects in Rust's types.
 const ANYTHING: &[&str] = &[
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
@@ -26,7 +26,7 @@ const ANYTHING: &[&str] = &[
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
 ];
 
-/// All schemas of a document, as OpenAPI v3 and Kubernetes have them.
+/// Adapts all schemas of a document to OpenAPI v3 and Kubernetes.
 pub fn adapt_all(schemas: &mut Map<String, Value>) {
     schemas.values_mut().for_each(adapt);
     for name in NAME_IS_OPTIONAL {
@@ -39,8 +39,8 @@ pub fn adapt_all(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// From JSON Schema to OpenAPI v3: a reference stands alone, so one with a description beside it
-/// goes into `allOf`.
+/// Converts JSON Schema to OpenAPI v3. There a reference has no other keywords beside it, so one
+/// with a description goes into `allOf`.
 pub fn adapt(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         // `true`: anything.
@@ -63,7 +63,7 @@ pub fn adapt(schema: &mut Value) {
     }
 }
 
-/// Some fields are not optional in Rust's types but are in Kubernetes.
+/// Makes a field optional that Rust's types require but Kubernetes does not.
 pub fn do_not_require(schema: &mut Value, name: &str) {
     let Some(fields) = schema.as_object_mut() else {
         return;

@@ -1,9 +1,8 @@
-//! The four ways to change an object in place. Each is a pure function from the object as it is to
-//! the object as it should be.
+//! The four kinds of patch. Each is a pure function from the live object to the patched one.
 //!
-//! What comes out is not yet checked: decoding, defaults, validation and what belongs to the server
-//! (uid, generation, status on the main resource) are the caller's. Who owns which field afterwards
-//! is decided here: by `apply` itself, by `track_update` for all other writes.
+//! The result is not yet checked: the caller does decoding, defaults, validation and the fields
+//! that belong to the server (uid, generation, status on the main resource). The owners of fields
+//! are set here: by `apply` itself, by `track_update` for all other writes.
 
 mod apply;
 mod field_set;
@@ -54,7 +53,7 @@ impl PatchKind {
     }
 }
 
-/// The shape of what an object or map holds under `name`. Untyped where the shape does not say.
+/// The shape of the member `name` of an object or map. Untyped if the shape does not know it.
 fn member_shape<'a>(shape: &'a Shape, name: &str) -> &'a Shape {
     match shape {
         Shape::Object(object) => object.fields.get(name).map_or(&Shape::Any, |field| &field.shape),
@@ -63,7 +62,7 @@ fn member_shape<'a>(shape: &'a Shape, name: &str) -> &'a Shape {
     }
 }
 
-/// The 422 of a patch that does not apply: kube-apiserver does not say which part of it.
+/// The 422 of a patch that does not apply. Like kube-apiserver, it does not say which part.
 fn does_not_apply() -> Status {
     Status::unprocessable("the server rejected our request due to an error in our request")
 }

@@ -1,9 +1,8 @@
-//! Request bodies in `application/vnd.kubernetes.protobuf`, which kubectl's typed commands send,
-//! into JSON.
+//! Decodes request bodies in `application/vnd.kubernetes.protobuf`, which kubectl's typed commands
+//! send, to JSON.
 //!
-//! The JSON is what a Go client would have sent, less the empty objects and nulls that Go writes
-//! for structs nobody filled in. Nothing is encoded here: clients that send protobuf take JSON
-//! back.
+//! The JSON is that of a Go client, without the empty objects and nulls that Go writes for unset
+//! structs. There is no encoder, because clients that send protobuf accept JSON answers.
 
 mod error;
 mod scalar;
@@ -20,11 +19,11 @@ use crate::shape::{Field, List, Map, Shape};
 use error::ProtobufErrorKind;
 use wire::{Reader, Wire};
 
-/// Stands before every body, so that it is not mistaken for another protobuf message.
+/// The prefix of every body, which tells it from other protobuf messages.
 const PREFIX: &[u8] = b"k8s\0";
 
-/// The JSON of a body. `shape_of` is asked with the body's own apiVersion and kind, which are empty
-/// where a client leaves them out.
+/// The JSON of a body. `shape_of` is called with the apiVersion and kind in the body, which are
+/// empty if the client leaves them out.
 pub fn decode(
     body: &[u8],
     shape_of: impl Fn(&str, &str) -> Option<Arc<Shape>>,
@@ -54,7 +53,7 @@ pub fn decode(
     Ok(Value::Object(json))
 }
 
-/// `runtime.Unknown`: what is in the body, and the body itself.
+/// `runtime.Unknown`: the type of an object, and its bytes.
 #[derive(Default)]
 struct Envelope<'a> {
     api_version: &'a str,
@@ -95,10 +94,10 @@ impl<'a> Envelope<'a> {
 
 type Fields = BTreeMap<String, Field>;
 
-/// Reads a message into an object. `inlined` are the numbers on the way to it where JSON has no
-/// object of its own for it.
+/// Reads a message into an object. `inlined` are the field numbers that lead to it if JSON has no
+/// own object for it.
 ///
-/// It calls itself no deeper than the shape is nested, whatever the bytes say.
+/// The recursion is never deeper than the nesting of the shape, whatever the bytes are.
 fn read_message(
     message: &[u8],
     fields: &Fields,
@@ -127,7 +126,7 @@ fn read_field(
     field: &Field,
     json: &mut JsonMap<String, Value>,
 ) -> Result<(), DecodeError> {
-    // A message or list may come in pieces, each adding to what is there.
+    // A message or list may come in several pieces, which are merged.
     let earlier = json.remove(name);
     let value = match &*field.shape {
         Shape::Any => return Err(ProtobufErrorKind::Untyped.into()),

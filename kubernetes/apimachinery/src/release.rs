@@ -1,4 +1,4 @@
-//! Which Kubernetes this is.
+//! The Kubernetes release.
 
 /// The release whose API is served.
 pub const GIT_VERSION: &str = "v1.36.4+berth";

@@ -1,8 +1,8 @@
 //! Custom resources against their structural schema: pruning, defaults, validation, CEL rules.
 //!
 //! A schema is compiled once, when its definition is stored: regular expressions and CEL rules are
-//! parsed, and each node knows whether anything below it needs a visit. A write then walks the
-//! tree; paths are only spelled out for problems.
+//! parsed, and each node knows whether a walk must visit it. A write then walks the tree. Paths are
+//! only built for problems.
 
 mod cel;
 mod compile;
@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::status::{FieldError, FieldProblem, Path};
 use subschema::Subschema;
 
-/// A schema ready for use.
+/// A compiled schema.
 #[derive(Clone, Debug)]
 pub struct Schema(Arc<Subschema>);
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Schema {
-    /// Fails where a pattern or a CEL rule does not compile; `definition::check` says the same with
+    /// Fails if a pattern or a CEL rule does not compile. `definition::check` reports the same with
     /// the definition's paths.
     pub fn new(schema: &Value) -> Result<Self, Problems> {
         let path = Path::new("openAPIV3Schema");
@@ -50,30 +50,28 @@ impl Schema {
         Ok(Self(Arc::new(root)))
     }
 
-    /// What is wrong with the patterns and rules of a schema that stands at `path`.
+    /// The errors in the patterns and rules of the schema at `path`.
     pub(crate) fn check(schema: &Value, path: &Path) -> Vec<FieldError> {
         compile::compile_root(schema, path).err().unwrap_or_default()
     }
 
-    /// Removes from a part of an object what the schema does not know.
+    /// Removes unknown fields from a part of an object.
     pub(crate) fn prune_part(&self, value: &mut Value) {
         prune::prune(&self.0, value, self.0.embedded);
     }
 
-    /// Removes what the schema does not know, and nulls that mean nothing. Returns the paths of
-    /// unknown fields in order; `metadata` is left to `shape::strict`.
+    /// Removes unknown fields, and nulls without a meaning. Returns the paths of unknown fields in
+    /// order. `shape::strict` handles `metadata`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         prune::prune(&self.0, object, true)
     }
 
-    /// Fills in defaults at every depth that exists. A null where null is not allowed counts as
-    /// missing.
+    /// Fills in defaults in all existing objects. A null that is not allowed counts as missing.
     pub fn default(&self, object: &mut Value) {
         default::fill(&self.0, object);
     }
 
-    /// All that is wrong with `new`. With `old`, what an update leaves as it was is not held
-    /// against it.
+    /// All errors in `new`. With `old`, parts that an update leaves unchanged may stay invalid.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate::validate(&self.0, new, old);
         errors.extend(embedded::check(&self.0, new));
@@ -95,8 +93,8 @@ impl Schema {
     }
 }
 
-/// A rule may rely on types, presence, enums and sizes. Where one of these fails, rules are not
-/// run.
+/// Rules may rely on types, required fields, enums and sizes. They do not run if one of these
+/// checks fails.
 fn blocks_rules(error: &FieldError) -> bool {
     matches!(
         error.problem,

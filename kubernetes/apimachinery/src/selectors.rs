@@ -1,7 +1,7 @@
-//! Which objects a request asks for: label selectors and field selectors.
+//! Label selectors and field selectors.
 //!
-//! Objects are stored as JSON text, and a list looks at thousands of them: a `Matcher` reads just
-//! the values that its terms ask for, borrowed from that text, and stops reading once it has them.
+//! Objects are stored as JSON text, and a list checks thousands of them. So a `Matcher` reads only
+//! the values that its terms need, borrowed from that text, and stops reading once it has them.
 
 mod fields;
 mod labels;
@@ -13,7 +13,7 @@ pub use selectable::{Selectable, SelectableField};
 
 use crate::status::{Result, Status};
 
-/// The selectors of one request, ready to be held against objects of one kind.
+/// The parsed selectors of one request, for objects of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     terms: Vec<Term>,
@@ -28,7 +28,7 @@ enum Term {
         slot: usize,
         requirement: Requirement,
     },
-    /// The first of `slots` that has a value counts, else what a missing field counts as.
+    /// The first of `slots` with a value counts, else `missing`.
     Field {
         slots: Vec<usize>,
         missing: &'static str,
@@ -38,8 +38,8 @@ enum Term {
 }
 
 impl Matcher {
-    /// `label` and `field` as they stand in the query, percent-decoded; `known` is what the kind
-    /// can be asked for.
+    /// `label` and `field` are the percent-decoded query parameters. `known` has the fields that
+    /// the kind's field selectors can use.
     pub fn new(label: Option<&str>, field: Option<&str>, known: &Selectable) -> Result<Self> {
         let mut matcher = Self::default();
         let labels = Labels::parse(label.unwrap_or_default()).map_err(Status::bad_request)?;
@@ -66,23 +66,23 @@ impl Matcher {
         Ok(matcher)
     }
 
-    /// Nothing is asked for, so everything matches.
+    /// Whether there is no term, so that everything matches.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The one name that can match, where `metadata.name=` pins it.
+    /// The only name that can match, if the selector has `metadata.name=`.
     pub fn single_name(&self) -> Option<&str> {
         self.single_name.as_deref()
     }
 
-    /// The one node whose pods can match, where `spec.nodeName=` pins it.
+    /// The only node whose pods can match, if the selector has `spec.nodeName=`.
     pub fn single_node(&self) -> Option<&str> {
         self.single_node.as_deref()
     }
 
-    /// Whether the object in this JSON text is asked for. Text that is no JSON object has no labels
-    /// and no fields.
+    /// Whether the object in this JSON text matches. Text that is no JSON object has no labels and
+    /// no fields.
     pub fn matches(&self, json: &[u8]) -> bool {
         if self.is_everything() {
             return true;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_cannot_be_asked_for_is_refused_in_the_servers_words() {
+    fn an_unsupported_field_is_refused_in_kube_apiservers_words() {
         let refused = |known: &Selectable, field| {
             let status = Matcher::new(None, Some(field), known).unwrap_err();
             assert_eq!((status.code, status.reason), (400, "BadRequest"));

@@ -1,9 +1,9 @@
-//! The shape of a kind: which fields it has, of which type, and how lists and maps of it merge.
+//! The shape of a kind: its fields, their types, and how its lists and maps merge.
 //!
-//! One description for built-in kinds (from the field table) and for custom resources (from their
-//! schema). Strict decoding, protobuf bodies, strategic merge patch and server-side apply all read
-//! it. It does not check values: `schema` does for custom resources, and the API server for its
-//! built-in kinds.
+//! Built-in kinds (from the field table) and custom resources (from their schema) have the same
+//! description. Strict decoding, protobuf bodies, strategic merge patch and server-side apply all
+//! read it. It does not check values: `schema` does that for custom resources, and the API server
+//! for built-in kinds.
 
 pub mod custom;
 mod field_table;
@@ -67,15 +67,14 @@ pub struct Field {
     /// Protobuf field numbers from the enclosing message: more than one where JSON inlines a nested
     /// message. Empty for custom resources.
     pub tag: Vec<u32>,
-    /// A pointer in Go: a zero value that is given counts as given. For the others, zero and absent
-    /// are one.
+    /// A pointer in Go: zero differs from absent. For other fields both are the same.
     pub pointer: bool,
     /// A scalar that Go writes even when it is zero (no `omitempty`).
     pub always: bool,
     /// Strategic merge patch: `$retainKeys` acts on this field (a union, such as a deployment's
     /// strategy).
     pub retain_keys: bool,
-    /// What a missing value counts as where it is part of a list key (`protocol: TCP`).
+    /// The default of a missing value in a list key (`protocol: TCP`).
     pub default: Option<Value>,
 }
 
@@ -88,9 +87,9 @@ pub struct Map {
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
     pub item: Arc<Shape>,
-    /// How server-side apply sees it.
+    /// How server-side apply merges the list.
     pub kind: ListKind,
-    /// How strategic merge patch sees it.
+    /// How strategic merge patch merges the list.
     pub patch: ListPatch,
 }
 

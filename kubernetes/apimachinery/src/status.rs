@@ -6,7 +6,7 @@ pub use field::{FieldError, FieldProblem, Path};
 
 use serde_json::{Value, json};
 
-/// A failed request. Constructors give the words and codes that kube-apiserver gives.
+/// A failed request. The constructors use the words and codes of kube-apiserver.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
@@ -14,14 +14,13 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     pub details: Option<Value>,
-    /// With which a list that has expired can go on.
+    /// The continue token for a list that has expired.
     pub continue_token: Option<String>,
 }
 
 pub type Result<T, E = Status> = std::result::Result<T, E>;
 
-/// Which resource a failure is about, as it appears in `details` and in messages:
-/// `deployments.apps`.
+/// The resource of a failure, as in `details` and in messages: `deployments.apps`.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub group: &'a str,
@@ -74,8 +73,7 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// What kube-apiserver has no word for: an error of a layer below that reaches the client as it
-    /// is.
+    /// An error without a reason in kube-apiserver: the error of a lower layer, passed on as it is.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -123,7 +121,7 @@ impl Status {
         Self::new(409, "Conflict", message).about(subject.details(name))
     }
 
-    /// The conflict of a stale resourceVersion: the caller reads again and tries again.
+    /// The conflict of a stale resourceVersion. The client must read the object and try again.
     pub fn stale(subject: Subject<'_>, name: &str) -> Self {
         Self::conflict(
             subject,
@@ -133,8 +131,8 @@ impl Status {
         )
     }
 
-    /// Server-side apply met fields that others own. Each cause: manager's words and the field's
-    /// path; `listed` has them all for people.
+    /// Server-side apply conflicts with other owners. Each cause has a text with the manager, and
+    /// the field's path. `listed` is the readable list of all.
     pub fn apply_conflict(causes: Vec<(String, String)>, listed: &str) -> Self {
         let message = match causes.as_slice() {
             [(message, field)] => format!("Apply failed with 1 conflict: {message}: {field}"),
@@ -209,7 +207,7 @@ impl Status {
         }))
     }
 
-    /// The object that goes over the wire.
+    /// The Status object of the answer.
     pub fn to_value(&self) -> Value {
         let mut value = json!({
             "kind": "Status",

@@ -1,8 +1,8 @@
-//! Where a walk through an object is.
+//! The position of a walk through an object.
 
 use crate::status::Path;
 
-/// A chain of steps on the stack: nothing is allocated until a problem has to be named.
+/// A chain of steps on the stack. Nothing is allocated until a problem needs the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trail<'a> {
     Root,

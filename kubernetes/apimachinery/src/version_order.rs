@@ -1,9 +1,9 @@
-//! Which version of a group clients should prefer.
+//! The order in which clients should prefer the versions of a group.
 
 use std::cmp::{Ordering, Reverse};
 
-/// Preferred first: v2, v1, v1beta1, v1alpha2, v1alpha1, then names of any other form by the
-/// alphabet.
+/// Preferred first: v2, v1, v1beta1, v1alpha2, v1alpha1, then names of any other form in
+/// alphabetical order.
 pub fn compare(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),
@@ -13,7 +13,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, major, minor. `v1alpha` has no minor and so is of another form.
+/// Stability, major, minor. `None` for any other form, such as `v1alpha` without a minor.
 fn rank(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     for (stability, word) in [(1, "beta"), (0, "alpha")] {
@@ -24,7 +24,7 @@ fn rank(version: &str) -> Option<(u8, u64, u64)> {
     Some((2, number(rest)?, 0))
 }
 
-/// Digits alone: `parse` would take a sign too.
+/// Only digits: `parse` would accept a sign too.
 fn number(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())

@@ -1,5 +1,5 @@
-//! What is changed about new objects before they are checked: mutating admission, handed in by
-//! whoever opens the server, as it knows nothing of what is admitted.
+//! Mutating admission: changes new objects before they are checked. The caller that opens the
+//! server hands in the function, since this crate knows no policies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 type Mutate = dyn Fn(&str, &str, &mut Value) + Send + Sync;
 
-/// Nothing is changed unless a function is given.
+/// Without a function, admission changes nothing.
 #[derive(Clone, Default)]
 pub struct Admission(Option<Arc<Mutate>>);
 

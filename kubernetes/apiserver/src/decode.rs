@@ -1,6 +1,6 @@
-//! From what a client sent to an object of a kind: the right kind, known fields, right types.
+//! Decodes the body of a request into an object of a kind: right kind, known fields, right types.
 //!
-//! A patch is decoded twice: as it was sent, and as the object that it makes of a live one.
+//! A patch is decoded twice: the body that was sent, and the patched object.
 
 use berth_apimachinery::shape::strict;
 use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
@@ -17,14 +17,14 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// A body as it was sent: not yet held against any kind. What was given twice in it is told.
+/// A parsed body, not yet checked against a kind. `duplicates` describes fields given twice.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub value: Value,
     pub duplicates: Vec<String>,
 }
 
-/// An object of a kind, and what the client should be warned of.
+/// An object of a kind, and warnings for the client.
 #[derive(Debug)]
 pub struct Decoded {
     pub object: Value,
@@ -40,12 +40,12 @@ impl From<Value> for Decoded {
     }
 }
 
-/// Holds an object against its kind: right version, known fields, right types.
-pub fn conform(kind: &Kind, sent: Sent, validation: FieldValidation) -> Result<Decoded> {
+/// Checks an object against its kind: right version, known fields, right types.
+pub fn decode_object(kind: &Kind, sent: Sent, validation: FieldValidation) -> Result<Decoded> {
     let mut object = sent.value;
     check_type(kind, &mut object)?;
     let mut problems = sent.duplicates;
-    problems.extend(strictly(kind, &mut object)?);
+    problems.extend(drop_unknown_fields(kind, &mut object)?);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => problems,
@@ -58,8 +58,8 @@ pub fn conform(kind: &Kind, sent: Sent, validation: FieldValidation) -> Result<D
     Ok(Decoded { object, warnings })
 }
 
-/// Drops what the kind does not know, and says what that was.
-fn strictly(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
+/// Drops fields that the kind does not know. Returns a description of each.
+fn drop_unknown_fields(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
     let unknown = match kind.custom() {
         Some(custom) => {
             let mut unknown = strict::metadata(object, &kind.shape, &kind.version, &kind.kind)?;
@@ -117,15 +117,20 @@ fn check_type(kind: &Kind, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// An object in a request is the one that the path names.
-pub fn check_place(kind: &Kind, namespace: &str, name: &str, object: &Value) -> Result<()> {
+/// An object in a request must be the one that the path names.
+pub fn check_name_and_namespace(
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    object: &Value,
+) -> Result<()> {
     check_name(name, object)?;
     check_namespace(kind, namespace, object)
 }
 
 pub fn check_name(name: &str, object: &Value) -> Result<()> {
     match name_of(object) {
-        "" => Err(unnamed(name)),
+        "" => Err(name_required(name)),
         given if given == name => Ok(()),
         given => Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
@@ -133,13 +138,13 @@ pub fn check_name(name: &str, object: &Value) -> Result<()> {
     }
 }
 
-pub fn unnamed(name: &str) -> Status {
+pub fn name_required(name: &str) -> Status {
     Status::bad_request(format!(
         "the name of the object ({name} based on URL) was undeterminable: name must be provided"
     ))
 }
 
-/// An object may repeat the path's namespace, but not name another one.
+/// An object may repeat the path's namespace, but must not name another one.
 pub fn check_namespace(kind: &Kind, namespace: &str, object: &Value) -> Result<()> {
     let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
     if kind.namespaced && !given.is_empty() && given != namespace {

@@ -1,5 +1,5 @@
-//! What is served, as clients ask for it before anything else: `/api`, `/apis`, the resources of a
-//! group and version, all of it in one answer (aggregated discovery), and `/version`.
+//! Discovery: `/api`, `/apis`, the resources of a group and version, all of these in one answer
+//! (aggregated discovery), and `/version`.
 
 mod answered;
 mod tree;
@@ -18,7 +18,7 @@ use tree::{Group, Resource, Version, groups};
 /// one answer.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// `/`: where to look further.
+/// `/`: the paths that are served.
 pub fn paths(kinds: &[Arc<Kind>]) -> Value {
     let mut paths: Vec<String> = [
         "/api",
@@ -81,7 +81,7 @@ fn describe(group: &Group<'_>) -> Value {
     })
 }
 
-/// `/api/v1` and `/apis/<group>/<version>`; nothing where no such version is served.
+/// `/api/v1` and `/apis/<group>/<version>`. `None` if no such version is served.
 pub fn resources(kinds: &[Arc<Kind>], group: &str, version: &str) -> Option<Value> {
     let groups = groups(kinds);
     let found = groups.iter().find(|g| g.name == group)?;

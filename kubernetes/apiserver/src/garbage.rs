@@ -1,8 +1,8 @@
-//! Owner references: who has lost all its owners goes; who is deleted in the foreground waits for
-//! its dependents; orphans lose the reference.
+//! Garbage collection by owner references. An object that has lost all its owners is deleted. An
+//! object deleted in the foreground waits for its dependents. Orphans lose the reference.
 //!
-//! One loop over the store's events. It keeps who refers to whom, and looks at the store again
-//! before each decision, so that an event that comes late or twice does no harm.
+//! One loop over the store's events. It keeps the graph of owners and dependents, and reads the
+//! store again before each decision, so a late or repeated event does no harm.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::resources::{
 };
 use crate::store::{Event, EventKind, Key, Range};
 
-/// Objects that are looked at together: their writes share a commit.
-const TOGETHER: usize = 64;
+/// Objects of one batch are handled concurrently, so their writes share a commit.
+const BATCH_SIZE: usize = 64;
 
 pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<()> {
     let mut events = resources.store.tap();
@@ -31,18 +31,18 @@ pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<(
             waiting: HashMap::new(),
             pending: BTreeSet::new(),
         };
-        collector.learn_all();
+        collector.load();
         loop {
             while !collector.pending.is_empty() {
-                collector.attend_some().await;
+                collector.sync_batch().await;
                 while let Ok(event) = events.try_recv() {
-                    collector.learn(&event);
+                    collector.apply(&event);
                 }
             }
             tokio::select! {
                 () = stop.cancelled() => return,
                 event = events.recv() => match event {
-                    Some(event) => collector.learn(&event),
+                    Some(event) => collector.apply(&event),
                     None => return,
                 },
             }
@@ -52,17 +52,17 @@ pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<(
 
 struct Collector {
     resources: Arc<Resources>,
-    /// By the owner's UID.
+    /// Dependents by the UID of their owner.
     dependents: HashMap<String, BTreeSet<Key>>,
-    /// UIDs that an object refers to.
+    /// Owner UIDs that each object refers to.
     owners: HashMap<Key, Vec<String>>,
-    /// Deleted in the foreground, by UID: each change of a dependent may be the one they wait for.
+    /// Objects deleted in the foreground, by UID. They are checked again when a dependent changes.
     waiting: HashMap<String, Key>,
     pending: BTreeSet<Key>,
 }
 
 impl Collector {
-    fn learn_all(&mut self) {
+    fn load(&mut self) {
         for table in self.resources.store.tables() {
             let Ok(page) = self.resources.store.list(&table, &Range::default()) else {
                 continue;
@@ -73,17 +73,17 @@ impl Collector {
                     namespace,
                     name,
                 };
-                self.learn_state(key, &record.body);
+                self.apply_object(key, &record.body);
             }
         }
     }
 
-    fn learn(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         if event.kind != EventKind::Deleted {
-            self.learn_state(event.key.clone(), &event.body);
+            self.apply_object(event.key.clone(), &event.body);
             return;
         }
-        self.forget(&event.key);
+        self.delete(&event.key);
         let uid = text(&metadata_of(&event.body), "uid");
         self.waiting.remove(&uid);
         if let Some(dependents) = self.dependents.get(&uid) {
@@ -91,14 +91,14 @@ impl Collector {
         }
     }
 
-    fn learn_state(&mut self, key: Key, body: &[u8]) {
-        // A substring is enough to leave most objects unparsed; the parse decides.
+    fn apply_object(&mut self, key: Key, body: &[u8]) {
+        // The substring check saves parsing most objects; the parse decides.
         let refers = mentions(body, "\"ownerReferences\"");
         let held = mentions(body, FOREGROUND) || mentions(body, "\"orphan\"");
         if !refers && !held && !self.owners.contains_key(&key) {
             return;
         }
-        self.forget(&key);
+        self.delete(&key);
         let metadata = metadata_of(body);
         if held && is_deleting(&metadata) && has_finalizer(&metadata, FOREGROUND) {
             self.waiting.insert(text(&metadata, "uid"), key.clone());
@@ -111,7 +111,7 @@ impl Collector {
         self.pending.insert(key);
     }
 
-    fn forget(&mut self, key: &Key) {
+    fn delete(&mut self, key: &Key) {
         for uid in self.owners.remove(key).unwrap_or_default() {
             self.pending.extend(self.waiting.get(&uid).cloned());
             if let Some(dependents) = self.dependents.get_mut(&uid) {
@@ -123,13 +123,14 @@ impl Collector {
         }
     }
 
-    async fn attend_some(&mut self) {
-        let some: Vec<Key> =
-            std::iter::from_fn(|| self.pending.pop_first()).take(TOGETHER).collect();
-        join_all(some.iter().map(|key| self.handle(key))).await;
+    async fn sync_batch(&mut self) {
+        let batch: Vec<Key> = std::iter::from_fn(|| self.pending.pop_first())
+            .take(BATCH_SIZE)
+            .collect();
+        join_all(batch.iter().map(|key| self.sync_object(key))).await;
     }
 
-    async fn handle(&self, key: &Key) {
+    async fn sync_object(&self, key: &Key) {
         let Some(kind) = self.resources.registry.of_table(&key.table) else {
             return;
         };
@@ -143,11 +144,11 @@ impl Collector {
         } else if deleting && has_finalizer(&metadata, FOREGROUND) {
             self.foreground(&kind, key, &metadata).await;
         } else if !deleting {
-            self.judge(&kind, key, &metadata).await;
+            self.check_owners(&kind, key, &metadata).await;
         }
     }
 
-    /// Its dependents stay, without the reference to it.
+    /// The dependents stay, without the reference to this object.
     async fn orphan(&self, kind: &Kind, key: &Key, metadata: &Value) {
         let uid = text(metadata, "uid");
         let freed = self.dependents.get(&uid).into_iter().flatten().map(|dependent| {
@@ -158,7 +159,8 @@ impl Collector {
         self.drop_finalizer(kind, key, ORPHAN).await;
     }
 
-    /// Its dependents go first; it goes once none is left that asked to be waited for.
+    /// Deletes the dependents first. The object goes once no dependent with
+    /// `blockOwnerDeletion` is left.
     async fn foreground(&self, kind: &Kind, key: &Key, metadata: &Value) {
         let uid = text(metadata, "uid");
         let mut blocked = false;
@@ -174,24 +176,25 @@ impl Collector {
                 going.push(dependent);
             }
         }
-        join_all(going.into_iter().map(|dependent| self.attend_dependent(dependent))).await;
+        join_all(going.into_iter().map(|dependent| self.check_dependent(dependent))).await;
         if !blocked {
             self.drop_finalizer(kind, key, FOREGROUND).await;
         }
     }
 
-    async fn attend_dependent(&self, key: &Key) {
+    async fn check_dependent(&self, key: &Key) {
         let (kind, record) = (
             self.resources.registry.of_table(&key.table),
             self.resources.store.get(key),
         );
         if let (Some(kind), Some(record)) = (kind, record) {
-            self.judge(&kind, key, &metadata_of(&record.body)).await;
+            self.check_owners(&kind, key, &metadata_of(&record.body)).await;
         }
     }
 
-    /// Whether an object that refers to owners still has one.
-    async fn judge(&self, kind: &Kind, key: &Key, metadata: &Value) {
+    /// Deletes an object that has lost all its owners. Drops the lost references if an owner is
+    /// left.
+    async fn check_owners(&self, kind: &Kind, key: &Key, metadata: &Value) {
         let mut gone = Vec::new();
         let mut waiting = Vec::new();
         let mut solid = 0;
@@ -223,7 +226,7 @@ impl Collector {
         let options = DeleteOptions {
             propagation: Some(propagation),
             uid: Some(uid),
-            // What was decided here holds for this state only: with a new owner it would be wrong.
+            // The decision holds for this version only: a new owner would make it wrong.
             version: Some(text(metadata, "resourceVersion")),
             ..DeleteOptions::default()
         };
@@ -236,7 +239,7 @@ impl Collector {
             .registry
             .find_kind(&text(owner, "apiVersion"), &text(owner, "kind"))
         else {
-            // A kind that is not served can't be looked up: nothing is deleted on a guess.
+            // An owner of a kind that is not served can't be looked up: it counts as present.
             return OwnerState::Solid;
         };
         let namespace = if kind.namespaced { namespace } else { "" };
@@ -286,7 +289,7 @@ impl Collector {
 enum OwnerState {
     Solid,
     Gone,
-    /// Deleted in the foreground, and waits for us.
+    /// Deleted in the foreground, and waits for this dependent.
     Waiting,
 }
 
@@ -307,7 +310,7 @@ fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_default().to_owned()
 }
 
-/// Only the metadata is built; the rest of the body is skipped.
+/// Parses only the metadata and skips the rest of the body.
 fn metadata_of(body: &[u8]) -> Value {
     #[derive(serde::Deserialize, Default)]
     struct Head {

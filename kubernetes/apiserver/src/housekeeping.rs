@@ -1,5 +1,5 @@
-//! What a control plane does beside its API: a ServiceAccount in each namespace, namespaces and
-//! definitions that take their content along when they go, events that don't stay for ever.
+//! What a control plane does beside its API: it creates a ServiceAccount in each namespace, deletes
+//! the content of deleted namespaces and definitions, and expires events.
 
 mod remains;
 
@@ -22,12 +22,12 @@ use crate::store::{Event, EventKind, Key, Place, Range, Record, Store};
 use remains::Remains;
 
 /// As kube-apiserver's `--event-ttl`.
-const EVENTS_LIVE: SignedDuration = SignedDuration::from_hours(1);
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// kube-apiserver leaves it to etcd how many there can be; here they are in memory. Some thousands
-/// of pods that come and go leave no more than so many.
+const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// kube-apiserver has no such limit, but here events are in memory. Some thousands of pods that
+/// come and go leave fewer.
 const MAX_EVENTS: usize = 10_000;
-/// So many new ones are looked through without waiting for the time.
+/// So many new events start a sweep before its time.
 const SWEEP_AFTER: usize = 1_000;
 const EVENTS: &str = "events";
 const ACCOUNTS: &str = "serviceaccounts";
@@ -38,24 +38,24 @@ pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<(
         let mut keeper = Keeper {
             resources,
             namespaces: BTreeSet::new(),
-            leaving: BTreeSet::new(),
+            terminating: BTreeSet::new(),
             tables: BTreeSet::new(),
             new_events: 0,
         };
-        keeper.learn_all();
-        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        keeper.load();
+        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
         loop {
             keeper.handle().await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 event = events.recv() => match event {
-                    Some(event) => keeper.learn(&event),
+                    Some(event) => keeper.apply(&event),
                     None => return,
                 },
                 _ = sweep.tick() => keeper.sweep().await,
             }
             while let Ok(event) = events.try_recv() {
-                keeper.learn(&event);
+                keeper.apply(&event);
             }
             if keeper.new_events > SWEEP_AFTER {
                 keeper.sweep().await;
@@ -66,18 +66,18 @@ pub fn start(resources: Arc<Resources>, stop: CancellationToken) -> JoinHandle<(
 
 struct Keeper {
     resources: Arc<Resources>,
-    /// Namespaces to look at.
+    /// Namespaces to sync.
     namespaces: BTreeSet<Arc<str>>,
-    /// Namespaces that are being deleted: whatever goes in them may be the last.
-    leaving: BTreeSet<Arc<str>>,
-    /// Definitions to look at; each has the name of its table.
+    /// Namespaces that are being deleted. They are synced again when an object in them is deleted.
+    terminating: BTreeSet<Arc<str>>,
+    /// Definitions to sync. A definition's name is that of its table.
     tables: BTreeSet<Arc<str>>,
-    /// Events that were made since they were last looked through.
+    /// Events created since the last sweep.
     new_events: usize,
 }
 
 impl Keeper {
-    fn learn_all(&mut self) {
+    fn load(&mut self) {
         for (table, names) in [
             (Store::NAMESPACES, &mut self.namespaces),
             (DEFINITIONS, &mut self.tables),
@@ -88,7 +88,7 @@ impl Keeper {
         }
     }
 
-    fn learn(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         let key = &event.key;
         if &*key.table == EVENTS && event.kind == EventKind::Added {
             self.new_events += 1;
@@ -100,7 +100,7 @@ impl Keeper {
         }
         if event.kind == EventKind::Deleted {
             let account = &*key.table == ACCOUNTS && &*key.name == "default";
-            if account || self.leaving.contains(&key.namespace) {
+            if account || self.terminating.contains(&key.namespace) {
                 self.namespaces.insert(key.namespace.clone());
             }
             if self.resources.store.exists(DEFINITIONS, "", &key.table) {
@@ -111,27 +111,27 @@ impl Keeper {
 
     async fn handle(&mut self) {
         for name in std::mem::take(&mut self.namespaces) {
-            self.attend_namespace(&name).await;
+            self.sync_namespace(&name).await;
         }
         for table in std::mem::take(&mut self.tables) {
-            self.attend_definition(&table).await;
+            self.sync_definition(&table).await;
         }
     }
 
-    async fn attend_namespace(&mut self, name: &Arc<str>) {
+    async fn sync_namespace(&mut self, name: &Arc<str>) {
         let Some(record) = self.resources.store.get(&Key::new(Store::NAMESPACES, "", name)) else {
-            self.leaving.remove(name);
+            self.terminating.remove(name);
             return;
         };
         let object: Value = serde_json::from_slice(&record.body).unwrap_or_default();
         if object["metadata"]["deletionTimestamp"].is_null() {
-            self.furnish(name).await;
+            self.create_default_account(name).await;
             return;
         }
-        self.leaving.insert(name.clone());
+        self.terminating.insert(name.clone());
         let mut remains = Remains::default();
         for table in self.resources.store.tables() {
-            remains.add(&table, &self.empty(&table, Some(name)).await);
+            remains.add(&table, &self.delete_content(&table, Some(name)).await);
         }
         let Some(kind) = self.resources.registry.find("", "v1", "namespaces") else {
             return;
@@ -142,11 +142,11 @@ impl Keeper {
                 ..Writer::server()
             };
             let now = self.resources.clock.now();
-            let change = |namespace: &Value| remains.told(namespace, now);
+            let change = |namespace: &Value| remains.with_conditions(namespace, now);
             self.resources.adjust(&kind, "", name, &writer, change).await;
             return;
         }
-        // The commit itself checks once more that nothing is left.
+        // The commit checks again that nothing is left.
         let released = json!({"spec": {"finalizers": []}});
         let finalized = self.resources.finalize(&kind, name, &released, &Writer::server()).await;
         if let Err(status) = finalized
@@ -156,8 +156,8 @@ impl Keeper {
         }
     }
 
-    /// Pods need the `default` ServiceAccount to be there.
-    async fn furnish(&self, namespace: &str) {
+    /// Pods need the `default` ServiceAccount.
+    async fn create_default_account(&self, namespace: &str) {
         if self.resources.store.exists(ACCOUNTS, namespace, "default") {
             return;
         }
@@ -175,7 +175,7 @@ impl Keeper {
         }
     }
 
-    async fn attend_definition(&self, table: &Arc<str>) {
+    async fn sync_definition(&self, table: &Arc<str>) {
         let Some(record) = self.resources.store.get(&Key::new(DEFINITIONS, "", table)) else {
             return;
         };
@@ -184,7 +184,7 @@ impl Keeper {
         {
             return;
         }
-        if self.empty(table, None).await.is_empty()
+        if self.delete_content(table, None).await.is_empty()
             && let Some(kind) = self.resources.registry.of_table(DEFINITIONS)
         {
             let change = |object: &Value| Some(without_finalizer(object, CONTENT_FINALIZER));
@@ -192,8 +192,8 @@ impl Keeper {
         }
     }
 
-    /// Deletes what is in a table, or in a namespace of it; gives what is still there.
-    async fn empty(&self, table: &str, namespace: Option<&Arc<str>>) -> Vec<Record> {
+    /// Deletes the objects of a table, or of one namespace in it. Returns those that are left.
+    async fn delete_content(&self, table: &str, namespace: Option<&Arc<str>>) -> Vec<Record> {
         let range = Range {
             namespace: namespace.cloned(),
             ..Range::default()
@@ -227,7 +227,7 @@ impl Keeper {
             return;
         };
         let page = self.resources.store.list(&kind.table(), &Range::default());
-        let oldest = self.resources.clock.now().checked_sub(EVENTS_LIVE);
+        let oldest = self.resources.clock.now().checked_sub(EVENT_TTL);
         let (Ok(page), Ok(oldest)) = (page, oldest) else {
             return;
         };
@@ -244,7 +244,7 @@ impl Keeper {
     }
 }
 
-/// Those that are too old, and of what is too much those that are older than the rest.
+/// Events that are too old, and the oldest of those above [`MAX_EVENTS`].
 fn expired(mut events: Vec<(Option<Timestamp>, Place)>, oldest: Timestamp) -> Vec<Place> {
     events.sort();
     let surplus = events.len().saturating_sub(MAX_EVENTS);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(expired(events(100), second(2)), [place(0), place(1)]);
         let going = expired(events(MAX_EVENTS + 3), second(0));
         assert_eq!(going, [place(0), place(1), place(2)]);
-        // One without a time is as old as any.
+        // An event without a time counts as the oldest.
         let mut some = events(MAX_EVENTS);
         some.push((None, place(99_999)));
         assert_eq!(expired(some, second(0)), [place(99_999)]);

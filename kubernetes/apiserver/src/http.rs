@@ -1,4 +1,4 @@
-//! The API over HTTP: from a request to an operation, and from its outcome to an answer.
+//! The API over HTTP: turns a request into an operation, and its outcome into an answer.
 
 mod answer;
 pub(crate) use answer::failure;
@@ -32,7 +32,7 @@ pub use call::Front;
 use params::Params;
 use path::Target;
 
-/// Every path is answered by one handler: which resources exist is data, not routes.
+/// One handler answers every path, because the set of resources is data, not routes.
 pub fn router(front: Arc<Front>) -> Router {
     Router::new().fallback(handle).with_state(front)
 }
@@ -48,8 +48,8 @@ async fn handle(State(front): State<Arc<Front>>, request: Request) -> Response {
     }
 }
 
-/// Below the built-in groups a path that names nothing is answered with a Status, elsewhere there
-/// is not even that.
+/// Whether an unknown path is below a built-in group. Such a path gets a Status, any other a plain
+/// 404 page.
 fn is_known(front: &Front, path: &str) -> bool {
     let mut segments = path.split('/').filter(|part| !part.is_empty());
     match (segments.next(), segments.next()) {
@@ -66,8 +66,8 @@ async fn route(front: &Arc<Front>, request: Request) -> Result<Response> {
         ["healthz" | "livez" | "readyz", ..] => Ok(answer::text(200, "ok")),
         ["version"] => Ok(json(200, &discovery::version())),
         [] => Ok(json(200, &discovery::paths(&front.resources.registry.kinds()))),
-        ["openapi", "v2"] => whole_document(front, &request),
-        ["openapi", "v3", rest @ ..] => document(front, rest),
+        ["openapi", "v2"] => openapi_v2(front, &request),
+        ["openapi", "v3", rest @ ..] => openapi_v3(front, rest),
         ["api"] | ["apis"] | ["api", _] | ["apis", _] | ["apis", _, _] => {
             discover(front, &segments, &request)
         }
@@ -99,7 +99,7 @@ fn discover(front: &Front, segments: &[&str], request: &Request) -> Result<Respo
     found.map(|found| json(200, &found)).ok_or_else(Status::no_such_path)
 }
 
-/// Where the client has reached us.
+/// The server's address as the client used it.
 fn address(request: &Request) -> &str {
     let host = request
         .headers()
@@ -109,7 +109,7 @@ fn address(request: &Request) -> &str {
         .unwrap_or("localhost")
 }
 
-fn document(front: &Front, rest: &[&str]) -> Result<Response> {
+fn openapi_v3(front: &Front, rest: &[&str]) -> Result<Response> {
     let bytes = front.document(&rest.join("/"), |kinds| {
         let document = match rest {
             [] => Some(openapi::index(kinds)),
@@ -123,7 +123,7 @@ fn document(front: &Front, rest: &[&str]) -> Result<Response> {
 }
 
 /// OpenAPI v2: all groups in one document.
-fn whole_document(front: &Front, request: &Request) -> Result<Response> {
+fn openapi_v2(front: &Front, request: &Request) -> Result<Response> {
     let encoding = Encoding::negotiate(answer::accept(request.headers()));
     let encoding = encoding.ok_or_else(|| Status::not_acceptable(answer::JSON))?;
     let content_type = encoding.content_type();
@@ -163,7 +163,7 @@ async fn dispatch(front: &Arc<Front>, call: Call, body: Body) -> Result<Response
     }
     let named = !call.target.name.is_empty();
     if call.kind.namespaced && call.target.namespace.is_none() {
-        // Across all namespaces there is nothing to do but to look.
+        // Across all namespaces, only reads are allowed.
         if named {
             return Err(Status::no_such_path());
         }

@@ -1,9 +1,9 @@
 //! The kinds that can be served.
 //!
-//! What is special about a built-in kind stands in one file, `kinds/<kind>.rs`, as a `BuiltIn`:
-//! names, defaults, admission, checks, columns, selectable fields, deletion. What is special about
-//! a custom resource stands in its CustomResourceDefinition. The rest of the server asks a `Kind`
-//! and does not know which of the two it has.
+//! One file, `kinds/<kind>.rs`, has all that is special about a built-in kind, as a `BuiltIn`:
+//! names, defaults, admission, checks, columns, selectable fields, deletion. A custom resource has
+//! a CustomResourceDefinition for that. The rest of the server uses a `Kind` and does not know
+//! which of the two it is.
 
 mod built_in;
 mod cluster_role;
@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use built_in::BuiltIn;
 
-/// In the order in which discovery names their groups.
+/// In the order in which discovery lists their groups.
 const BUILT_IN: &[&BuiltIn] = &[
     &config_map::KIND,
     &event::KIND,
@@ -67,7 +67,7 @@ const BUILT_IN: &[&BuiltIn] = &[
     &lease::KIND,
 ];
 
-/// The kinds that are served whatever the store holds.
+/// The kinds that are always served.
 pub fn built_in() -> Vec<Arc<Kind>> {
     BUILT_IN.iter().map(|kind| Arc::new(Kind::built_in(kind))).collect()
 }

@@ -1,5 +1,5 @@
-//! `GET /api/v1/nodes/[SCHEME:]NAME:PORT/proxy/PATH`: what a node itself answers. The nodes are
-//! handed in by whoever opens the server, as it knows none.
+//! `GET /api/v1/nodes/[SCHEME:]NAME:PORT/proxy/PATH`: a node answers itself. The caller that opens
+//! the server hands in the nodes, since this crate knows none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::Router;
 
 type Find = dyn Fn(&str, u16) -> Option<Router> + Send + Sync;
 
-/// No node answers anything unless a function is given.
+/// Without a function, no node answers.
 #[derive(Clone, Default)]
 pub struct NodeProxy(Option<Arc<Find>>);
 

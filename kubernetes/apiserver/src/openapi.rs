@@ -1,9 +1,9 @@
 //! OpenAPI v3: an index, and one document for each group and version. `kubectl explain` reads
-//! descriptions from it, `kubectl apply` the merge keys and which query parameters a kind's PATCH
-//! takes. OpenAPI v2 is the same in one document, see `v2`.
+//! descriptions from it. `kubectl apply` reads the merge keys and the query parameters of a kind's
+//! PATCH. OpenAPI v2 has the same in one document, see `v2`.
 //!
-//! Documents hold what is served and no more: the schemas that its kinds reach, the operations with
-//! their parameters and bodies.
+//! A document describes only what is served: the schemas that its kinds use, and the operations
+//! with their parameters and bodies.
 
 mod paths;
 mod schemas;
@@ -22,8 +22,8 @@ use crate::kinds::{Kind, Subresource};
 use paths::place;
 use schemas::Schemas;
 
-/// `/openapi/v3`. An address carries a hash of what its document is made from, so that clients can
-/// keep the document for as long as the address stays.
+/// `/openapi/v3`. Each URL contains a hash of its document's sources, so that clients can cache
+/// the document as long as the URL stays the same.
 pub fn index(kinds: &[Arc<Kind>]) -> Value {
     let mut hashes: BTreeMap<String, DefaultHasher> = BTreeMap::new();
     let start = || {
@@ -58,8 +58,8 @@ pub fn index(kinds: &[Arc<Kind>]) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/<version>` or `/openapi/v3/apis/<group>/<version>`; nothing where no such
-/// version is served.
+/// `/openapi/v3/api/<version>` or `/openapi/v3/apis/<group>/<version>`. `None` if no such version
+/// is served.
 pub fn document(group: &str, version: &str, kinds: &[Arc<Kind>]) -> Option<Value> {
     let kinds: Vec<&Kind> = kinds
         .iter()
@@ -137,7 +137,7 @@ mod tests {
         &document["components"]["schemas"][name]
     }
 
-    /// kubectl looks for exactly this before it sends a write.
+    /// kubectl checks this before it sends a write.
     #[test]
     fn every_kind_has_a_patch_that_takes_field_validation() {
         for kind in samples::kinds() {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_names_every_document_and_changes_only_where_kinds_change() {
+    fn the_openapi_index_changes_only_where_kinds_change() {
         let kinds = samples::kinds();
         let before = index(&kinds);
         let without_widgets: Vec<_> =

@@ -1,6 +1,6 @@
-//! Which kinds are served now. Custom ones follow the definitions in the store: whoever asks after
-//! a definition's write was answered sees its kinds, because the registry is compared with the
-//! table's version on every look-up.
+//! The kinds that are served now. Custom kinds follow the definitions in the store. Every look-up
+//! compares the registry with the version of the definitions' table, so a client sees the kinds of
+//! a definition as soon as its write is answered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub struct Registry {
     built_in: Vec<Arc<Kind>>,
     metadata: Arc<Shape>,
     current: RwLock<(u64, Arc<Vec<Arc<Kind>>>)>,
-    /// By definition, as of its UID and generation: a schema is compiled when it changes, not
-    /// whenever any definition does.
+    /// The kinds of each definition, by its UID and generation. A schema is compiled only when its
+    /// own definition changes.
     compiled: Mutex<Compiled>,
 }
 
@@ -47,7 +47,7 @@ impl Registry {
 
     /// The kinds, and a number that changes with them.
     pub fn versioned(&self) -> (u64, Arc<Vec<Arc<Kind>>>) {
-        // Read before the build: a change in between is seen at the next look-up, never lost.
+        // Read before the build: the next look-up sees a change in between.
         let at = self.store.changed_at(DEFINITIONS);
         {
             let current = self.current.read();
@@ -79,7 +79,7 @@ impl Registry {
         self.kinds().iter().find(is).cloned()
     }
 
-    /// Any version of what is stored in this table.
+    /// Any version of the kind whose objects are in this table.
     pub fn of_table(&self, table: &str) -> Option<Arc<Kind>> {
         let kinds = self.kinds();
         kinds.iter().find(|kind| kind.table() == table).cloned()

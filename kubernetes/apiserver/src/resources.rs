@@ -1,9 +1,9 @@
-//! What can be done to objects, independent of how it is asked: create, update, patch, delete, with
-//! the rules that hold for every kind.
+//! Operations on objects, independent of HTTP: create, update, patch, delete, with the rules that
+//! hold for every kind.
 //!
-//! Every write is a read of the live object, a pure computation of the next one, and a commit that
-//! holds only if the live one is still the same. A commit that lost the race is computed again,
-//! unless the caller had named the version it meant.
+//! Every write reads the live object, computes the next one without side effects, and commits it
+//! if the live object is still the same. After a conflict it starts again, unless the caller named
+//! a resourceVersion.
 
 mod create;
 mod delete;
@@ -49,12 +49,12 @@ pub struct Writer {
     pub dry_run: bool,
     /// Server-side apply: take fields that others own.
     pub force: bool,
-    /// `status`, `scale` or empty.
+    /// The subresource, such as `status`; empty for the main resource.
     pub subresource: String,
 }
 
 impl Writer {
-    /// The server itself: its own loops.
+    /// The server's own loops.
     pub fn server() -> Self {
         Self {
             manager: "berth".to_owned(),
@@ -63,7 +63,7 @@ impl Writer {
     }
 }
 
-/// What etcd takes by default; larger objects could not be moved to a real cluster.
+/// etcd's default limit. Larger objects could not be moved to a real cluster.
 const LARGEST_OBJECT: usize = 3 << 19;
 
 impl Resources {
@@ -115,8 +115,8 @@ impl Resources {
         Ok(draft)
     }
 
-    fn refused(&self, kind: &Kind, key: &Key, refused: WriteError) -> Status {
-        match refused {
+    fn to_status(&self, kind: &Kind, key: &Key, error: WriteError) -> Status {
+        match error {
             WriteError::Exists => Status::already_exists(kind.subject(), &key.name),
             WriteError::Missing => Status::not_found(kind.subject(), &key.name),
             WriteError::Stale | WriteError::NotEmpty => Status::stale(kind.subject(), &key.name),
@@ -125,7 +125,7 @@ impl Resources {
         }
     }
 
-    /// Keeps the books of who wrote which field.
+    /// Updates `managedFields` after a write other than apply.
     fn track(&self, kind: &Kind, live: Option<&Value>, new: &mut Value, writer: &Writer) {
         let (version, now) = (kind.api_version(), self.now());
         let (manager, subresource) = (&writer.manager, &writer.subresource);
@@ -137,9 +137,9 @@ impl Resources {
     }
 }
 
-/// The body that a dry run answers with: nothing was stored, so the version is the live one's, or
-/// none.
-fn imagined(draft: &Draft, version: Option<u64>) -> Record {
+/// The record that a dry run answers with. Nothing was stored, so the version is that of the live
+/// object, or none.
+fn dry_run_record(draft: &Draft, version: Option<u64>) -> Record {
     let body = match version {
         Some(version) => draft.filled(&version.to_string()),
         None => {
@@ -156,8 +156,8 @@ fn imagined(draft: &Draft, version: Option<u64>) -> Record {
     }
 }
 
-/// The record with something else to show under its version, if there is.
-fn under(record: Record, shown: Option<Draft>) -> Record {
+/// The record with the body of `shown`, if given, under the record's version.
+fn with_body(record: Record, shown: Option<Draft>) -> Record {
     let body = match shown {
         Some(draft) => draft.filled(&record.version.to_string()),
         None => record.body,

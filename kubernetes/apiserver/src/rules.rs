@@ -1,6 +1,6 @@
-//! Rules that several kinds share. What one kind has alone is in its own file in `kinds`.
+//! Rules that several kinds share. Rules of one kind are in its own file in `kinds`.
 //!
-//! The words of a refusal are ours, its code, reason and field are Kubernetes'.
+//! The text of a refusal is Berth's; its code, reason and field are those of Kubernetes.
 
 pub mod data;
 pub mod defaults;

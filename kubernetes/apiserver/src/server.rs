@@ -1,5 +1,5 @@
-//! The server: opened once, then used in process as a `kube::Client` or over TLS, both with the
-//! same router.
+//! The server. Once opened, it is used in process as a `kube::Client` or over TLS, with the same
+//! router.
 
 mod connections;
 mod tls;
@@ -29,15 +29,16 @@ pub use tls::Credentials;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where objects, CA and token are kept; `None` keeps them in memory.
+    /// The directory for objects, CA and token. `None` keeps them in memory.
     pub data_dir: Option<PathBuf>,
     /// How many events of a kind a watch can go back.
     pub keep_events: usize,
-    /// UIDs and generated names from this seed, and time from tokio's clock: a run can be repeated.
+    /// With a seed, UIDs and generated names come from it, and time from tokio's clock, so that a
+    /// run can be repeated.
     pub seed: Option<u64>,
-    /// What is changed about new objects.
+    /// Mutating admission of new objects.
     pub admission: Admission,
-    /// What nodes answer themselves.
+    /// The nodes behind `nodes/…/proxy`.
     pub node_proxy: NodeProxy,
 }
 
@@ -100,7 +101,7 @@ impl Server {
             };
             let resources = Arc::new(Resources::new(store, clock, identities, options.admission));
             let stop = CancellationToken::new();
-            // Loops listen before the first objects are written, so that they see those too.
+            // The loops start before the first objects are written, so that they see these too.
             let loops = vec![
                 garbage::start(resources.clone(), stop.clone()),
                 housekeeping::start(resources.clone(), stop.clone()),
@@ -124,7 +125,7 @@ impl Server {
         let router =
             self.router()
                 .map_request(|mut request: ::http::Request<kube::client::Body>| {
-                    // Whoever writes without a name owns fields by that of the program.
+                    // Writes without a field manager own their fields by this name.
                     let name = ::http::HeaderValue::from_static("berth");
                     request.headers_mut().entry(::http::header::USER_AGENT).or_insert(name);
                     request.map(axum::body::Body::new)
@@ -163,7 +164,7 @@ impl Server {
             for task in self.loops {
                 drop(task.await);
             }
-            self.front.resources.store.settle().await;
+            self.front.resources.store.wait_for_commits().await;
         })
     }
 }

@@ -1,9 +1,8 @@
-//! What is stored, in which order it changed, and who is told. One writer order for the whole
-//! store: every commit takes the next resourceVersion, and a commit is seen by readers and watchers
-//! only once it is durable.
+//! The store: objects, their history, and its watchers. All writes have one order: every commit
+//! takes the next resourceVersion. Readers and watchers see a commit only once it is durable.
 //!
-//! Objects are kept as the JSON that goes over the wire: a list copies no fields, and ten thousand
-//! pods cost their own bytes.
+//! Objects are kept as the JSON that goes over the wire. A list copies no fields, and ten thousand
+//! pods take only the memory of their own bytes.
 
 mod commit;
 mod disk;
@@ -28,21 +27,21 @@ use commit::Shared;
 use disk::Disk;
 use state::{State, table_of};
 
-/// Part of a table, in order of place.
+/// Part of a table, ordered by namespace and name.
 #[derive(Debug)]
 pub struct Page {
     pub version: u64,
     pub records: Vec<(Place, Record)>,
-    /// Records after these, when `limit` cut them off.
+    /// How many records follow, if `limit` cut them off.
     pub remaining: usize,
 }
 
-/// What part of a table to read.
+/// The part of a table to read.
 #[derive(Clone, Debug, Default)]
 pub struct Range {
     pub namespace: Option<Arc<str>>,
     pub after: Option<Place>,
-    /// As of this version, not as of now.
+    /// Read the state at this version. `None` reads the current state.
     pub at: Option<u64>,
     pub limit: Option<usize>,
 }
@@ -59,7 +58,7 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
-/// Events kept per table unless told otherwise: ten seconds of a storm, hours of an ordinary
+/// The default number of events kept per table: ten seconds under heavy load, hours in an ordinary
 /// cluster.
 pub const KEEP_EVENTS: usize = 10_000;
 
@@ -103,10 +102,9 @@ impl Store {
         Shared::commit(&self.shared, write).await
     }
 
-    /// Waits until no commit is under way. When the last handle is dropped after this, the file is
-    /// closed.
-    pub async fn settle(&self) {
-        self.shared.settle().await;
+    /// Waits until no commit is under way. Dropping the last handle after this closes the file.
+    pub async fn wait_for_commits(&self) {
+        self.shared.wait_for_commits().await;
     }
 
     /// The version of the last commit.
@@ -124,7 +122,7 @@ impl Store {
         self.get(&Key::new(table, namespace, name)).is_some()
     }
 
-    /// When the table last changed: 0 if it never did since the store was opened.
+    /// The version of the table's last change: 0 if there was none since the store was opened.
     pub fn changed_at(&self, table: &str) -> u64 {
         let state = self.shared.state.read();
         state.tables.get(table).map_or(0, |t| *t.changed.borrow())
@@ -144,7 +142,7 @@ impl Store {
         let Some(table) = state.tables.get(table) else {
             return Ok(page);
         };
-        // What has changed since `at` is taken back, key by key, from the history.
+        // The history undoes, key by key, all changes since `at`.
         let undone = match range.at {
             Some(at) if at < state.version => table.history.undo(at)?,
             _ => BTreeMap::new(),
@@ -175,8 +173,8 @@ impl Store {
         Ok(page)
     }
 
-    /// Events of a table after `cursor`, at most `most` of them.
-    pub fn since(&self, table: &str, cursor: u64, most: usize) -> Result<Since, TooOld> {
+    /// Up to `limit` events of a table after `cursor`.
+    pub fn since(&self, table: &str, cursor: u64, limit: usize) -> Result<Since, TooOld> {
         let state = self.shared.state.read();
         let Some(table) = state.tables.get(table) else {
             return if cursor < self.shared.opened_at {
@@ -191,9 +189,9 @@ impl Store {
                 })
             };
         };
-        let events = table.history.since(cursor, most)?;
+        let events = table.history.since(cursor, limit)?;
         let version = match events.last() {
-            Some(last) if events.len() == most => last.version,
+            Some(last) if events.len() == limit => last.version,
             _ => state.version.max(cursor),
         };
         Ok(Since { events, version })
@@ -214,7 +212,7 @@ impl Store {
     }
 }
 
-/// Two ordered runs without a common key, as one.
+/// Merges two ordered iterators without a common key.
 fn merge<'a, T: 'a>(
     left: impl Iterator<Item = (&'a Place, &'a T)> + 'a,
     right: impl Iterator<Item = (&'a Place, &'a T)> + 'a,

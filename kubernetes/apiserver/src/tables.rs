@@ -1,5 +1,5 @@
-//! Objects as rows of a table: what `kubectl get` prints. The server decides on columns and cells,
-//! the client only lines them up.
+//! Objects as rows of a table, as `kubectl get` prints them. The server makes the columns and
+//! cells, and the client only aligns them.
 
 use berth_apimachinery::columns::{self, Column, CustomColumn};
 use berth_apimachinery::status::{Result, Status};
@@ -44,7 +44,7 @@ impl Include {
     }
 }
 
-/// The table of one kind. Made once for a request: a custom resource's paths are parsed here.
+/// The table of one kind. Made once per request, because it parses a custom resource's paths.
 #[derive(Debug)]
 pub struct Table {
     columns: Value,

@@ -1,11 +1,11 @@
-//! The kubelet of every virtual node: attaches the pods that are bound to it to the network, and
-//! reports on them.
+//! The kubelet of every virtual node: attaches the node's pods to the network, and writes their
+//! status.
 //!
-//! Nothing runs on a virtual node, so a pod is Running as soon as it has an address: of the network
-//! that was handed in, or, where there is none, by whoever writes it into `status.podIPs`; until
-//! then the pod says that it waits for one. A deleted pod ends once its sandbox is detached,
-//! whatever its grace period. Pods of a Node that was deleted end too. What is left of pods that
-//! went while nobody watched is detached at the start.
+//! Nothing runs on a virtual node, so a pod is Running as soon as it has an address. The address
+//! comes from the network that was handed in. Without a network, an outside client writes it into
+//! `status.podIPs`. Until then the pod's status says that it waits for one. A deleted pod ends once
+//! its sandbox is detached, whatever its grace period. Pods of a deleted Node end too. At the start
+//! the kubelet detaches the sandboxes of pods that went while it was not running.
 
 mod attachment;
 mod collect;
@@ -34,7 +34,7 @@ use index::Index;
 pub use network::{BACKOFF, PodNetwork, PodNetworkError, Sandbox};
 use worker::Worker;
 
-/// The watches that feed the decisions, and the workers that carry them out.
+/// The loop around [`Index`]: watches feed the index, and workers act on it.
 pub struct Kubelet {
     pub client: Client,
     pub clock: Clock,
@@ -51,11 +51,11 @@ impl Kubelet {
         let index = Mutex::new(Index::new(self.network.is_some(), self.fleet.names()));
         let work = async {
             while !index.lock().is_synced() {
-                follow(&mut self.nodes, &mut self.pods, &self.queue, &index).await;
+                apply_next_change(&mut self.nodes, &mut self.pods, &self.queue, &index).await;
             }
-            let following = async {
+            let applying = async {
                 loop {
-                    follow(&mut self.nodes, &mut self.pods, &self.queue, &index).await;
+                    apply_next_change(&mut self.nodes, &mut self.pods, &self.queue, &index).await;
                 }
             };
             let worker = Worker {
@@ -72,13 +72,13 @@ impl Kubelet {
                 let nodes = self.fleet.names();
                 join_all(nodes.map(|node| collect::collect(network, node, &self.queue, &index)))
             });
-            tokio::join!(following, workers, OptionFuture::from(collecting))
+            tokio::join!(applying, workers, OptionFuture::from(collecting))
         };
         token.run_until_cancelled(work).await;
     }
 }
 
-async fn follow(
+async fn apply_next_change(
     nodes: &mut mpsc::Receiver<Change<Node>>,
     pods: &mut mpsc::Receiver<Change<Pod>>,
     queue: &Queue<Key>,
@@ -94,7 +94,7 @@ async fn follow(
             let pod = index.lock().apply_pod(change);
             pod.into_iter().for_each(|pod| queue.add(pod));
         }
-        // Both watches have ended, and with them the process.
+        // Both watches have ended: the process is stopping.
         else => std::future::pending().await,
     }
 }

@@ -1,9 +1,10 @@
-//! What makes objects of the API into a cluster for `berth up`: virtual nodes, a scheduler,
-//! Deployments and ReplicaSets, and a kubelet for every virtual node.
+//! The controllers of `berth up`: virtual nodes, a scheduler, Deployments and ReplicaSets, and a
+//! kubelet for every virtual node.
 //!
-//! All of it speaks to the API through a `kube::Client` and nothing else. Nothing is ever executed:
-//! a pod is Running once it has what it needs. The network that gives it its addresses is handed
-//! in. Each loop is an index fed by watches, pure decisions over it, and a thin shell that writes.
+//! All of them use the API only, through a `kube::Client`. Nothing is ever executed: a pod is
+//! Running once it has what it needs. The caller hands in the network that gives pods their
+//! addresses. Each loop is an index fed by watches, pure decisions over it, and a thin shell that
+//! writes.
 
 mod kubelet;
 mod nodes;
@@ -33,7 +34,7 @@ pub use kubelet::{PodNetwork, PodNetworkError, Sandbox};
 pub use nodes::{Fleet, TooManyNodes, register as register_nodes};
 pub use scheduler::{Candidate, PodLimit};
 
-/// What is left of events when the cluster stops gets this long to be written.
+/// How long the cluster writes the remaining events when it stops.
 const LAST_EVENTS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -41,11 +42,12 @@ pub struct Options {
     pub fleet: Fleet,
     pub clock: Clock,
     pub metrics: Metrics,
-    /// With the same seed and clock a run takes the same steps.
+    /// The same seed and clock give a run with the same steps.
     pub seed: Option<u64>,
-    /// Who gives pods their addresses; without one, whoever writes them into `status.podIPs`.
+    /// The network that gives pods their addresses. Without one, an outside client writes them into
+    /// `status.podIPs`.
     pub network: Option<Arc<dyn PodNetwork>>,
-    /// What a node must have for a pod beyond its resources.
+    /// A limit on the pods of a node beside its resources.
     pub limit: Option<Arc<dyn PodLimit>>,
 }
 
@@ -149,7 +151,7 @@ impl Cluster {
         })
     }
 
-    /// Ends once every loop has.
+    /// Ends once every loop has ended.
     pub fn stopped(mut self) -> BoxFuture<'static, ()> {
         Box::pin(async move { while self.loops.join_next().await.is_some() {} })
     }

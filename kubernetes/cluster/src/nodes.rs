@@ -1,8 +1,9 @@
 //! The virtual nodes: Node objects with addresses, capacity and conditions, kept alive by Leases.
 //!
-//! As with a kubelet, a node registers when it starts and takes over the object that is there. A
-//! Node that the user deletes stays away until the next start. One beyond the asked number stays as
-//! an object, not ready and tainted, until it is asked for again or deleted.
+//! Like a kubelet, a node registers when it starts and takes over an existing object. A Node that
+//! the user deletes stays away until the next start. If a start asks for fewer nodes, the Node
+//! objects beyond that number stay, not ready and tainted, until a later start uses them again or
+//! somebody deletes them.
 
 mod fleet;
 mod state;
@@ -30,11 +31,11 @@ use state::Health;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: i32 = 40;
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Beats between two reports of an unchanged status: five minutes, as a kubelet has it. Between
-/// them the Lease says that the node lives.
+/// Heartbeats between two reports of an unchanged status: five minutes, as with a kubelet. Between
+/// them the Lease shows that the node is alive.
 const BEATS_PER_REPORT: u32 = 30;
 
-/// Makes or takes over every node of the fleet, and marks those that are not run any more.
+/// Creates or takes over every node of the fleet, and marks those that no longer run.
 pub fn register(client: &Client, fleet: Fleet, clock: Clock) -> BoxFuture<'_, kube::Result<()>> {
     Box::pin(async move {
         let api = Api::<Node>::all(client.clone());
@@ -71,7 +72,7 @@ pub fn register(client: &Client, fleet: Fleet, clock: Clock) -> BoxFuture<'_, ku
     })
 }
 
-/// Writes what a node says about itself. Labels, taints and conditions of others stay.
+/// Writes a node's status, labels and taint. Labels, taints and conditions of others stay.
 async fn report(api: &Api<Node>, node: &Node, health: Health, clock: Clock) -> kube::Result<()> {
     let name = node.name_any();
     let params = PatchParams::default();
@@ -121,7 +122,7 @@ async fn beat(client: &Client, name: &str, report_due: bool, clock: Clock) -> ku
     renew(client, name, clock).await
 }
 
-/// Renews the node's Lease; makes it when there is none, unless the Node itself has been deleted.
+/// Renews the node's Lease. Creates it if it is missing, unless the Node itself has been deleted.
 async fn renew(client: &Client, name: &str, clock: Clock) -> kube::Result<()> {
     let leases = Api::<Lease>::namespaced(client.clone(), LEASE_NAMESPACE);
     let renewal = json!({"spec": {

@@ -1,9 +1,9 @@
 //! Finds a node for every pod that has none: resources, taints, node selectors and required node
 //! affinity.
 //!
-//! Enough to place pods on one machine. It is no kube-scheduler: no preemption, no affinity between
-//! pods, no topology spread, no volumes, no host ports. Pods that name another scheduler are left
-//! to it.
+//! This is enough to place pods on one machine. It is no kube-scheduler: no preemption, no affinity
+//! between pods, no topology spread, no volumes, no host ports. It ignores pods that name another
+//! scheduler.
 
 mod affinity;
 mod index;
@@ -34,10 +34,10 @@ use index::{Decision, Index};
 
 pub use limit::{Candidate, PodLimit};
 
-/// How many pods are decided on before their bindings are written together.
-const ROUND: usize = 256;
-/// How long a pod waits when its binding could not be written.
-const RETRY: Duration = Duration::from_secs(1);
+/// How many pods are decided on before their bindings are written.
+const BATCH_SIZE: usize = 256;
+/// How long a pod waits for the next try after its write failed.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The loop around [`Index`]: watches in, bindings out.
 pub struct Scheduler {
@@ -48,7 +48,7 @@ pub struct Scheduler {
     pub failed: Queue<Key>,
     pub nodes: mpsc::Receiver<Change<Node>>,
     pub pods: mpsc::Receiver<Change<Pod>>,
-    /// What a node must have beyond its resources.
+    /// A limit on the pods of a node beside its resources.
     pub limit: Option<Arc<dyn PodLimit>>,
 }
 
@@ -56,7 +56,7 @@ impl Scheduler {
     pub async fn run(mut self, token: CancellationToken) {
         let limit = self.limit.clone();
         let mut index = Index::new(limit.clone());
-        let room = async || match &limit {
+        let limit_changed = async || match &limit {
             Some(limit) => limit.changed().await,
             None => std::future::pending().await,
         };
@@ -78,7 +78,7 @@ impl Scheduler {
                     Change::Synced => unsynced -= 1,
                     Change::Restarted => {}
                 },
-                Some(pod) = self.failed.take() => match self.read_again(&pod, &mut index).await {
+                Some(pod) = self.failed.take() => match self.refresh_pod(&pod, &mut index).await {
                     Ok(()) => pod.succeeded(),
                     Err(error) => {
                         warn!(%error, pod = %*pod, "cannot read a pod that could not be \
@@ -86,18 +86,18 @@ impl Scheduler {
                         pod.failed();
                     }
                 },
-                () = room() => index.look_again(),
-                () = std::future::ready(()), if work => self.round(&mut index).await,
+                () = limit_changed() => index.requeue_waiting(),
+                () = std::future::ready(()), if work => self.schedule_batch(&mut index).await,
             }
         }
     }
 
-    /// Decides on the pods at the head of the queue and carries it out. What changes meanwhile
-    /// waits in the channels, so no answer can be overtaken by the watch event that it causes.
-    async fn round(&self, index: &mut Index) {
-        let decisions: Vec<_> = std::iter::from_fn(|| index.decide()).take(ROUND).collect();
+    /// Decides on the pods at the head of the queue and writes the decisions. Watch events wait in
+    /// the channels meanwhile, so none is applied before the answer of the write that caused it.
+    async fn schedule_batch(&self, index: &mut Index) {
+        let decisions: Vec<_> = std::iter::from_fn(|| index.decide()).take(BATCH_SIZE).collect();
         let mut outcomes = stream::iter(decisions)
-            .map(|decision| self.carry_out(decision))
+            .map(|decision| self.apply_decision(decision))
             .buffered(CONCURRENCY);
         while let Some((pod, outcome)) = outcomes.next().await {
             let key = Key {
@@ -106,25 +106,27 @@ impl Scheduler {
             };
             match outcome {
                 Ok(()) => {}
-                // The watch brings, or has brought, what became of it.
+                // The watch brings, or has brought, the pod's new state.
                 Err(error) if is_gone(&error) => self.release(pod.uid.as_deref()),
                 Err(error) => {
                     warn!(%error, pod = %key, "cannot schedule, it is tried again");
-                    self.failed.add_after(key, RETRY);
+                    self.failed.add_after(key, RETRY_DELAY);
                 }
             }
         }
     }
 
-    async fn carry_out(&self, decision: Decision) -> (ObjectReference, kube::Result<()>) {
+    async fn apply_decision(&self, decision: Decision) -> (ObjectReference, kube::Result<()>) {
         match decision {
             Decision::Bind { pod, node } => {
                 let outcome = self.bind(&pod, &node).await;
                 (pod, outcome)
             }
-            Decision::Refuse { pod, said: true, .. } => (pod, Ok(())),
-            Decision::Refuse { pod, message, .. } => {
-                let outcome = self.refuse(&pod, message).await;
+            Decision::Unschedulable {
+                pod, reported: true, ..
+            } => (pod, Ok(())),
+            Decision::Unschedulable { pod, message, .. } => {
+                let outcome = self.mark_unschedulable(&pod, message).await;
                 (pod, outcome)
             }
         }
@@ -162,7 +164,7 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn refuse(&self, pod: &ObjectReference, message: String) -> kube::Result<()> {
+    async fn mark_unschedulable(&self, pod: &ObjectReference, message: String) -> kube::Result<()> {
         let (api, name) = self.pod(pod);
         let condition = json!({
             "type": "PodScheduled",
@@ -185,8 +187,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// After a failure nobody knows whether the write arrived: the pod as it is now tells.
-    async fn read_again(&self, key: &Key, index: &mut Index) -> kube::Result<()> {
+    /// After an error it is unknown whether the write succeeded, so this reads the pod again.
+    async fn refresh_pod(&self, key: &Key, index: &mut Index) -> kube::Result<()> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
         let pod = api.get_opt(&key.name).await?;
         let unbound = pod

@@ -1,9 +1,9 @@
-//! Deployments and ReplicaSets: a Deployment's pods come and go through its ReplicaSets, as
-//! kube-controller-manager does it.
+//! Deployments and ReplicaSets: a Deployment manages its pods through ReplicaSets, as in
+//! kube-controller-manager.
 //!
-//! One loop for both, because a Deployment acts on what its ReplicaSets have come to. Rolling
-//! updates and recreation, scaling, history, pausing, adoption. Not here: deleting what a deleted
-//! object owned, which is the API's garbage collection.
+//! One loop runs both, because a Deployment acts on the state of its ReplicaSets. It does rolling
+//! updates and recreation, scaling, history, pausing, adoption. The API's garbage collection, not
+//! this crate, deletes the dependents of deleted objects.
 
 mod deployment;
 mod index;
@@ -35,7 +35,7 @@ use crate::writes::is_gone;
 use berth_kit::watch::{Change, Key};
 use index::{Index, Task};
 
-/// The watches of the three kinds, in.
+/// The watches of the three kinds.
 #[derive(Debug)]
 pub struct Feeds {
     pub deployments: mpsc::Receiver<Change<Deployment>>,
@@ -43,7 +43,7 @@ pub struct Feeds {
     pub pods: mpsc::Receiver<Change<Pod>>,
 }
 
-/// What is known, and what it takes to act on it.
+/// The controllers' state, and their means to act.
 pub struct Workloads {
     client: Client,
     clock: Clock,
@@ -51,7 +51,7 @@ pub struct Workloads {
     deployment_events: Recorder,
     replica_set_events: Recorder,
     index: Index,
-    /// Why pods of a ReplicaSet could not be made.
+    /// Why pods of a ReplicaSet could not be created.
     failures: BTreeMap<Key, String>,
 }
 
@@ -102,15 +102,15 @@ impl Workloads {
                     Change::Synced => { unsynced -= 1; Vec::new() }
                     Change::Restarted => Vec::new(),
                 },
-                // Before everything is known, pods that are there would be made again.
+                // Before all watches are synced, pods that exist would be created again.
                 Some(task) = queue.take(), if unsynced == 0 => {
-                    // What changes meanwhile waits in the channels, so no answer is overtaken by
-                    // the watch event that it causes.
-                    let done = token.run_until_cancelled(self.perform(&task)).await;
+                    // Watch events wait in the channels meanwhile, so none is applied before the
+                    // answer of the write that caused it.
+                    let done = token.run_until_cancelled(self.sync(&task)).await;
                     match done {
                         Some(Ok(())) => task.succeeded(),
                         Some(Err(error)) => {
-                            // Somebody was faster: what they did is in the channels, or will be.
+                            // A conflict: the other change is, or will be, in the channels.
                             if !is_gone(&error) {
                                 warn!(%error, task = ?*task, "cannot carry on, it is tried again");
                             }
@@ -121,11 +121,11 @@ impl Workloads {
                     Vec::new()
                 }
             };
-            self.look_at(tasks);
+            self.enqueue(tasks);
         }
     }
 
-    async fn perform(&mut self, task: &Task) -> kube::Result<()> {
+    async fn sync(&mut self, task: &Task) -> kube::Result<()> {
         let recheck = match task {
             Task::Deployment(key) => self.sync_deployment(key).await?,
             Task::ReplicaSet(key) => self.sync_replica_set(key).await?,
@@ -136,7 +136,7 @@ impl Workloads {
         Ok(())
     }
 
-    fn look_at(&self, tasks: Vec<Task>) {
+    fn enqueue(&self, tasks: Vec<Task>) {
         tasks.into_iter().for_each(|task| self.queue.add(task));
     }
 

@@ -1,4 +1,4 @@
-//! A certificate authority for one cluster, and who may call it by which token.
+//! A certificate authority for one cluster, and the tokens of its users.
 
 use std::net::IpAddr;
 
@@ -73,8 +73,7 @@ fn name(user: &str, group: Option<&str>) -> DistinguishedName {
     name
 }
 
-/// Signs the tokens of service accounts, and tells them from others: the private key, and the
-/// public one.
+/// The private and the public key for the tokens of service accounts.
 pub fn signing_keys() -> Result<(String, String)> {
     let key = KeyPair::generate().context("making a key")?;
     Ok((key.serialize_pem(), key.public_key_pem()))

@@ -1,4 +1,4 @@
-//! What outlives a checkout: built programs, and the directories of running clusters.
+//! Files that outlive a checkout: built programs, and the directories of running clusters.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The whole: process 1, the wire, the control plane, the nodes.
+//! The whole cluster: process 1, the wire, the control plane, the nodes.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::{image, packages, shell};
 
 type NetworkOf<'a> = Box<dyn Fn(&Seat) -> Network + Sync + 'a>;
 
-/// What a cluster is to be like.
+/// The settings of a cluster.
 pub struct Builder<'a> {
     name: String,
     nodes: u8,
@@ -58,7 +58,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// `name` is for people: several clusters can have the same.
+    /// `name` is for people: several clusters can have the same name.
     pub fn named<'a>(name: &str) -> Builder<'a> {
         Builder {
             name: name.to_owned(),
@@ -90,14 +90,14 @@ impl Cluster {
         self.control_plane.kubectl()
     }
 
-    /// Writes what a file of objects says, as an administrator does.
+    /// Applies a file of objects as an administrator.
     pub fn apply(&self, file: &Path) -> Result<()> {
         shell::run(self.kubectl().args(["apply", "--filename"]).arg(file)).map(drop)
     }
 
-    /// A kubeconfig for a ServiceAccount, in a file of the cluster's. With `bound`, the kind and
-    /// name of a Pod of the account's namespace or of a Node, the token is bound to that and
-    /// carries the name of the node.
+    /// Writes a kubeconfig for a ServiceAccount into a file of the cluster. With `bound`, the kind
+    /// and name of a Pod in the account's namespace or of a Node, the token is bound to that object
+    /// and carries the name of the node.
     pub fn kubeconfig_of_account(
         &self,
         namespace: &str,
@@ -116,7 +116,8 @@ impl Cluster {
         self.control_plane.write_kubeconfig(&parts.join("-"), token.trim())
     }
 
-    /// One more process beside the control plane, on the host's network. It ends with the cluster.
+    /// Starts another process beside the control plane, on the host's network. It ends with the
+    /// cluster.
     pub fn start_component(
         &self,
         name: &str,
@@ -127,7 +128,7 @@ impl Cluster {
             .start_component(self.process_1()?, name, program, flags)
     }
 
-    /// One more kube-scheduler, with this KubeSchedulerConfiguration.
+    /// Starts another kube-scheduler, with this KubeSchedulerConfiguration.
     pub fn start_scheduler(&self, name: &str, configuration: &str) -> Result<Component> {
         self.control_plane
             .start_scheduler(self.process_1()?, name, configuration)
@@ -152,7 +153,7 @@ impl Cluster {
         self.control_plane.logs()
     }
 
-    /// On every node, a route to the pods of every other one.
+    /// Adds to every node a route to the pods of each other node.
     pub fn route_pods(&self) -> Result<()> {
         for node in &self.nodes {
             for other in self.nodes.iter().filter(|other| other.name() != node.name()) {
@@ -163,10 +164,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// From now on it outlives this process, until [`Registry::remove`].
+    /// From now on the cluster outlives this process, until [`Registry::remove`].
     pub fn detach(mut self) -> Result<()> {
-        // The record first: were it the other way round, a death in between would leave a cluster
-        // that is nobody's.
+        // The record is written first: otherwise a crash in between would leave a cluster without
+        // an owner.
         self.entry.record.detached = true;
         let nodes = self.nodes.iter();
         self.entry.record.nodes = nodes
@@ -174,12 +175,12 @@ impl Cluster {
             .collect();
         self.entry.write()?;
         match self.init.take() {
-            Some(init) => init.stay(),
+            Some(init) => init.detach(),
             None => Ok(()),
         }
     }
 
-    /// Ends it, and returns when nothing is left.
+    /// Ends the cluster, and returns when nothing is left.
     pub fn down(mut self) -> Result<()> {
         self.end()
     }
@@ -201,7 +202,7 @@ impl Drop for Cluster {
 }
 
 fn end(mut init: Init, registry: &Registry, entry: &Entry) -> Result<()> {
-    // Quicker than to wait until it reads the end of its pipe: it need not end things one by one.
+    // Faster than to wait for it to read the end of its pipe: nothing has to be ended one by one.
     registry.remove(entry)?;
     init.end()
 }
@@ -229,14 +230,14 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the API is served, instead of loopback: at the host's end of another cluster's wire
-    /// that one's nodes and pods reach it.
+    /// The address where the API is served, instead of loopback. At the host's end of another
+    /// cluster's wire, the nodes and pods of that cluster reach it.
     pub fn address(mut self, address: Ipv4Addr) -> Self {
         self.address = Some(address);
         self
     }
 
-    /// What runs the nodes' containers; Debian's containerd when nothing is said.
+    /// The container runtime of the nodes; the default is Debian's containerd.
     pub fn runtime(mut self, runtime: Runtime) -> Self {
         self.runtime = runtime;
         self
@@ -266,8 +267,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Where the output of the components goes; into the cluster's own directory when nothing is
-    /// said, and with it.
+    /// The directory of the components' logs; the default is the cluster's own directory, which is
+    /// removed with it.
     pub fn logs(mut self, directory: PathBuf) -> Self {
         self.logs = Some(directory);
         self
@@ -279,7 +280,8 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Returns when all nodes are ready and pods can be made. What it started ends when it fails.
+    /// Returns when all nodes are ready and pods can be created. If it fails, everything that it
+    /// started ends.
     pub fn start(self) -> Result<Cluster> {
         ensure!(
             self.nodes <= MAX_NODES,
@@ -307,7 +309,7 @@ impl<'a> Builder<'a> {
             entry.record.logs.clone_from(logs);
         }
         entry.write()?;
-        match self.furnish(&programs, init.process(), &entry) {
+        match self.start_components(&programs, init.process(), &entry) {
             Ok((control_plane, nodes)) => Ok(Cluster {
                 entry,
                 registry,
@@ -322,7 +324,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn furnish(
+    fn start_components(
         &self,
         programs: &Programs,
         init: &Process,
@@ -338,7 +340,7 @@ impl<'a> Builder<'a> {
         let names: Vec<String> = seats.iter().map(|seat| seat.node.clone()).collect();
         let logs = &entry.record.logs;
         if let Some(wire) = wire {
-            wire.lay(init)?;
+            wire.create(init)?;
         }
         let plan = Plan {
             storage: self.storage,
@@ -359,7 +361,7 @@ impl<'a> Builder<'a> {
         };
 
         let image = image::write(&entry.directory)?;
-        let around = NodeContext {
+        let context = NodeContext {
             init,
             wire,
             control_plane: &control_plane,
@@ -371,11 +373,11 @@ impl<'a> Builder<'a> {
             logs,
             groups: &entry.record.groups,
         };
-        // Most of a node's start is waiting, so they start together.
+        // The nodes start together: most of their start is waiting.
         let network = &self.network;
         let started: Vec<Result<Node>> = std::thread::scope(|scope| {
             let start = |seat: Seat| {
-                scope.spawn(move || Node::start(seat.clone(), &network(&seat), around))
+                scope.spawn(move || Node::start(seat.clone(), &network(&seat), context))
             };
             let starting: Vec<_> = seats.into_iter().map(start).collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Node>>| {
@@ -391,10 +393,10 @@ impl<'a> Builder<'a> {
         Ok((control_plane, nodes))
     }
 
-    /// Ready, or just registered where nobody gives the pods a network yet.
+    /// Waits until the nodes are Ready, or only registered if they have no pod network yet.
     fn wait_for_nodes(&self, control_plane: &ControlPlane, nodes: &mut [Node]) -> Result<()> {
         let names: Vec<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
-        // kubectl waits for one to be created, but not for several.
+        // kubectl can wait for the creation of one object, but not of several.
         for name in &names {
             wait(control_plane, nodes, "--for=create", &[name])?;
         }
@@ -409,7 +411,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Has kubectl wait for a condition of the named nodes, for as long as all nodes run.
+/// Lets kubectl wait for a condition of the named nodes, while all nodes run.
 fn wait(
     control_plane: &ControlPlane,
     nodes: &mut [Node],

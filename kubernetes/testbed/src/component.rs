@@ -1,4 +1,4 @@
-//! A process of the cluster: where its output goes, and what it said last when it did not come up.
+//! A process of the cluster: its log, and its last lines if it did not start.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::Process;
 
-/// How often is asked whether something is there yet.
+/// How often to check whether something is there yet.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Ends with the cluster.
+/// A process that ends with the cluster.
 #[derive(Debug)]
 pub struct Component {
     name: String,
@@ -37,7 +37,7 @@ impl Component {
         })
     }
 
-    /// The program itself, inside of what was needed to get it there.
+    /// The program itself, without the wrappers that started it.
     pub fn process(&self) -> Result<Process> {
         let outer = Process::find(self.child.id());
         let outer = outer.with_context(|| format!("{} has ended", self.name))?;
@@ -48,7 +48,7 @@ impl Component {
         &self.log
     }
 
-    /// Its end is an error, with what it said last.
+    /// Fails if the process has ended, with its last lines.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(
@@ -61,7 +61,7 @@ impl Component {
         Ok(())
     }
 
-    /// Returns when `there` says so, or with an error when the component has ended.
+    /// Returns when `there` is true; fails if the component has ended.
     pub fn wait_until(&mut self, mut there: impl FnMut() -> bool) -> Result<()> {
         while !there() {
             self.check()?;
@@ -71,7 +71,7 @@ impl Component {
     }
 }
 
-/// Enough to see why.
+/// Enough lines to see the cause.
 fn last_lines(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

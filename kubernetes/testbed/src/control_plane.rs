@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 
 use crate::authority::{self, Authority, Pair};
 use crate::component::Component;
-use crate::https::Asker;
+use crate::https::HttpsClient;
 use crate::ports::{free_port, free_ports};
 use crate::process::Process;
 use crate::programs::{Programs, WITHOUT_COLLECTOR};
 use crate::{init, kubeconfig, shell};
 
-/// What an answered write means to etcd.
+/// The durability of an answered write in etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
     /// It is in memory: for tests.
@@ -27,32 +27,32 @@ pub enum Storage {
     Durable,
 }
 
-/// What is to run, and where.
+/// The settings of a control plane.
 #[derive(Debug)]
 pub struct Plan {
     pub storage: Storage,
-    /// Without controllers and scheduler there is just an API.
+    /// Whether controllers and a scheduler run. Without them there is only an API.
     pub controllers: bool,
-    /// Beyond those that every kube-apiserver has here.
+    /// Additional flags for kube-apiserver.
     pub api_flags: Vec<String>,
-    /// And kube-controller-manager.
+    /// Additional flags for kube-controller-manager.
     pub manager_flags: Vec<String>,
-    /// For every process, beyond what this one has.
+    /// Additional variables for every process.
     pub environment: Vec<(String, String)>,
-    /// Where the API is served: loopback, or the host's end of the wire.
+    /// The address of the API: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
     pub directory: PathBuf,
     pub logs: PathBuf,
 }
 
-/// A running one.
+/// A running control plane.
 #[derive(Debug)]
 pub struct ControlPlane {
     plan: Plan,
     server: String,
     etcd: String,
     ca: String,
-    /// By user.
+    /// The tokens, by user.
     tokens: BTreeMap<String, String>,
     components: BTreeMap<&'static str, Component>,
     programs: Programs,
@@ -61,12 +61,12 @@ pub struct ControlPlane {
 const ADMIN: &str = "admin";
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";
-/// The first address is the API's own.
+/// The first address of this CIDR is the API's own.
 const SERVICES: &str = "10.96.0.0/16";
 const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
 impl ControlPlane {
-    /// Returns when the API answers, and pods can be made.
+    /// Returns when the API answers and pods can be created.
     pub fn start(
         programs: &Programs,
         init: &Process,
@@ -95,12 +95,12 @@ impl ControlPlane {
         plane.write_credentials(&authority)?;
         plane.run(init, "etcd", &plane.etcd_flags(peer))?;
         plane.run(init, "kube-apiserver", &plane.api_flags(api))?;
-        let asker = Asker::new(address, &plane.ca)?;
-        plane.wait("kube-apiserver", || asker.is_ok("/readyz"))?;
+        let https = HttpsClient::new(address, &plane.ca)?;
+        plane.wait("kube-apiserver", || https.is_ok("/readyz"))?;
         if plane.plan.controllers {
             plane.run(init, "kube-controller-manager", &plane.manager_flags(manager))?;
             plane.run(init, "kube-scheduler", &plane.scheduler_flags(scheduler))?;
-            // A namespace is ready for pods when it has its ServiceAccount.
+            // Pods can be created once the namespace has its ServiceAccount.
             let wait =
                 "wait --for=create serviceaccount/default --namespace=default --timeout=120s";
             let made = shell::run(plane.kubectl().args(wait.split_whitespace()));
@@ -115,12 +115,12 @@ impl ControlPlane {
         self.file("kubeconfig")
     }
 
-    /// For the kubelet of a node.
+    /// The kubeconfig of a node's kubelet.
     pub fn kubeconfig_of(&self, node: &str) -> String {
         self.kubeconfig_text(&node_user(node))
     }
 
-    /// For somebody with a token, in a file of that name. One of the same name is replaced.
+    /// Writes a kubeconfig with this token into a file of that name, or replaces it.
     pub fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
         let path = self.file(&format!("{name}.kubeconfig"));
         let next = path.with_extension("next");
@@ -133,13 +133,13 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// For a kube-scheduler.
+    /// The kubeconfig of a kube-scheduler.
     pub fn kubeconfig_of_scheduler(&self) -> PathBuf {
         self.file("scheduler.kubeconfig")
     }
 
-    /// One more process beside the control plane's own: on the host's network, and ended with the
-    /// cluster.
+    /// Starts another process beside the control plane's own, on the host's network. It ends with
+    /// the cluster.
     pub(crate) fn start_component(
         &self,
         init: &Process,
@@ -152,7 +152,7 @@ impl ControlPlane {
         Component::start(name, command, &self.plan.logs)
     }
 
-    /// One more kube-scheduler. All that is special about it is in its configuration.
+    /// Starts another kube-scheduler, with its own configuration.
     pub(crate) fn start_scheduler(
         &self,
         init: &Process,
@@ -173,12 +173,12 @@ impl ControlPlane {
         self.start_component(init, name, &self.programs.path("kube-scheduler"), &flags)
     }
 
-    /// Where the API is served.
+    /// The address of the API.
     pub fn address(&self) -> Ipv4Addr {
         self.plan.address
     }
 
-    /// Where kube-apiserver serves, as a URL.
+    /// The URL of kube-apiserver.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -187,7 +187,7 @@ impl ControlPlane {
         &self.ca
     }
 
-    /// Where etcd serves clients.
+    /// The URL of etcd for clients.
     pub fn etcd(&self) -> &str {
         &self.etcd
     }
@@ -244,7 +244,7 @@ impl ControlPlane {
     fn write_credentials(&self, authority: &Authority) -> Result<()> {
         let addresses = [self.plan.address, Ipv4Addr::LOCALHOST, API_SERVICE].map(IpAddr::V4);
         let server = authority.server(&addresses)?;
-        // What the API server shows to kubelets, for logs and exec.
+        // The client certificate of the API server for kubelets, for logs and exec.
         let kubelet_client = authority.client("kube-apiserver-kubelet-client", "system:masters")?;
         for (name, Pair { certificate, key }) in
             [("server", server), ("kubelet-client", kubelet_client)]
@@ -320,7 +320,7 @@ impl ControlPlane {
             "--allow-privileged".to_owned(),
         ];
         if address.is_loopback() {
-            // Endpoints can't be on loopback, and nobody would reach them.
+            // Endpoints cannot be on loopback, and nobody would reach them.
             flags.push("--endpoint-reconciler-type=none".to_owned());
         }
         flags.extend(self.plan.api_flags.iter().cloned());
@@ -333,14 +333,14 @@ impl ControlPlane {
             self.flag("cert-dir", "certificates"),
             self.flag("root-ca-file", "ca.crt"),
             self.flag("service-account-private-key-file", "service-accounts.key"),
-            // Otherwise it makes a directory of the system's.
+            // Otherwise it creates a directory of the system.
             self.flag("flex-volume-plugin-dir", "volume-plugins"),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
             "--leader-elect=false".to_owned(),
-            // Each controller has a role for its own account; the manager's own has next to none.
+            // Each controller's own account has a role; the manager's account has few rights.
             "--use-service-account-credentials".to_owned(),
-            // The default of 20 requests a second is what tests would wait for.
+            // Tests would wait for the default of 20 requests a second.
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
         ];

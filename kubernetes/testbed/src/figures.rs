@@ -1,4 +1,4 @@
-//! What a benchmark measures, as a table for people and as one line of JSON for programs.
+//! The results of a benchmark, as a table for people and as one line of JSON for programs.
 
 use serde_json::{Map, Value};
 
@@ -45,7 +45,7 @@ impl Unit {
 }
 
 impl Figures {
-    /// Each is said as soon as it is known: a benchmark takes its time.
+    /// Each figure is printed as soon as it is known: a benchmark takes long.
     fn add(&mut self, name: &str, value: f64, unit: Unit) {
         eprintln!("{name}: {value:.*} {}", unit.digits(), unit.symbol());
         self.rows.push(Figure {
@@ -80,8 +80,8 @@ impl Figures {
         self.add(name, count, Unit::Count);
     }
 
-    /// For each figure that two servers have, how many times the first one's is the second one's,
-    /// or the other way round where less is better.
+    /// For each figure that both servers have, the ratio of the first to the second, or the inverse
+    /// if less is better.
     pub fn compare(&mut self, ours: &str, theirs: &str) {
         let theirs = self.of(theirs);
         for ours in self.of(ours) {
@@ -97,7 +97,7 @@ impl Figures {
         }
     }
 
-    /// Those whose name starts with the label, without it.
+    /// The figures whose names start with the label, without it.
     fn of(&self, label: &str) -> Vec<Figure> {
         let of_label = |figure: &Figure| {
             let name = figure.name.strip_prefix(label)?.strip_prefix(": ")?.to_owned();

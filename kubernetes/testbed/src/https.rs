@@ -1,5 +1,5 @@
-//! Just enough HTTPS to see that a server answers, without a runtime and without starting kubectl
-//! twenty times a second.
+//! A minimal HTTPS client, to see that a server answers without a runtime and without starting
+//! kubectl twenty times a second.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,20 +10,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 
-/// Asks one server, and trusts one authority.
+/// A client for one server that trusts one authority.
 #[derive(Debug)]
-pub struct Asker {
+pub struct HttpsClient {
     address: SocketAddr,
     config: Arc<ClientConfig>,
 }
 
-impl Asker {
+impl HttpsClient {
     pub fn new(address: SocketAddr, ca: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(ca.as_bytes())
             .context("reading the authority's certificate")?;
         roots.add(ca).context("trusting the authority")?;
-        // Named, because which provider is the default depends on what else is in the program.
+        // Named explicitly: the default provider depends on the other crates of the program.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

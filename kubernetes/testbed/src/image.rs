@@ -1,6 +1,6 @@
-//! The image of every pod: a static busybox, and a server that answers with the pod's name. And the
-//! same as an image that does nothing, for the container that holds a pod's namespaces. Any other
-//! program gets an image of its own, see [`write_program`].
+//! The image of every pod: a static busybox, and a server that answers with the pod's name. The
+//! sandbox image has the same files and does nothing. Any other program gets its own image, see
+//! [`write_program`].
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::shell;
 /// For pods, with `imagePullPolicy: Never`. Without a command it serves HTTP on port 8080.
 pub const POD_IMAGE: &str = "berth.test/pod:1";
 
-/// For the container that every pod has beside its own.
+/// For the sandbox container of every pod.
 pub const SANDBOX_IMAGE: &str = "berth.test/sandbox:1";
 
-/// Ends at once when told to; process 1 of a container ignores what it does not ask for.
+/// Handles the signal to stop: process 1 of a container ignores signals without a handler.
 const SERVE: &str = "#!/bin/sh
 trap 'exit 0' TERM
 hostname >/www/index.html
@@ -57,8 +57,8 @@ pub fn write(directory: &Path) -> Result<PathBuf> {
     made().context("making the images of pods")
 }
 
-/// Writes an image of that name with one program, the libraries that it is linked with, and nothing
-/// else: not even what only a debugger reads. For [`crate::Node::import`].
+/// Writes an image of that name with one stripped program and the libraries that it is linked with.
+/// For [`crate::Node::import`].
 pub fn of_program(directory: &Path, name: &str, program: &Path) -> Result<PathBuf> {
     let made = || -> Result<PathBuf> {
         let root = directory.join("root");
@@ -78,13 +78,13 @@ pub fn of_program(directory: &Path, name: &str, program: &Path) -> Result<PathBu
     made().with_context(|| format!("making an image of {}", program.display()))
 }
 
-/// What is in `root`, under each name with what it starts.
+/// Writes the content of `root` as images, each a name and its command.
 fn archive(directory: &Path, root: &Path, images: &[(&str, &[&str])]) -> Result<PathBuf> {
     let archive = directory.join("archive");
     std::fs::create_dir_all(&archive)?;
     let layer = archive.join("layer.tar");
     tar(root, &layer)?;
-    // It may have many megabytes: our own would take long where it is not optimized.
+    // sha256sum, as our own is slow in a debug build and a layer may have many megabytes.
     let sum = shell::run(Command::new("sha256sum").arg(&layer))?;
     let sum = sum.split_whitespace().next().context("sha256sum says nothing")?;
     let mut manifest = Vec::new();

@@ -1,10 +1,9 @@
 //! Process 1 of a cluster: all of the cluster's processes live in its process namespace, and end
 //! with it.
 //!
-//! The kernel is what keeps the promise that nothing is left: it ends every process of the
-//! namespace when process 1 ends; a network namespace goes with its last process, and takes along
-//! both ends of every veth pair that has one end in it; mounts go with their namespace. Only
-//! directories need a hand.
+//! The kernel guarantees that nothing is left. It ends every process of the namespace when process
+//! 1 ends. A network namespace ends with its last process, and removes every veth pair with an end
+//! in it. Mounts end with their namespace. Only directories must be removed explicitly.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +17,7 @@ use crate::process::Process;
 
 const SCRIPT: &str = include_str!("init.sh");
 
-/// Running, and tied to us until [`Init::stay`].
+/// A running process 1, which ends with us until [`Init::detach`].
 #[derive(Debug)]
 pub struct Init {
     process: Process,
@@ -37,12 +36,13 @@ impl Init {
             command.arg("--net");
         }
         if !is_root() {
-            // Who may not make other namespaces may make them inside a user namespace.
+            // A user without the right to make other namespaces may make them inside a user
+            // namespace.
             command.args(["--user", "--map-current-user"]);
         }
         command.args(["sh", "-c", SCRIPT, "init"]).arg(directory).args(groups);
-        // Not in our process group: what the terminal sends there is meant for us, and we are what
-        // this one is tied to.
+        // In its own process group: signals of the terminal are for us only, and this process ends
+        // with us.
         command.process_group(0);
         let log = directory.join("init.log");
         let stderr_log =
@@ -72,15 +72,15 @@ impl Init {
         &self.process
     }
 
-    /// From now on everything stays when we end.
-    pub fn stay(mut self) -> Result<()> {
+    /// From now on the cluster outlives us.
+    pub fn detach(mut self) -> Result<()> {
         if let Some(mut tie) = self.tie.take() {
             writeln!(tie, "stay").context("process 1 of the cluster has ended")?;
         }
         Ok(())
     }
 
-    /// Cuts the tie, and returns when everything has ended and the directories are gone.
+    /// Ends process 1, and returns when all processes have ended and the directories are gone.
     pub fn end(&mut self) -> Result<()> {
         self.tie = None;
         self.child.wait().context("waiting for process 1 of the cluster")?;
@@ -88,7 +88,7 @@ impl Init {
     }
 }
 
-/// Runs a program in the process namespace of `init`, and in no other of its namespaces.
+/// Runs a program in the process namespace of `init`, but in none of its other namespaces.
 pub fn enter(init: &Process) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--target={}", init.pid())).arg("--pid");

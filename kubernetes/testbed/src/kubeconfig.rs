@@ -1,4 +1,4 @@
-//! How a client finds the server and shows who it is. As JSON, which is YAML.
+//! Kubeconfigs: the server, and the credentials of the client. As JSON, which is YAML.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

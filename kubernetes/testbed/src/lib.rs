@@ -2,14 +2,13 @@
 //! kube-scheduler, and nodes with a containerd and a kubelet of their own, each in its own
 //! namespaces. For the tests, the benchmarks and `cargo xtask kubernetes`; no part of the product.
 //!
-//! A [`Cluster`] is tied to the process that started it, by a pipe: when that process ends, in
-//! whatever way, process 1 of the cluster reads the end of the pipe and everything goes with it,
-//! see [`init`]. So a test that is killed leaves nothing behind, and a shared cluster in a
-//! `static`, which nobody drops, does not either. [`Cluster::detach`] cuts the tie, for a cluster
-//! that outlives a command.
+//! A pipe ties a [`Cluster`] to the process that started it. When that process ends, in whatever
+//! way, process 1 of the cluster reads the end of the pipe and everything ends with it, see
+//! [`init`]. So a killed test leaves nothing behind, and neither does a shared cluster in a
+//! `static`, which nobody drops. [`Cluster::detach`] unties a cluster that outlives a command.
 //!
-//! Blocking, on purpose: it is called from a `LazyLock` and from a program without a runtime.
-//! Errors are for people to read, hence anyhow.
+//! Blocking on purpose: a `LazyLock` and a program without a runtime call it. Errors are for people
+//! to read, hence anyhow.
 
 mod authority;
 mod cache;

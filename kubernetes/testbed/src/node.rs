@@ -1,6 +1,6 @@
-//! A node: namespaces of its own, a containerd, a kubelet. To what runs in it, it is a machine:
-//! `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log` are its own, so that everything can be at its
-//! default place on every node.
+//! A node: its own namespaces, containerd and kubelet. Programs in it see a machine of their own:
+//! `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log` are private, so that every file can be at its
+//! default path on every node.
 
 pub mod cgroups;
 mod containerd;
@@ -32,7 +32,7 @@ pub use containerd::Runtime;
 
 const SCRIPT: &str = include_str!("node/init.sh");
 
-/// The kernel's 128 inotify instances are the first to run out: a node takes seven of them.
+/// The kernel's 128 inotify instances run out first: a node takes seven of them.
 pub const MAX_NODES: u8 = 16;
 
 /// What all nodes of a cluster share.
@@ -47,13 +47,13 @@ pub struct NodeContext<'a> {
     pub runtime: Runtime,
     /// How many pods a node takes.
     pub max_pods: u32,
-    /// The cluster's own.
+    /// The cluster's own directory.
     pub directory: &'a Path,
     pub logs: &'a Path,
     pub groups: &'a [PathBuf],
 }
 
-/// A running one. It ends with its cluster.
+/// A running node. It ends with its cluster.
 #[derive(Debug)]
 pub struct Node {
     seat: Seat,
@@ -62,38 +62,38 @@ pub struct Node {
     groups: Groups,
     runtime: Runtime,
     init: Process,
-    /// What waits for process 1.
+    /// The `nsenter` that waits for process 1.
     _outer: Child,
     containerd: Component,
     kubelet: Component,
 }
 
 impl Node {
-    /// Returns when the kubelet runs. The node is ready when the cluster says so.
-    pub fn start(seat: Seat, network: &Network, around: NodeContext) -> Result<Self> {
+    /// Returns when the kubelet runs. The node may become Ready later.
+    pub fn start(seat: Seat, network: &Network, context: NodeContext) -> Result<Self> {
         let name = seat.node.clone();
         let started = || -> Result<Self> {
-            let directory = around.directory.join("nodes").join(&seat.node);
-            let logs = around.logs.join(&seat.node);
+            let directory = context.directory.join("nodes").join(&seat.node);
+            let logs = context.logs.join(&seat.node);
             std::fs::create_dir_all(&logs)?;
             lay_out(&directory, &network.plugins)?;
-            let groups = Groups::make(around.groups, &seat.node)?;
-            let (outer, init) = process_1(&directory, &seat, &groups, around)?;
-            configure(&directory, &seat, around)?;
+            let groups = Groups::make(context.groups, &seat.node)?;
+            let (outer, init) = process_1(&directory, &seat, &groups, context)?;
+            configure(&directory, &seat, context)?;
             if let Some(configuration) = &network.configuration {
                 configure_network(&directory, configuration)?;
             }
-            around.wire.connect(around.init, seat.number, &init)?;
-            groups.settle()?;
+            context.wire.connect(context.init, seat.number, &init)?;
+            groups.move_processes_to_leaf()?;
 
-            let runtime = around.runtime;
+            let runtime = context.runtime;
             let mut command = command(&groups, &init, "env");
             command.arg(runtime.path_variable()?);
             command.args(["containerd", "--config", "/etc/containerd/config.toml"]);
             let mut containerd = Component::start("containerd", command, &logs)?;
             let socket = directory.join("run/containerd/containerd.sock");
             containerd.wait_until(|| socket.exists())?;
-            import(&groups, &init, runtime, around.image)?;
+            import(&groups, &init, runtime, context.image)?;
 
             let mut command = self::command(&groups, &init, "/opt/kubernetes/kubelet");
             command.args(kubelet::flags(&seat));
@@ -125,7 +125,7 @@ impl Node {
         &self.seat
     }
 
-    /// Process 1 of the node: whoever enters its namespaces is on the node.
+    /// Process 1 of the node: a process in its namespaces is on the node.
     pub fn init(&self) -> &Process {
         &self.init
     }
@@ -135,12 +135,12 @@ impl Node {
         command(&self.groups, &self.init, program)
     }
 
-    /// Does something with the node's network: what it binds or connects there stays there, whoever
-    /// uses it then.
+    /// Runs `work` in the node's network: sockets that it opens stay there, whoever uses them
+    /// later.
     pub fn on_network<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let path = format!("/proc/{}/ns/net", self.init.pid());
         let namespace = File::open(&path).with_context(|| format!("opening {path}"))?;
-        // A thread's network is its own, and this one ends with the work.
+        // A thread has its own network namespace, and this thread ends with the work.
         let there = || -> Result<T> {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
                 .with_context(|| format!("entering the network of {}", self.seat.node))?;
@@ -150,12 +150,12 @@ impl Node {
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Runs a program on the node until it or the cluster ends; its output is with the other logs.
+    /// Runs a program on the node until it or the cluster ends. Its output goes to the other logs.
     pub fn start_component(&self, name: &str, command: Command) -> Result<Component> {
         Component::start(name, command, &self.logs)
     }
 
-    /// Brings the images of an archive to the node.
+    /// Imports the images of an archive into the node.
     pub fn import(&self, archive: &Path) -> Result<()> {
         import(&self.groups, &self.init, self.runtime, archive)
             .with_context(|| format!("on {}", self.seat.node))
@@ -169,7 +169,7 @@ impl Node {
         self.kubelet.process()
     }
 
-    /// Ends the kubelet and starts it again, as an upgrade does. The node's pods go on.
+    /// Restarts the kubelet, as an upgrade does. The node's pods keep running.
     pub fn restart_kubelet(&mut self) -> Result<()> {
         let process = self.kubelet.process()?;
         process.terminate()?;
@@ -180,14 +180,14 @@ impl Node {
         Ok(())
     }
 
-    /// An error when one of its components has ended, with what that said last.
+    /// Fails if one of its components has ended, with its last lines.
     pub fn check(&mut self) -> Result<()> {
         let checked = self.containerd.check().and_then(|()| self.kubelet.check());
         checked.with_context(|| format!("on {}", self.seat.node))
     }
 
-    /// Where the host sees a file of the node's: `/etc`, `/opt`, `/run`, `/var/lib` and `/var/log`
-    /// have one.
+    /// The path on the host of a file in the node's `/etc`, `/opt`, `/run`, `/var/lib` or
+    /// `/var/log`.
     pub fn path(&self, on_node: &str) -> PathBuf {
         self.directory.join(on_node.trim_start_matches('/'))
     }
@@ -198,8 +198,8 @@ impl Node {
     }
 }
 
-/// The node's part of the file system, as far as it is needed to mount it. The node has a plugin
-/// directory of its own, which others can add to.
+/// Makes the node's part of the file system, as far as mounts need it. The node has its own plugin
+/// directory, which others can add to.
 fn lay_out(directory: &Path, plugins: &Path) -> Result<()> {
     for place in [
         "etc",
@@ -227,15 +227,15 @@ fn lay_out(directory: &Path, plugins: &Path) -> Result<()> {
     Ok(())
 }
 
-/// After process 1 has put the machine's files in place: these are the node's own.
-fn configure(directory: &Path, seat: &Seat, around: NodeContext) -> Result<()> {
-    let control_plane = around.control_plane;
+/// Writes the node's own files, after process 1 has put the machine's files in place.
+fn configure(directory: &Path, seat: &Seat, context: NodeContext) -> Result<()> {
+    let control_plane = context.control_plane;
     let files = [
-        ("containerd/config.toml", around.runtime.configuration()),
+        ("containerd/config.toml", context.runtime.configuration()),
         ("kubernetes/ca.crt", control_plane.ca().to_owned()),
         (
             "kubernetes/kubelet.json",
-            kubelet::configuration(seat, around.max_pods).to_string(),
+            kubelet::configuration(seat, context.max_pods).to_string(),
         ),
         ("kubernetes/kubelet.kubeconfig", control_plane.kubeconfig_of(&seat.node)),
     ];
@@ -249,7 +249,7 @@ fn configure(directory: &Path, seat: &Seat, around: NodeContext) -> Result<()> {
     Ok(())
 }
 
-/// containerd notices a file that is renamed within the directory, and not one that is moved into
+/// containerd notices a file that is renamed inside the directory, but not one that is moved into
 /// it.
 fn configure_network(directory: &Path, configuration: &str) -> Result<()> {
     let directory = directory.join("etc/cni/net.d");
@@ -264,19 +264,19 @@ fn process_1(
     directory: &Path,
     seat: &Seat,
     groups: &Groups,
-    around: NodeContext,
+    context: NodeContext,
 ) -> Result<(Child, Process)> {
     let mut command = groups.command();
-    let enter = init::enter(around.init);
+    let enter = init::enter(context.init);
     command.arg(enter.get_program()).args(enter.get_args());
     command.args(
         "unshare --net --mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc"
             .split(' '),
     );
     command.args(["sh", "-c", SCRIPT, "init"]);
-    command.arg(directory).arg(&seat.node).arg(around.programs.directory());
+    command.arg(directory).arg(&seat.node).arg(context.programs.directory());
     command.arg(cgroups::remounts()?).process_group(0);
-    let log = around.logs.join(&seat.node).join("init.log");
+    let log = context.logs.join(&seat.node).join("init.log");
     let said = std::fs::File::create(&log).with_context(|| format!("opening {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
     let mut outer = command.spawn().context("starting nsenter and unshare")?;
@@ -289,7 +289,7 @@ fn process_1(
         std::fs::read_to_string(&log).unwrap_or_default().trim()
     );
     let init = Process::find(outer.id()).context("process 1 has ended")?;
-    // nsenter, unshare, and then the shell, which has a child of its own by now.
+    // The order is nsenter, unshare, shell; the shell has a child by now.
     let init = init.children().into_iter().next().context("nsenter has ended")?;
     let init = init.children().into_iter().next().context("unshare has ended")?;
     Ok((outer, init))
@@ -304,11 +304,11 @@ fn command(groups: &Groups, init: &Process, program: impl AsRef<Path>) -> Comman
     command
 }
 
-/// Through standard input: the node may not see the file.
+/// Through stdin: the node may not see the file.
 fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Result<()> {
     let archive =
         || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
-    // The socket is there a moment before the service behind it.
+    // The socket exists shortly before its service answers.
     let mut last = String::new();
     for _ in 0..100 {
         let mut command = command(groups, init, "env");

@@ -1,4 +1,4 @@
-//! What nodes and tests need of the system: programs, and the Debian packages that have them.
+//! Programs that nodes and tests need, and the Debian packages that have them.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::init::is_root;
 use crate::node::network::PLUGINS;
 use crate::shell;
 
-/// Looked for by their programs: who has these from elsewhere keeps them.
+/// Each package with a program of it: if the program is there, nothing is installed.
 const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
@@ -20,18 +20,18 @@ const PACKAGES: &[(&str, &str)] = &[
     ("netplan", "netplan.io"),
     ("promtool", "prometheus"),
     ("runc", "runc"),
-    // With systemd itself.
+    // This package brings systemd itself.
     ("systemd-nspawn", "systemd-container"),
 ];
 
-/// Only its commands are wanted: at the next start of this machine it must do nothing.
+/// Only its commands are needed: at the next start of this machine it must do nothing.
 const CLOUD_INIT_DISABLED: &str = "/etc/cloud/cloud-init.disabled";
 
-/// What the tests of the dashboard's page need: a browser, and what builds the page.
+/// For the tests of the dashboard's page: a browser, and the tools that build the page.
 const BROWSER_PACKAGES: &[(&str, &str)] =
     &[("chromium", "chromium"), ("node", "nodejs"), ("npm", "npm")];
 
-/// Only promtool is wanted: Debian would start a server with it.
+/// Only promtool is needed: Debian would also start a server.
 const PROMETHEUS_UNIT: &str = "/etc/systemd/system/prometheus.service";
 
 const PLUGINS_PACKAGE: &str = "containernetworking-plugins";
@@ -50,7 +50,7 @@ fn missing_of(packages: &[(&'static str, &'static str)]) -> Vec<&'static str> {
     missing.map(|(_, package)| *package).collect()
 }
 
-/// Installs what is missing when we are root, and else names it.
+/// Installs missing packages as root; otherwise fails with their names.
 pub fn install(say: &dyn Fn(&str)) -> Result<()> {
     install_all(&missing(), say)
 }
@@ -72,7 +72,7 @@ fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     );
     say(&format!("installing {names}"));
     if missing.contains(&"prometheus") && !Path::new(PROMETHEUS_UNIT).exists() {
-        // systemd takes a unit that is /dev/null for one that must not start.
+        // For systemd a unit that is /dev/null must not start.
         let masked = std::fs::create_dir_all("/etc/systemd/system")
             .and_then(|()| std::os::unix::fs::symlink("/dev/null", PROMETHEUS_UNIT));
         masked.with_context(|| format!("masking {PROMETHEUS_UNIT}"))?;
@@ -84,7 +84,7 @@ fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     };
     let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
     arguments.extend(missing);
-    // The lists of packages may be old, or were never fetched.
+    // The package lists may be old, or missing.
     if apt(&arguments).is_err() {
         apt(&["update"])
             .and_then(|_| apt(&arguments))
@@ -97,7 +97,7 @@ fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     Ok(())
 }
 
-/// What stands in the way of installing them, if anything does.
+/// Why they cannot be installed, if so.
 pub fn obstacle() -> Option<String> {
     let missing = missing();
     (!missing.is_empty() && shell::find("apt-get").is_none())

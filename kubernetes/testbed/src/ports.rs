@@ -1,22 +1,22 @@
-//! Ports for programs that can't choose one themselves.
+//! Ports for programs that cannot choose one themselves.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// Below those that the kernel gives out by itself: a connection that somebody makes meanwhile, or
-/// a listener on port 0, can't take one that is about to be used.
+/// Below the ports that the kernel assigns: another connection, or a listener on port 0, cannot
+/// take a port that is about to be used.
 const FIRST: u16 = 12_000;
 const LAST: u16 = 32_000;
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// One on which nobody listens.
+/// A port on which nobody listens.
 pub fn free_port() -> Result<u16> {
     let [port] = free_ports()?;
     Ok(port)
 }
 
-/// Held together and then let go, so that no two are the same.
+/// All ports are held at the same time and then released, so that no two are the same.
 pub fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     let mut held = Vec::with_capacity(COUNT);
     let mut ports = [0; COUNT];

@@ -1,4 +1,4 @@
-//! A process that can be told from a later one with the same number.
+//! A process that is distinguished from a later one with the same number.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// `None` when there is no such process, or only what is left of one that has ended.
+    /// `None` if there is no such process, or only a zombie.
     pub fn find(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Self {
@@ -49,7 +49,7 @@ impl Process {
         pids.filter_map(Self::find).collect()
     }
 
-    /// The one that runs what this one was told to: `nsenter` and `unshare` fork, and wait.
+    /// The process that does the work: `nsenter` and `unshare` fork and wait.
     pub fn innermost(&self) -> Self {
         match self.children().into_iter().next() {
             Some(child) => child.innermost(),
@@ -65,7 +65,7 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Nothing happens when the process has ended.
+    /// Does nothing if the process has ended.
     fn signal(&self, signal: Signal) -> Result<()> {
         let Some(handle) = self.handle()? else {
             return Ok(());
@@ -92,27 +92,27 @@ impl Process {
         }
     }
 
-    /// Proportional set size, in bytes: what is shared with others counts by their number.
+    /// Proportional set size, in bytes: shared pages count divided by the number of their users.
     pub fn memory(&self) -> Result<u64> {
         self.bytes("smaps_rollup", "Pss:")
     }
 
-    /// What is in memory now, in bytes.
+    /// Resident memory, in bytes.
     pub fn resident(&self) -> Result<u64> {
         self.bytes("status", "VmRSS:")
     }
 
-    /// The most that was ever in memory, in bytes.
+    /// The maximum of resident memory so far, in bytes.
     pub fn most_resident(&self) -> Result<u64> {
         self.bytes("status", "VmHWM:")
     }
 
-    /// The processor time that it has used, its threads' included.
+    /// The CPU time of all its threads.
     pub fn processor_time(&self) -> Result<Duration> {
         let path = format!("/proc/{}/stat", self.pid);
         let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         let ticks = processor_ticks(&stat).with_context(|| format!("{path} has no times"))?;
-        // What the kernel counts in, on every machine there is.
+        // The kernel counts 100 ticks a second, on every machine.
         Ok(Duration::from_millis(ticks * 10))
     }
 
@@ -127,8 +127,8 @@ impl Process {
         Ok(kibibytes * 1024)
     }
 
-    /// The number is looked up first and compared after: from then on the handle means this process
-    /// and no later one.
+    /// Opens the handle first and compares after: so the handle is for this process and not for a
+    /// later one.
     fn handle(&self) -> Result<Option<OwnedFd>> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let pid = pid.with_context(|| format!("{} is no process number", self.pid))?;
@@ -147,8 +147,8 @@ fn boot_id() -> Result<String> {
     Ok(id.trim().to_owned())
 }
 
-/// The name in parentheses can hold anything, so fields are counted from its end. The third is the
-/// state, the 22nd the start time.
+/// The name in parentheses can contain anything, so fields are counted from its end. The third is
+/// the state, the 22nd the start time.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
@@ -159,7 +159,7 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// In user mode, which is the 14th, and in the kernel.
+/// In user mode (the 14th field) and in the kernel.
 fn processor_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);

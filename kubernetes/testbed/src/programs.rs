@@ -1,5 +1,5 @@
-//! Where the programs of Kubernetes are: the directory in `KUBEBUILDER_ASSETS`, or what was built
-//! from `xtask/kubernetes`.
+//! The programs of Kubernetes: from the directory in `KUBEBUILDER_ASSETS`, or built from
+//! `xtask/kubernetes`.
 
 mod build;
 mod go;
@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 
 use build::{Command, Module};
 
-/// The servers are one binary that goes by many names, see `main.go`.
+/// The servers are one binary with many names, see `main.go`.
 const KUBERNETES: Module = Module {
     title: "Kubernetes",
     directory: "kubernetes",
@@ -39,11 +39,11 @@ const KUBERNETES: Module = Module {
     takes: "about 8 minutes on 2 cores",
 };
 
-/// For a program of Go that ends within a second, as kubectl does: collecting garbage would be a
-/// quarter of what it takes of the cores.
+/// For Go programs that end within a second, as kubectl does: garbage collection would be a quarter
+/// of their CPU time.
 pub const WITHOUT_COLLECTOR: (&str, &str) = ("GOGC", "off");
 
-/// Without them, clients take the server for v0.0.0.
+/// Without these variables, clients see the server as v0.0.0.
 fn kubernetes_version(version: &str) -> Vec<(&'static str, String)> {
     let mut numbers = version.trim_start_matches('v').split('.').map(str::to_owned);
     vec![
@@ -59,7 +59,7 @@ fn kubernetes_version(version: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Users of other tools have such a directory already.
+/// The variable of other tools for such a directory.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 /// A directory with programs.
@@ -71,7 +71,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those that are there; nothing is built.
+    /// Finds existing programs; builds nothing.
     pub fn find() -> Result<Self> {
         if let Some(programs) = Self::given() {
             return Ok(programs);
@@ -85,8 +85,8 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Those that are there, or else they are built, which takes minutes. `say` gets lines about
-    /// the progress.
+    /// Finds the programs, or builds them, which takes minutes. `say` gets lines about the
+    /// progress.
     pub fn find_or_build(say: &dyn Fn(&str)) -> Result<Self> {
         if let Some(programs) = Self::given() {
             return Ok(programs);
@@ -95,14 +95,14 @@ impl Programs {
         Self::find()
     }
 
-    /// What stands in the way of building them, if anything does.
+    /// Why they cannot be built, if so.
     pub fn obstacle() -> Option<String> {
         if Self::find().is_ok() {
             return None;
         }
         KUBERNETES
             .go_version()
-            .and_then(|needed| go::can_be_had(&needed))
+            .and_then(|needed| go::check_available(&needed))
             .err()
             .map(|error| format!("{error:#}"))
     }
@@ -115,7 +115,7 @@ impl Programs {
         })
     }
 
-    /// Where they are once they are built.
+    /// The built programs.
     fn built() -> Result<Self> {
         Ok(Self {
             directory: KUBERNETES.built()?,
@@ -131,7 +131,7 @@ impl Programs {
         self.directory.join(name)
     }
 
-    /// An error that names those that are missing.
+    /// Fails with the names of missing programs.
     pub fn need(&self, names: &[&str]) -> Result<()> {
         let missing: Vec<&str> = names
             .iter()

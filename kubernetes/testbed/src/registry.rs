@@ -1,9 +1,9 @@
-//! Which clusters there are on this machine: a directory for each, with a record of who started it
-//! and what its process 1 is.
+//! The clusters on this machine: a directory for each, with a record of its owner and its process
+//! 1.
 //!
-//! One lock is held while directories are made, looked through and removed, so that nobody takes a
-//! directory that has just been made for one that was left behind. A directory is never made twice:
-//! process 1 of an ended cluster may still be about to remove its own.
+//! One lock is held while directories are made, read and removed: so a directory that was just made
+//! is not taken for an abandoned one. A directory name is never used twice: process 1 of an ended
+//! cluster may still be removing its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,17 +19,17 @@ use crate::node::cgroups;
 use crate::process::Process;
 use crate::wire::Wire;
 
-/// What is known about a cluster, in `record.json` in its directory.
+/// The record of a cluster, `record.json` in its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
-    /// The number of the wire between its nodes, if it has any; no two living clusters share one.
+    /// The number of the wire between its nodes, if any; no two running clusters share one.
     pub wire: Option<u8>,
     pub owner: Process,
-    /// Missing until process 1 runs. If the owner dies in between, the end of its pipe ends process
-    /// 1.
+    /// `None` until process 1 runs. If the owner dies before, process 1 reads the end of its pipe
+    /// and ends.
     pub init: Option<Process>,
-    /// Process 1 of each node, by the node's name; known once the cluster is detached.
+    /// Process 1 of each node, by name; set once the cluster is detached.
     pub nodes: BTreeMap<String, Process>,
     /// Whether the cluster outlives its owner.
     pub detached: bool,
@@ -55,7 +55,7 @@ pub struct Registry {
     directory: PathBuf,
 }
 
-/// A cluster's directory, and its record as it was last written.
+/// A cluster's directory, and its record as last written.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub directory: PathBuf,
@@ -72,13 +72,13 @@ impl Registry {
         Ok(Self { directory })
     }
 
-    /// Makes a directory with a record, and removes what dead runs have left. Clusters with `nodes`
-    /// have control groups.
+    /// Makes a directory with a record, and removes what crashed runs have left. Clusters with
+    /// `nodes` have control groups.
     pub fn add(&self, name: &str, nodes: bool) -> Result<Entry> {
         let _lock = self.lock()?;
         let living = self.living()?;
         let taken = |wire: u8| {
-            living.iter().any(|entry| entry.record.wire == Some(wire)) || Wire::new(wire).is_laid()
+            living.iter().any(|entry| entry.record.wire == Some(wire)) || Wire::new(wire).exists()
         };
         let owner = Process::current()?;
         let directory = (0..)
@@ -109,7 +109,7 @@ impl Registry {
         Ok(entry)
     }
 
-    /// The living cluster of that name. What dead runs have left is removed.
+    /// The running cluster of that name. Removes what crashed runs have left.
     pub fn find(&self, name: &str) -> Result<Option<Entry>> {
         let _lock = self.lock()?;
         Ok(self.living()?.into_iter().find(|entry| entry.record.name == name))
@@ -139,8 +139,8 @@ impl Registry {
             match Entry::read(&directory) {
                 Ok(entry) if entry.record.is_wanted() => living.push(entry),
                 Ok(entry) => remove(&entry)?,
-                // Made under the lock, so whoever made it died before the record was whole: nothing
-                // was started yet.
+                // Made under the lock: its owner died before the record was complete, and had
+                // started nothing yet.
                 Err(_) => remove_directory(&directory)?,
             }
         }
@@ -157,7 +157,7 @@ impl Entry {
         })
     }
 
-    /// Whole or not at all.
+    /// Replaces the record atomically.
     pub fn write(&self) -> Result<()> {
         let path = self.directory.join("record.json");
         let next = self.directory.join("record.json.next");
@@ -179,15 +179,15 @@ fn remove(entry: &Entry) -> Result<()> {
     for groups in &entry.record.groups {
         cgroups::remove(groups)?;
     }
-    // The kernel takes a network namespace apart a moment after its last process, and with it the
-    // host's link.
+    // The kernel removes a network namespace, and with it the host's link, shortly after its last
+    // process.
     if let Some(wire) = entry.record.wire {
         Wire::new(wire).wait_until_gone();
     }
     remove_directory(&entry.directory)
 }
 
-/// Process 1 may be removing it, too, and what a dead owner was just running may still write to it.
+/// Process 1 may be removing it, too, and children of a dead owner may still write to it.
 fn remove_directory(directory: &Path) -> Result<()> {
     let mut removed = Ok(());
     for _ in 0..100 {
@@ -200,7 +200,7 @@ fn remove_directory(directory: &Path) -> Result<()> {
     removed.with_context(|| format!("removing {}", directory.display()))
 }
 
-/// For keys and tokens: nobody else looks in.
+/// For keys and tokens: only the owner may read it.
 fn private_directory(directory: &Path) -> Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)

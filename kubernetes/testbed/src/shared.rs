@@ -1,4 +1,4 @@
-//! What the tests of one program share.
+//! Clusters that the tests of one program share.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::cluster::Cluster;
 
-/// A control plane for all tests of this program, started by the first that asks. It ends with the
+/// A control plane for all tests of this program, started by the first caller. It ends with the
 /// program.
 pub fn control_plane() -> Result<&'static Cluster> {
     static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(|| {
@@ -22,17 +22,17 @@ pub fn control_plane() -> Result<&'static Cluster> {
     SHARED.as_ref().map_err(|error| anyhow!("{error}"))
 }
 
-/// A control plane that no other test of this program has, for as long as this lives. Then the next
-/// test has it, so each must leave it as it was.
+/// A control plane that only one test at a time uses, while this lives. The next test gets the same
+/// one, so each must leave it as it was.
 #[derive(Debug)]
 pub struct Loan {
     cluster: &'static Cluster,
 }
 
-/// Those that nobody has. They end with the program.
+/// Control planes that no test uses now. They end with the program.
 static FREE: Mutex<Vec<&'static Cluster>> = Mutex::new(Vec::new());
 
-/// As many are started as tests run at a time.
+/// Starts as many as there are tests at a time.
 pub fn borrow_control_plane() -> Result<Loan> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -62,10 +62,10 @@ impl Drop for Loan {
     }
 }
 
-/// `target/e2e/<test>`: what a test leaves for people to read. Empty at first.
+/// `target/e2e/<test>`: logs that a test leaves for people. Empty at first.
 pub fn logs_of(test: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("looking for the target directory")?;
-    // Programs are in <target>/<profile>, those of tests one directory deeper.
+    // Programs are in <target>/<profile>, test programs one directory deeper.
     let profile = program
         .ancestors()
         .skip(1)

@@ -1,11 +1,11 @@
-//! Running small programs of the system, with what they said when they fail.
+//! Running small programs of the system, with their output in errors.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `command` to its end and gives what it printed. What it said goes into the error.
+/// Runs `command` to its end and returns its stdout. Errors contain its stderr.
 pub fn run(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -33,10 +33,10 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Where a program is, for a script or another program to call.
+/// The path of a program, for a script or another program.
 pub fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Tools for the network are not on every user's PATH.
+    // Network tools are not on every user's PATH.
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     directories
         .map(|directory| directory.join(program))

@@ -1,6 +1,6 @@
 //! The wire between the nodes: a bridge in the network namespace of the cluster's process 1, with
-//! one veth pair to the host and one to each node. The host keeps a single link, whose other end is
-//! in that namespace: it goes with it.
+//! one veth pair to the host and one to each node. The host has a single link; its other end is in
+//! that namespace, so it is removed with it.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -11,8 +11,8 @@ use crate::component::POLL_INTERVAL;
 use crate::process::Process;
 use crate::shell;
 
-/// 198.18.0.0/15 is set aside for tests of network devices; `berth up` names its virtual nodes from
-/// the lower half.
+/// 198.18.0.0/15 is reserved for tests of network devices; `berth up` uses the lower half for its
+/// virtual nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     number: u8,
@@ -23,20 +23,20 @@ impl Wire {
         Self { number }
     }
 
-    /// The host's link to it.
+    /// The name of the host's link.
     fn link(self) -> String {
         format!("berth{}", self.number)
     }
 
-    /// Whether there is one of that number, be it by another user of this machine.
-    pub fn is_laid(self) -> bool {
+    /// Whether a wire of that number exists, maybe of another user of this machine.
+    pub fn exists(self) -> bool {
         std::path::Path::new("/sys/class/net").join(self.link()).exists()
     }
 
-    /// Not for ever: somebody else may have taken the number at once.
+    /// Waits for a limited time: another cluster may take the number at once.
     pub fn wait_until_gone(self) {
         for _ in 0..100 {
-            if !self.is_laid() {
+            if !self.exists() {
                 return;
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -53,8 +53,8 @@ impl Wire {
         Ipv4Addr::new(198, 19, self.number, 10 + node)
     }
 
-    /// Lays the bridge, and connects the host.
-    pub fn lay(self, init: &Process) -> Result<()> {
+    /// Creates the bridge, and connects the host.
+    pub fn create(self, init: &Process) -> Result<()> {
         let link = self.link();
         let laid = || -> Result<()> {
             inside(init, "link add wire type bridge")?;
@@ -70,7 +70,7 @@ impl Wire {
         laid().context("laying the wire between the nodes")
     }
 
-    /// Plugs in a node, whose namespaces `process` is in: `eth0` there.
+    /// Connects a node, in whose namespaces `process` is: as `eth0`.
     pub fn connect(self, init: &Process, node: u8, process: &Process) -> Result<()> {
         let pid = process.pid();
         let plugged = || -> Result<()> {
@@ -81,7 +81,7 @@ impl Wire {
             inside(init, &format!("link set node{node} master wire up"))?;
             inside(process, "link set lo up")?;
             inside(process, &format!("addr add {}/24 dev eth0", self.node(node)))?;
-            // No other machine can have it: not worth a second of looking for duplicates.
+            // No other machine can have the address: duplicate detection would cost a second.
             inside(process, &format!("addr add {}/64 dev eth0 nodad", self.node_v6(node)))?;
             inside(process, "link set eth0 up")?;
             inside(process, &format!("route add default via {}", self.host())).map(drop)

@@ -1,4 +1,4 @@
-//! How long ago something was, as kubectl writes it: two units at most, and only where both matter.
+//! Ages in the form of kubectl: two units at most, and only where both matter.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -25,7 +25,8 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// The unit, the one below it, up to which age both are shown, up to which age the unit is used.
+/// The unit, the next smaller one, the age up to which both are shown, the age up to which the unit
+/// is used.
 const SCALE: &[(i64, &str, i64, &str, i64, i64)] = &[
     (MINUTE, "m", 1, "s", 10 * MINUTE, 3 * HOUR),
     (HOUR, "h", MINUTE, "m", 8 * HOUR, 2 * DAY),
@@ -36,7 +37,7 @@ const SCALE: &[(i64, &str, i64, &str, i64, i64)] = &[
 fn human(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
-        // Two clocks that differ a little are no reason to complain.
+        // Two clocks may differ a little.
         ..-1 => return "<invalid>".to_owned(),
         -1..0 => return "0s".to_owned(),
         0..120 => return format!("{seconds}s"),

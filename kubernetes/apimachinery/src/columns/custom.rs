@@ -12,7 +12,7 @@ pub struct CustomColumn {
     /// As the definition has it.
     given: Value,
     kind: String,
-    /// `None` where the path is none that we read: the cell stays empty.
+    /// `None` if the path is not supported: the cell stays empty then.
     path: Option<JsonPath>,
 }
 
@@ -61,7 +61,7 @@ impl CustomColumn {
     }
 }
 
-/// The whole part: a number with a fraction is cut, not refused.
+/// The whole part: a fraction is cut off, not refused.
 fn whole(number: &serde_json::Number) -> Option<i64> {
     number
         .as_i64()

@@ -1,4 +1,4 @@
-//! Defaults in a schema have to be what the schema would accept.
+//! Checks that a schema accepts its own defaults.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn check(schema: &Value, path: &Path, errors: &mut Vec<FieldError>) {
 }
 
 fn check_one(schema: &Value, default: &Value, path: &Path) -> Vec<FieldError> {
-    // Rules and patterns that do not compile are reported where they stand.
+    // Rules and patterns that do not compile are reported at their own path.
     let Ok(compiled) = Schema::new(schema) else {
         return Vec::new();
     };

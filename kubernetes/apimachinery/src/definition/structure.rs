@@ -1,5 +1,5 @@
-//! The schema of one version: every place in it has a type, its defaults are what it would accept,
-//! and its patterns and rules compile.
+//! Checks the schema of one version: every part has a type, defaults are valid, and patterns and
+//! rules compile.
 
 use serde_json::Value;
 
@@ -21,14 +21,14 @@ pub(super) fn check(schema: &Value, path: &Path) -> Vec<FieldError> {
     if errors.is_empty() {
         defaults::check(schema, path, &mut errors);
     }
-    // Rules are only compiled against a schema that holds.
+    // Rules are only compiled if the schema is valid.
     if errors.is_empty() {
         errors.extend(Schema::check(schema, path));
     }
     errors
 }
 
-/// `place` is what a schema without a type is called.
+/// `place` is the name of the part in the error for a missing type.
 fn check_types(schema: &Value, place: &str, path: &Path, errors: &mut Vec<FieldError>) {
     let is = |name: &str| schema[name] == true;
     let untyped = is("x-kubernetes-int-or-string") || is("x-kubernetes-preserve-unknown-fields");

@@ -8,7 +8,7 @@ use super::structure;
 use crate::names;
 use crate::status::{FieldError, Path};
 
-/// The version that objects are stored in.
+/// The version in which objects are stored.
 pub fn storage_version(definition: &Value) -> Option<String> {
     let storage = versions(definition).iter().find(|version| version["storage"] == true)?;
     storage["name"].as_str().map(str::to_owned)

@@ -1,7 +1,7 @@
-//! The document in protobuf, as gnostic's `openapi.v2` has it: the only form that kubectl reads.
+//! Encodes the document in protobuf, as gnostic's `openapi.v2`: the only form that kubectl reads.
 //!
-//! Fields are numbered by gnostic's `OpenAPIv2.proto`. What is of any type is text in YAML, and
-//! JSON is that.
+//! Field numbers are those of gnostic's `OpenAPIv2.proto`. A value of any type is YAML text, and
+//! JSON is valid YAML.
 
 use serde_json::{Map, Value};
 
@@ -38,18 +38,18 @@ fn operation(operation: &Value) -> Message {
     message
 }
 
-/// A parameter, inside of what tells the kinds of parameters apart.
+/// A parameter, in the messages that tell the kinds of parameters apart.
 fn parameter(parameter: &Value) -> Message {
     let mut inner = Message::default();
     let place = parameter["in"].as_str().unwrap_or_default();
     if place == "body" {
         inner.text(2, &parameter["name"]);
         inner.text(3, &parameter["in"]);
-        inner.truth(4, &parameter["required"]);
+        inner.bool(4, &parameter["required"]);
         inner.message(5, &schema(&parameter["schema"]));
         return inner.inside(1).inside(1);
     }
-    inner.truth(1, &parameter["required"]);
+    inner.bool(1, &parameter["required"]);
     inner.text(2, &parameter["in"]);
     inner.text(3, &parameter["description"]);
     inner.text(4, &parameter["name"]);
@@ -67,7 +67,7 @@ fn response(response: &Value) -> Message {
     message.inside(1)
 }
 
-/// How a field of a schema is written under its number.
+/// Writes a field of a schema under its number.
 type Write = fn(&mut Message, u32, &Value);
 
 /// The fields of a schema by their numbers.
@@ -81,15 +81,15 @@ const FIELDS: &[(&str, u32, Write)] = &[
     }),
     ("multipleOf", 6, Message::number),
     ("maximum", 7, Message::number),
-    ("exclusiveMaximum", 8, Message::truth),
+    ("exclusiveMaximum", 8, Message::bool),
     ("minimum", 9, Message::number),
-    ("exclusiveMinimum", 10, Message::truth),
+    ("exclusiveMinimum", 10, Message::bool),
     ("maxLength", 11, Message::count),
     ("minLength", 12, Message::count),
     ("pattern", 13, Message::text),
     ("maxItems", 14, Message::count),
     ("minItems", 15, Message::count),
-    ("uniqueItems", 16, Message::truth),
+    ("uniqueItems", 16, Message::bool),
     ("maxProperties", 17, Message::count),
     ("minProperties", 18, Message::count),
     ("required", 19, Message::texts),
@@ -132,7 +132,7 @@ fn additional(value: &Value) -> Message {
         return schema(value).inside(1);
     }
     let mut message = Message::default();
-    message.truth(2, value);
+    message.bool(2, value);
     message
 }
 
@@ -158,8 +158,8 @@ fn pair(name: &str, value: &Message) -> Message {
     pair
 }
 
-/// A message as it is being written. What is empty, zero or missing is not written: that is how
-/// protobuf says it.
+/// A message that is being written. As always in protobuf, empty, zero and missing values are not
+/// written.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
@@ -192,7 +192,7 @@ impl Message {
         }
     }
 
-    fn truth(&mut self, number: u32, value: &Value) {
+    fn bool(&mut self, number: u32, value: &Value) {
         if value == true {
             self.key(number, 0);
             self.varint(1);

@@ -1,14 +1,14 @@
-//! Schemas of v3 in the words of v2. kubectl refuses whole documents for words that it does not
-//! know, so what v2 can't say is left out, by the rules of kube-apiserver: a client then checks
-//! less, and the server still checks all of it.
+//! Converts schemas of v3 to v2. kubectl refuses a whole document for one unknown keyword, so
+//! keywords that v2 lacks are left out, by the rules of kube-apiserver. Clients then check less,
+//! but the server still checks everything.
 
 use serde_json::{Map, Value, json};
 
 const V3: &str = "#/components/schemas/";
 const V2: &str = "#/definitions/";
 
-/// What v2 has no word for.
-const UNKNOWN: &[&str] = &["oneOf", "anyOf", "allOf", "not", "nullable"];
+/// Keywords that v2 does not have.
+const UNSUPPORTED: &[&str] = &["oneOf", "anyOf", "allOf", "not", "nullable"];
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
 pub fn convert(schema: Value) -> Value {
@@ -16,7 +16,7 @@ pub fn convert(schema: Value) -> Value {
         return json!({});
     };
     if let Some(reference) = reference(&fields) {
-        return referring(fields, &reference);
+        return with_reference(fields, &reference);
     }
     if fields.get("oneOf").is_some_and(is_int_or_string) {
         fields.insert("type".to_owned(), "string".into());
@@ -24,16 +24,16 @@ pub fn convert(schema: Value) -> Value {
     }
     let loose = fields.get("nullable") == Some(&Value::Bool(true));
     if loose || !has_type(&fields) {
-        // What may be null is of no type to kubectl.
+        // For kubectl, a nullable value has no type.
         fields.remove("type");
     }
     if loose || fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
-        // kubectl takes what is not named for unknown.
+        // kubectl would report fields that are not listed as unknown.
         fields.remove("properties");
         fields.remove("items");
     }
     do_not_require_nullable(&mut fields);
-    fields.retain(|name, _| !UNKNOWN.contains(&name.as_str()));
+    fields.retain(|name, _| !UNSUPPORTED.contains(&name.as_str()));
     if let Some(Value::Object(properties)) = fields.remove("properties")
         && !properties.is_empty()
     {
@@ -51,7 +51,7 @@ pub fn convert(schema: Value) -> Value {
     Value::Object(fields)
 }
 
-/// What the schema refers to: alone, or in the `allOf` that v3 needs where it says more than that.
+/// The reference of a schema: alone, or in the `allOf` that v3 needs beside other keywords.
 fn reference(fields: &Map<String, Value>) -> Option<String> {
     let one = fields
         .get("allOf")
@@ -61,8 +61,8 @@ fn reference(fields: &Map<String, Value>) -> Option<String> {
     Some(found.as_str()?.replacen(V3, V2, 1))
 }
 
-/// In v2 a description can stand beside a reference; a type can't.
-fn referring(mut fields: Map<String, Value>, reference: &str) -> Value {
+/// In v2 a reference can have a description beside it, but no type.
+fn with_reference(mut fields: Map<String, Value>, reference: &str) -> Value {
     fields.retain(|name, _| name == "description" || name == "default" || name.starts_with("x-"));
     fields.insert("$ref".to_owned(), reference.into());
     Value::Object(fields)
@@ -72,13 +72,13 @@ fn is_int_or_string(one_of: &Value) -> bool {
     *one_of == json!([{"type": "number"}, {"type": "string"}])
 }
 
-/// Whether it has a type that stands for itself: an array says what is in it.
+/// Whether the schema has a complete type: an array needs `items`.
 fn has_type(fields: &Map<String, Value>) -> bool {
     let name = fields.get("type").and_then(Value::as_str).unwrap_or_default();
     TYPES.contains(&name) && (name != "array" || fields.get("items").is_some_and(Value::is_object))
 }
 
-/// To kubectl a field that is null is not there.
+/// kubectl treats a null field as missing, so nullable fields can't be required.
 fn do_not_require_nullable(fields: &mut Map<String, Value>) {
     let Some(Value::Array(mut required)) = fields.remove("required") else {
         return;

@@ -1,5 +1,5 @@
-//! How lists and maps merge, written into the schemas: `kubectl apply` computes its patches from
-//! these words.
+//! Writes into the schemas how lists and maps merge. `kubectl apply` computes its patches from
+//! these extensions.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shape::{Field, ListKind, ListPatch, Shape};
 
-/// Marks the schema of this name and all that it refers to.
+/// Marks the schema of this name and all schemas that it refers to.
 pub fn mark(schemas: &mut Map<String, Value>, name: &str, shape: &Shape) {
     let mut seen = HashSet::new();
     let mut queue = vec![(name.to_owned(), shape)];

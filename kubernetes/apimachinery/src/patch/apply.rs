@@ -1,4 +1,4 @@
-//! Server-side apply: a manager says what it wants, and gets what it wants or learns who else does.
+//! Server-side apply: a manager sets its fields, or gets a conflict that names their other owners.
 
 mod check;
 mod combine;
@@ -6,7 +6,7 @@ mod combine;
 use serde_json::{Map, Value};
 
 use super::field_set::{Change, FieldSet};
-use super::managed_fields::{Entry, ManagedFields, Manager, Operation, take};
+use super::managed_fields::{Entry, ManagedFields, Manager, Operation, take_managed_fields};
 use crate::shape::Shape;
 use crate::status::{Result, Status};
 
@@ -17,10 +17,10 @@ const KUBECTL: &str = "kubectl";
 /// Merges `applied` into `live`, and removes what `manager` applied before and no longer does,
 /// unless others own it too.
 ///
-/// What differs from `live` and is owned by others is a conflict, unless `force` takes it from
-/// them. What is equal is shared. Equal to `live` in all: nothing is to be written. The caller has
-/// seen to it that `applied` is of this kind and version, and has taken out of it what this door
-/// does not open (status on the main resource).
+/// A field that differs from `live` and has other owners is a conflict, unless `force` takes it
+/// from them. An equal field is shared. If the result equals `live`, there is nothing to write. The
+/// caller has checked that `applied` is of this kind and version, and has removed fields that the
+/// endpoint can't change (status on the main resource).
 #[expect(
     clippy::too_many_arguments,
     reason = "each is a plain part of the request, and there is one caller"
@@ -46,7 +46,7 @@ pub fn apply(
     })?;
     let mut managed = live.map(ManagedFields::of).unwrap_or_default();
     let before = live.cloned().map_or(Value::Object(Map::new()), |mut live| {
-        take(&mut live);
+        take_managed_fields(&mut live);
         live
     });
     if managed.0.is_empty() && live.is_some() {
@@ -54,7 +54,7 @@ pub fn apply(
             Manager::new("before-first-apply", Operation::Update, api_version, subresource);
         let mut change = Change::between(None, &before, shape);
         if subresource.is_empty() {
-            change.written.forget("status");
+            change.written.remove_field("status");
         }
         managed.update(change, unknown, now);
     }
@@ -66,11 +66,11 @@ pub fn apply(
     let last = managed.position(&me).map(|index| managed.0.remove(index));
     let gone = last
         .as_ref()
-        .map(|last| superfluous(&after, &last.fields, &fields, &managed, shape))
+        .map(|last| no_longer_applied(&after, &last.fields, &fields, &managed, shape))
         .unwrap_or_default();
     gone.remove_from(&mut after, shape);
     let change = Change::between(Some(&before), &after, shape);
-    gone.tidy(&mut after, shape);
+    gone.remove_empty(&mut after, shape);
     let mut conflicts = conflicts(&managed, &change);
     if manager == KUBECTL && !conflicts.is_empty() {
         let mine = from_last_applied(&before, shape, api_version);
@@ -80,14 +80,14 @@ pub fn apply(
         conflicts.retain(|(_, fields)| !fields.is_empty());
     }
     if !force && !conflicts.is_empty() {
-        return Err(refusal(&conflicts));
+        return Err(conflict_error(&conflicts));
     }
 
     for entry in &mut managed.0 {
         entry.fields.subtract(&change.written);
         entry.fields.subtract(&change.removed);
     }
-    fields.strip();
+    fields.strip_meta();
     let time = if after == before {
         last.and_then(|last| last.time)
     } else {
@@ -100,7 +100,7 @@ pub fn apply(
     });
     managed.0.retain(|entry| !entry.fields.is_empty());
     if manager == KUBECTL {
-        renew_last_applied(&mut after, applied);
+        update_last_applied(&mut after, applied);
     }
     managed.store(&mut after);
     Ok(after)
@@ -118,9 +118,9 @@ fn named(object: &Value) -> String {
     format!("{namespace}/{name}; {slash}{version}, Kind={}", text(&object["kind"]))
 }
 
-/// What of `merged` is there because of `last` only: not applied again, and not owned by anybody
-/// else.
-fn superfluous(
+/// The fields of `merged` to remove: `last` applied them, `applied` does not, and they have no
+/// other owner.
+fn no_longer_applied(
     merged: &Value,
     last: &FieldSet,
     applied: &FieldSet,
@@ -131,7 +131,7 @@ fn superfluous(
     let mut remaining = merged.clone();
     last.remove_from(&mut remaining, shape);
 
-    // What is below something of `last` went with it: what is owned comes back,
+    // Removing `last` also removed everything below its fields. Owned fields come back,
     let whole = FieldSet::of(merged, shape).with_parents(shape);
     let mut owned = applied.clone();
     for entry in &others.0 {
@@ -143,14 +143,14 @@ fn superfluous(
     let mut remaining = merged.clone();
     gone.remove_from(&mut remaining, shape);
 
-    // and what nobody owns stays, as it was not this manager's to remove.
+    // and fields without an owner stay, since they were not this manager's to remove.
     let mut gone = whole;
     gone.subtract(&FieldSet::of(&remaining, shape).with_parents(shape));
     gone.intersect(&last);
     gone
 }
 
-/// By manager: what would be taken from it.
+/// The fields that each other manager would lose.
 fn conflicts<'a>(others: &'a ManagedFields, change: &Change) -> Vec<(&'a Manager, FieldSet)> {
     let mut conflicts = Vec::new();
     for entry in &others.0 {
@@ -164,7 +164,7 @@ fn conflicts<'a>(others: &'a ManagedFields, change: &Change) -> Vec<(&'a Manager
     conflicts
 }
 
-fn refusal(conflicts: &[(&Manager, FieldSet)]) -> Status {
+fn conflict_error(conflicts: &[(&Manager, FieldSet)]) -> Status {
     let mut causes = Vec::new();
     let mut lines = Vec::new();
     for (manager, fields) in conflicts {
@@ -184,8 +184,8 @@ fn refusal(conflicts: &[(&Manager, FieldSet)]) -> Status {
     Status::apply_conflict(causes, &lines.join("\n"))
 }
 
-/// What client-side apply set and nobody has changed since: kubectl may take it over without a
-/// conflict.
+/// The fields that client-side apply set and that have not changed since. kubectl may take them
+/// over without a conflict.
 fn from_last_applied(live: &Value, shape: &Shape, api_version: &str) -> FieldSet {
     let text = live["metadata"]["annotations"][LAST_APPLIED]
         .as_str()
@@ -203,9 +203,8 @@ fn from_last_applied(live: &Value, shape: &Shape, api_version: &str) -> FieldSet
     fields
 }
 
-/// Somebody may go back to client-side apply: its annotation, where there is one, says what was
-/// applied last.
-fn renew_last_applied(object: &mut Value, applied: &Value) {
+/// Updates the annotation of client-side apply, if there is one, so that a user can go back to it.
+fn update_last_applied(object: &mut Value, applied: &Value) {
     let annotation = object
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(LAST_APPLIED));

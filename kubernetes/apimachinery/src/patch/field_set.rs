@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 /// set without it.
 const SELF: &str = ".";
 
-/// A set of paths, held as it goes over the wire: a tree of `f:name`, `k:{"key":"value"}`,
-/// `v:value` and `i:index`. What is stored with every object is edited in place, so a write costs
-/// what it changes and not what it leaves alone.
+/// A set of paths in its wire form: a tree of `f:name`, `k:{"key":"value"}`, `v:value` and
+/// `i:index`. The stored sets are edited in place, so the cost of a write depends on what it
+/// changes.
 ///
 /// Every node is an object; `.` stands only in nodes that have children; keys and values are
 /// printed as `serde_json` prints them.
@@ -22,7 +22,7 @@ const SELF: &str = ".";
 pub struct FieldSet(Map<String, Value>);
 
 impl FieldSet {
-    /// `None` for what is no `fieldsV1`.
+    /// `None` if the value is no valid `fieldsV1`.
     pub fn parse(fields: Value) -> Option<Self> {
         let Value::Object(mut root) = fields else {
             return None;
@@ -52,21 +52,21 @@ impl FieldSet {
         intersect(&mut self.0, &other.0);
     }
 
-    /// Every path as it is shown to people, `.spec.containers[name="a"].image`: of each node first
-    /// its members, then what is below.
+    /// Every path in its readable form, `.spec.containers[name="a"].image`. For each node, first
+    /// its members, then the paths below.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         list_paths(&self.0, "", &mut paths);
         paths
     }
 
-    /// Leaves out a field of the object with all that is below.
-    pub(super) fn forget(&mut self, field: &str) {
+    /// Removes a field of the object with all paths below it.
+    pub(super) fn remove_field(&mut self, field: &str) {
         self.0.remove(&format!("f:{field}"));
     }
 
-    /// Leaves out what every object has and nobody can own.
-    pub(super) fn strip(&mut self) {
+    /// Removes the fields that every object has and nobody can own.
+    pub(super) fn strip_meta(&mut self) {
         const METADATA: [&str; 8] = [
             "f:name",
             "f:namespace",
@@ -91,7 +91,7 @@ impl FieldSet {
     }
 }
 
-/// Makes what others wrote keep the invariants. `None`: it can't be.
+/// Makes a tree from outside keep the invariants. `None` if it is invalid.
 fn normalize(node: &mut Map<String, Value>) -> Option<()> {
     let mut misspelt = Vec::new();
     for (element, child) in node.iter_mut() {
@@ -117,7 +117,7 @@ fn normalize(node: &mut Map<String, Value>) -> Option<()> {
     Some(())
 }
 
-/// One element has one spelling, or the same path could be in a set twice.
+/// The only spelling of an element. With several, the same path could be in a set twice.
 fn canonical(element: &str) -> Option<Cow<'_, str>> {
     let spelling = match element.split_at_checked(2)? {
         ("f:", _) => return Some(element.into()),
@@ -137,8 +137,8 @@ fn contains_self(node: &Map<String, Value>) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// Puts the mark back after an operation on the children. False: nothing of the node is left in the
-/// set.
+/// Restores the mark after an operation on the children. Returns false if nothing of the node is
+/// left in the set.
 fn finish(node: &mut Map<String, Value>, is_member: bool) -> bool {
     if is_member && !node.is_empty() {
         node.insert(SELF.to_owned(), Value::Object(Map::new()));

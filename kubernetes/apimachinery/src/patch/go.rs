@@ -1,8 +1,8 @@
-//! How Go names and prints JSON values: kube-apiserver's messages about patches show them that way.
+//! How Go names and prints JSON values, as in kube-apiserver's messages about patches.
 
 use serde_json::Value;
 
-/// As `encoding/json` names what it can't decode.
+/// The name of a value in the decode errors of `encoding/json`.
 pub(super) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -14,7 +14,7 @@ pub(super) fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// As `%T` prints it once it is decoded.
+/// The type of a decoded value, as `%T` prints it.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -27,7 +27,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// As `%v` prints it.
+/// The value as `%v` prints it.
 pub(super) fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,5 +1,5 @@
-//! JSON patch (RFC 6902), with the liberties that kube-apiserver's library takes: `replace` of a
-//! missing key adds it, an index may count from the end, and null and absent are one to `test`
+//! JSON patch (RFC 6902), with the deviations of kube-apiserver's library: `replace` adds a missing
+//! key, an index may count from the end, and `test` treats null as absent
 //! (`kube::runtime::finalizer` relies on that).
 
 use serde_json::{Map, Value};
@@ -57,7 +57,7 @@ fn decode(patch: &Value) -> Result<Vec<&Map<String, Value>>> {
     Ok(decoded)
 }
 
-/// `None`: the operation does not apply.
+/// `None` if the operation does not apply.
 fn perform(document: &mut Value, operation: &Map<String, Value>) -> Option<()> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let path = text("path")?;

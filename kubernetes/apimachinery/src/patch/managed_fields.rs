@@ -1,23 +1,23 @@
-//! Who owns which fields: `metadata.managedFields`, and how writes other than apply change it.
+//! The owners of fields: `metadata.managedFields`, and how writes other than apply change it.
 
 use serde_json::{Map, Value};
 
 use super::field_set::{Change, FieldSet};
 use crate::shape::Shape;
 
-/// More managers than this that update are not told apart: the oldest share one entry.
+/// If more managers than this update an object, the oldest share one entry.
 const MAX_UPDATERS: usize = 10;
-const ANCIENT: &str = "ancient-changes";
+const ANCIENT_CHANGES: &str = "ancient-changes";
 const FIELDS_TYPE: &str = "FieldsV1";
 
-/// In the order of their names, as entries are sorted.
+/// The variants are in the order by which entries are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
     Update,
 }
 
-/// Who writes, in which way, through which door.
+/// A field manager: the name, operation, version and subresource of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub name: String,
@@ -37,7 +37,7 @@ impl Manager {
         }
     }
 
-    /// One who applies stays the same when the version changes.
+    /// Whether both are the same manager. The version does not count for an apply.
     fn is(&self, other: &Self) -> bool {
         self.name == other.name
             && self.operation == other.operation
@@ -110,7 +110,7 @@ impl Entry {
 pub(super) struct ManagedFields(pub Vec<Entry>);
 
 impl ManagedFields {
-    /// `None`: not to be made sense of.
+    /// `None` if the list is invalid.
     pub fn parse(list: Value) -> Option<Self> {
         match list {
             Value::Array(entries) => {
@@ -136,13 +136,13 @@ impl ManagedFields {
         self.0.iter().position(|entry| entry.manager.is(manager))
     }
 
-    /// What an update changed belongs to the one who changed it, and to nobody else.
+    /// Makes `manager` the only owner of the fields that its update has changed.
     pub fn update(&mut self, mut change: Change, manager: Manager, now: &str) {
         for entry in &mut self.0 {
             entry.fields.subtract(&change.written);
             entry.fields.subtract(&change.removed);
         }
-        change.written.strip();
+        change.written.strip_meta();
         if !change.written.is_empty() {
             let time = Some(now.to_owned());
             match self.find(&manager) {
@@ -178,7 +178,7 @@ impl ManagedFields {
             oldest.fields.union(younger.fields);
             oldest.time = younger.time;
             oldest.manager =
-                Manager::new(ANCIENT, Operation::Update, &younger.manager.api_version, "");
+                Manager::new(ANCIENT_CHANGES, Operation::Update, &younger.manager.api_version, "");
         }
     }
 
@@ -198,7 +198,7 @@ impl ManagedFields {
     pub fn store(mut self, object: &mut Value) {
         self.sort();
         if self.0.is_empty() {
-            take(object);
+            take_managed_fields(object);
         } else {
             let entries = self.0.into_iter().map(Entry::into_value).collect();
             let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
@@ -209,16 +209,16 @@ impl ManagedFields {
 }
 
 /// Takes `metadata.managedFields` out of an object.
-pub(super) fn take(object: &mut Value) -> Value {
+pub(super) fn take_managed_fields(object: &mut Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     metadata
         .and_then(|metadata| metadata.remove("managedFields"))
         .unwrap_or_default()
 }
 
-/// Keeps the books for a create (`old` is `None`), an update or a patch other than apply. `new` is
-/// the object as it will be stored, and carries the managedFields that the client sent, if it sent
-/// any. When nothing has changed, what is live stays as it is, times included.
+/// Sets `managedFields` after a create (`old` is `None`), an update or a patch other than apply.
+/// `new` is the object to store, with the managedFields that the client sent, if any. If nothing
+/// has changed, the live entries stay as they are, times included.
 pub fn track_update(
     old: Option<&Value>,
     new: &mut Value,
@@ -228,7 +228,7 @@ pub fn track_update(
     api_version: &str,
     now: &str,
 ) {
-    let sent = take(new);
+    let sent = take_managed_fields(new);
     let is_reset = match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([only]) => only.as_object().is_some_and(Map::is_empty),
@@ -239,19 +239,18 @@ pub fn track_update(
         Some(sent) if subresource.is_empty() && !sent.0.is_empty() => sent,
         _ => old.map(ManagedFields::of).unwrap_or_default(),
     };
-    // An object whose owners nobody has kept, or that was asked to forget them, has none until it
-    // is applied.
+    // An object without owners, or whose owners a client has reset, has none until an apply.
     if !managed.0.is_empty() || old.is_none() {
         let mut change = Change::between(old, new, shape);
-        change.removed.strip();
+        change.removed.strip_meta();
         let manager = Manager::new(manager, Operation::Update, api_version, subresource);
         managed.update(change, manager, now);
     }
     managed.store(new);
 }
 
-/// Takes the times of `old` for `new` where only times differ: a write that changes nothing else is
-/// none.
+/// Copies the times of `old` to `new` if they differ in nothing else, so that the write changes
+/// nothing.
 pub fn restore_times(old: &Value, new: &mut Value) {
     let list = |object: &Value| object["metadata"]["managedFields"].clone();
     let without_times = |mut list: Value| {

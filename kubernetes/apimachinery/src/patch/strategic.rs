@@ -83,7 +83,7 @@ fn merge_field(original: &mut Fields, key: String, value: Value, shape: &Shape) 
     Ok(())
 }
 
-/// What is new has no nulls to delete anything with.
+/// A new value has nothing to delete, so its nulls are dropped.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -95,7 +95,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Takes objects with `$patch` out of what is new. False: `value` itself is one.
+/// Removes objects with `$patch` from a new value. Returns false if `value` itself is one.
 fn without_directives(value: &mut Value) -> bool {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => return false,
@@ -106,7 +106,7 @@ fn without_directives(value: &mut Value) -> bool {
     true
 }
 
-/// `$retainKeys` lists the keys that may remain: a union gets a new member, and the old one goes.
+/// `$retainKeys` lists the keys that may remain. A union that gets a new member loses the old one.
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<()> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
@@ -126,7 +126,7 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<()> {
     Ok(())
 }
 
-/// Merges each list that comes with an order, and puts it into that order.
+/// Merges each list with a `$setElementOrder`, and sorts it in that order.
 fn set_element_order(original: &mut Fields, patch: &mut Fields, shape: &Shape) -> Result<()> {
     let directives: Vec<String> = patch
         .keys()
@@ -215,7 +215,7 @@ enum Items {
     Merge(Vec<Value>),
 }
 
-/// Carries out what items with `$patch` say, and gives the items without.
+/// Runs the directives of items with `$patch`, and returns the items without.
 fn special_items(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> Result<Items> {
     let mut plain = Vec::with_capacity(patch.len());
     let mut replace = false;

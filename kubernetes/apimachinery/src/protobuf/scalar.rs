@@ -1,5 +1,5 @@
-//! Values that JSON shows as one: plain numbers and strings, and the messages that Kubernetes
-//! writes as a string or number.
+//! Values that are scalars in JSON: plain numbers and strings, and messages that Kubernetes writes
+//! as a string or number.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +27,7 @@ pub fn decode(scalar: Scalar, wire: Wire<'_>) -> Result<Value, DecodeError> {
     }
 }
 
-/// What a value counts as that is not on the wire.
+/// The value of a field that is not on the wire.
 pub fn zero(scalar: Scalar) -> Value {
     match scalar {
         Scalar::String | Scalar::Bytes => "".into(),
@@ -39,7 +39,7 @@ pub fn zero(scalar: Scalar) -> Value {
     }
 }
 
-/// Scalars that a list may hold packed: many in one value.
+/// Whether a list of these scalars may be packed: many in one value.
 pub fn is_packable(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::Bool | Scalar::Int32 | Scalar::Int64)
 }

@@ -1,7 +1,7 @@
-//! The wire format: a message is a row of numbered values. Reads only; knows nothing of what the
-//! values mean.
+//! The wire format: a message is a sequence of numbered values. This module only reads it, and does
+//! not interpret the values.
 
-/// One value as it stands on the wire.
+/// One value on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire<'a> {
     Varint(u64),
@@ -23,7 +23,7 @@ pub enum WireError {
     Number(u64),
 }
 
-/// The values of a message, one after the other.
+/// Reads the values of a message, one after the other.
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Ok(Some((number, wire)))
     }
 
-    /// The next of a row of packed numbers, `None` at the end.
+    /// The next packed number, `None` at the end.
     pub fn packed(&mut self) -> Result<Option<u64>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);

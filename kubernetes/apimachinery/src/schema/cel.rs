@@ -1,8 +1,8 @@
 //! `x-kubernetes-validations`: compiled with the schema, run on every write.
 //!
-//! `kube-cel` brings the functions. The walk is ours, because it has to follow kube-apiserver in
-//! which old value belongs to which new one, in what an update may leave as it was, in number
-//! types, and in how field names are escaped.
+//! `kube-cel` has the functions. The walk is implemented here, because it must follow
+//! kube-apiserver: which old value belongs to which new one, which invalid values an update may
+//! keep, number types, and the escaping of field names.
 
 mod evaluate;
 mod matches;
@@ -18,8 +18,8 @@ use crate::status::{FieldError, FieldProblem, Path};
 use crate::trail::Trail;
 use evaluate::Variables;
 
-/// `uncorrelated`: the list above whose items have no identity, so that no old value can be told
-/// for what is in it.
+/// `uncorrelated` is the enclosing list whose items have no identity, so that nothing in it has a
+/// known old value.
 pub(super) fn compile(
     schema: &Map<String, Value>,
     node: &Subschema,
@@ -107,7 +107,7 @@ fn reason(rule: &Value, path: &Path) -> Result<FieldProblem, FieldError> {
     }
 }
 
-/// `.a.b['c']` as `a.b[c]`, if every step of it is in the schema.
+/// `.a.b['c']` as `a.b[c]`, if the schema has every step.
 fn field_path(node: &Subschema, text: &str) -> Option<String> {
     let mut node = node;
     let mut path = Path::root();
@@ -138,33 +138,33 @@ pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Ve
     let mut errors = Vec::new();
     let change = Change {
         same: old.map(|old| (new, old)),
-        around: None,
+        enclosing: None,
     };
     walk(root, new, old, change, &Trail::Root, &mut errors);
     errors
 }
 
-/// What tells whether an update left this part as it was: the part and its old value or, where no
-/// old value can be told, the nearest part around it that has one.
+/// Tells whether an update left this part unchanged: the part and its old value or, if that is
+/// unknown, the nearest enclosing part with one.
 #[derive(Clone, Copy)]
 struct Change<'v> {
     same: Option<(&'v Value, &'v Value)>,
-    around: Option<(&'v Value, &'v Value)>,
+    enclosing: Option<(&'v Value, &'v Value)>,
 }
 
 impl<'v> Change<'v> {
     fn below(self, new: &'v Value, old: Option<&'v Value>) -> Self {
         match self.same {
             None => self,
-            around => Self {
+            enclosing => Self {
                 same: old.map(|old| (new, old)),
-                around,
+                enclosing,
             },
         }
     }
 
     fn is_none(self) -> bool {
-        self.same.or(self.around).is_some_and(|(new, old)| new == old)
+        self.same.or(self.enclosing).is_some_and(|(new, old)| new == old)
     }
 }
 
@@ -176,7 +176,7 @@ fn walk<'v>(
     at: &Trail<'_>,
     errors: &mut Vec<FieldError>,
 ) {
-    // Rules see values, not nulls: a rule about null belongs to what is around it.
+    // Rules do not run on null. A rule about null belongs to the enclosing part.
     if !node.below.rules || value.is_null() {
         return;
     }
@@ -191,7 +191,7 @@ fn walk<'v>(
                     let below = if hidden {
                         Change {
                             same: None,
-                            around: None,
+                            enclosing: None,
                         }
                     } else {
                         change.below(child, before)
@@ -233,7 +233,7 @@ fn run(
     let needs_old = node.rules.iter().any(|rule| rule.uses_old);
     let mut variables = Variables::new(node, resource, value, old.filter(|_| needs_old));
     for rule in &node.rules {
-        // A transition rule holds between two values.
+        // A transition rule needs an old value.
         if rule.uses_old && old.is_none() && !rule.optional_old {
             continue;
         }
@@ -260,7 +260,7 @@ fn failure(
         Some(below) => at.path().child(below),
         None => at.path(),
     };
-    // An expression that gives no usable message leaves the word to the fixed one.
+    // If the expression gives no usable message, the fixed one is used.
     let message = rule
         .message_expression
         .as_ref()

@@ -1,12 +1,12 @@
-//! From `openAPIV3Schema` to subschemas: patterns and CEL rules are compiled, and each subschema
-//! knows whether anything below it needs a visit.
+//! Compiles an `openAPIV3Schema` to subschemas, with its patterns and CEL rules. Each subschema
+//! knows whether a walk must visit it.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::cel;
 use super::format::Format;
-use super::subschema::{Below, Limits, Subschema};
+use super::subschema::{Features, Limits, Subschema};
 use super::types::{ListType, Type, flag, texts};
 use crate::status::{FieldError, Path};
 
@@ -34,7 +34,7 @@ fn compile(
         preserve: flag(schema, "x-kubernetes-preserve-unknown-fields"),
         embedded: flag(schema, "x-kubernetes-embedded-resource"),
         list: ListType::of(schema),
-        // A null default is no default: that is how the apiserver's own types read it.
+        // A null default is no default, as in kube-apiserver.
         default: schema.get("default").filter(|v| !v.is_null()).cloned(),
         ..Subschema::default()
     };
@@ -69,8 +69,8 @@ fn compile(
     node
 }
 
-fn below(node: &Subschema) -> Below {
-    let start = Below {
+fn below(node: &Subschema) -> Features {
+    let start = Features {
         defaults: node.default.is_some(),
         rules: !node.rules.is_empty(),
         keyed: node.list != ListType::Atomic,
@@ -80,7 +80,7 @@ fn below(node: &Subschema) -> Below {
     node.properties
         .values()
         .chain(members)
-        .fold(start, |so_far, child| Below {
+        .fold(start, |so_far, child| Features {
             defaults: so_far.defaults || child.below.defaults,
             rules: so_far.rules || child.below.rules,
             keyed: so_far.keyed || child.below.keyed,

@@ -41,8 +41,7 @@ pub(super) fn fill(node: &Subschema, value: &mut Value) {
     }
 }
 
-/// A member of a list or map is there because it was given: only a null that can't stay is
-/// replaced.
+/// A default replaces a member of a list or map only if the member is null and may not be.
 fn fill_member(node: &Subschema, value: &mut Value) {
     if value.is_null()
         && !node.nullable

@@ -1,4 +1,5 @@
-//! Whole resources inside a resource (`x-kubernetes-embedded-resource`) say what they are.
+//! Checks whole resources inside a resource (`x-kubernetes-embedded-resource`): they must have
+//! apiVersion and kind.
 
 use serde_json::{Map, Value};
 

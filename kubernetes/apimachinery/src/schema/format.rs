@@ -1,4 +1,4 @@
-//! The string formats that definitions use. An unknown format is no format; number formats are
+//! The string formats that definitions use. An unknown format is ignored. Number formats are
 //! ranges, see `number`.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,7 +8,7 @@ use crate::duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
-    /// As the schema writes it, for messages.
+    /// The name in the schema, for messages.
     pub(super) name: String,
     pub(super) kind: Known,
 }
@@ -58,7 +58,7 @@ impl Format {
             Known::DateTime => is_date_time(text),
             Known::Duration => duration::is_go(text),
             Known::Byte => is_base64(text),
-            Known::Ipv4 => sloppy_ip(text).is_some() && text.contains('.'),
+            Known::Ipv4 => lenient_ip(text).is_some() && text.contains('.'),
             Known::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
             Known::Cidr => is_cidr(text),
             Known::Uri => is_uri(text),
@@ -122,7 +122,7 @@ fn is_date_time(text: &str) -> bool {
         && digits(fraction, fraction.len())
         && [(hours, "23"), (minutes, "59"), (seconds, "59")]
             .into_iter()
-            .all(|(part, most)| digits(part, 2) && *part <= most)
+            .all(|(part, limit)| digits(part, 2) && *part <= limit)
 }
 
 fn is_base64(text: &str) -> bool {
@@ -130,8 +130,8 @@ fn is_base64(text: &str) -> bool {
     !text.is_empty() && base64::engine::general_purpose::STANDARD.decode(text).is_ok()
 }
 
-/// Leading zeroes in IPv4 are tolerated, as they were when these formats were introduced.
-fn sloppy_ip(text: &str) -> Option<IpAddr> {
+/// Accepts leading zeroes in IPv4, as these formats have always done.
+fn lenient_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse().ok();
     }
@@ -149,17 +149,17 @@ fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else {
         return false;
     };
-    let most = match sloppy_ip(address) {
+    let limit = match lenient_ip(address) {
         Some(IpAddr::V4(_)) => 32,
         Some(IpAddr::V6(_)) => 128,
         None => return false,
     };
     (1..=3).contains(&length.len())
         && digits(length, length.len())
-        && length.parse::<u8>().is_ok_and(|length| length <= most)
+        && length.parse::<u8>().is_ok_and(|length| length <= limit)
 }
 
-/// What an HTTP request line may carry: an absolute path or an absolute URI.
+/// The target of an HTTP request line: an absolute path or an absolute URI.
 fn is_uri(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

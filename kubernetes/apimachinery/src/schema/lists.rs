@@ -1,4 +1,4 @@
-//! Lists whose items have an identity: sets and maps must not hold the same item twice.
+//! Lists whose items have an identity: sets and maps must not have duplicates.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::types::ListType;
 use crate::status::{FieldError, FieldProblem};
 use crate::trail::Trail;
 
-/// Duplicates that were there before an update are tolerated, with any others.
+/// If the old object has duplicates, an update may keep them and add others.
 pub(super) fn check_change(root: &Subschema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(root, new, &Trail::Root, &mut errors);
@@ -62,7 +62,7 @@ fn identity(item: &Value, keys: &[String]) -> Value {
     Value::Object(keys.iter().filter_map(field).collect::<Map<_, _>>())
 }
 
-/// Each item that is there more than once is named once, where it comes up again first.
+/// Reports each duplicate item once, at its second position.
 fn duplicates(items: impl Iterator<Item = Value>, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     let mut seen: HashMap<Value, usize> = HashMap::new();
     for (index, item) in items.enumerate() {

@@ -1,4 +1,4 @@
-//! Numbers: ranges, multiples, and how kube-apiserver writes them.
+//! Numbers: ranges, multiples, and their form in kube-apiserver.
 
 use serde_json::{Number, Value};
 
@@ -85,13 +85,13 @@ fn is_multiple(number: &Number, value: f64, factor: f64) -> bool {
     }
 }
 
-/// The number as an integer; `1.0` is one.
+/// The number as an integer. `1.0` is one too.
 pub(super) fn integer(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| number.as_f64().and_then(whole))
 }
 
 fn whole(value: f64) -> Option<i64> {
-    // The bounds are those within which every i64 of this size has its own f64.
+    // Within these bounds every integer has its own f64.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() != 0.0 || value.abs() > EXACT {
         return None;

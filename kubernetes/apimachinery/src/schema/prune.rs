@@ -1,4 +1,4 @@
-//! Structural pruning: what no schema names is removed.
+//! Structural pruning: removes fields that the schema does not know.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::trail::Trail;
 /// Fields that every resource has, whatever its schema says.
 pub(super) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// `resource`: the value is a whole resource, not a part of one.
+/// `resource` says that the value is a whole resource, not a part of one.
 pub(super) fn prune(root: &Subschema, value: &mut Value, resource: bool) -> Vec<String> {
     let mut unknown = Vec::new();
     walk(value, Some(root), resource, &Trail::Root, &mut unknown);
@@ -17,8 +17,8 @@ pub(super) fn prune(root: &Subschema, value: &mut Value, resource: bool) -> Vec<
     unknown
 }
 
-/// `node` is `None` below `additionalProperties: true`, where scalars stay and the fields of
-/// objects do not.
+/// `node` is `None` below `additionalProperties: true`. There scalars stay, but fields of objects
+/// are removed.
 fn walk(
     value: &mut Value,
     node: Option<&Subschema>,

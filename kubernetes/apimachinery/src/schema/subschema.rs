@@ -27,12 +27,12 @@ pub(super) struct Subschema {
     pub(super) default: Option<Value>,
     pub(super) limits: Limits,
     pub(super) rules: Vec<Rule>,
-    pub(super) below: Below,
+    pub(super) below: Features,
 }
 
-/// What a walk can skip: whether this node or any below it has such a thing.
+/// Whether this node, or any below it, has each feature. A walk skips nodes without its feature.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Below {
+pub(super) struct Features {
     pub(super) defaults: bool,
     pub(super) rules: bool,
     /// Lists with `x-kubernetes-list-type` set or map.

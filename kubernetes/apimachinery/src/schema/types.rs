@@ -1,4 +1,4 @@
-//! The type of a subschema, and how the items of a list are told apart.
+//! The type of a subschema, and the identity of list items.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ impl Type {
         }
     }
 
-    /// As it appears in messages.
+    /// The name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -46,7 +46,7 @@ impl Type {
     }
 }
 
-/// How the items of a list are told apart.
+/// The identity of the items in a list (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ListType {
     #[default]
@@ -56,7 +56,7 @@ pub(super) enum ListType {
 }
 
 impl ListType {
-    /// The item of `old` that is the same entry as `item`. Only lists of type map know.
+    /// The item of `old` with the same keys as `item`. `None` for other lists than maps.
     pub(super) fn find<'v>(&self, old: Option<&'v Value>, item: &Value) -> Option<&'v Value> {
         let Self::Map(keys) = self else {
             return None;

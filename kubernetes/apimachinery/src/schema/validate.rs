@@ -1,4 +1,4 @@
-//! Values against the schema, with the words of kube-apiserver, except for CEL rules.
+//! Validates values by the schema, except for CEL rules, with the words of kube-apiserver.
 
 use serde_json::{Map, Value};
 
@@ -20,11 +20,11 @@ pub(super) fn validate(root: &Subschema, new: &Value, old: Option<&Value>) -> Ve
     once
 }
 
-/// How far a value got in a schema: of several that all fail, the one that got furthest explains
-/// best.
+/// How far a value got in a schema. If several alternatives fail, the errors of the one that got
+/// furthest explain most.
 type Progress = usize;
 
-/// Ratcheting: a part that an update leaves unchanged may stay as wrong as it was.
+/// Ratcheting: a part that an update leaves unchanged may stay invalid.
 fn check(
     node: &Subschema,
     value: &Value,
@@ -68,7 +68,7 @@ fn check_value(
     progress
 }
 
-/// The type that was expected and the one that was given, where they differ.
+/// The expected type and the given one, if they differ.
 fn type_problem<'n>(node: &'n Subschema, value: &Value) -> Option<(&'n str, &'static str)> {
     let given = match value {
         Value::Null => "null",
@@ -167,7 +167,7 @@ fn check_branches(
 
 struct Alternatives {
     valid: usize,
-    /// Of the branch that got furthest, unless one is valid.
+    /// The errors of the branch that got furthest. Empty if a branch is valid.
     errors: Vec<FieldError>,
     progress: Progress,
 }
@@ -200,7 +200,7 @@ fn alternatives(
 
 fn check_string(limits: &Limits, text: &str, at: &Trail<'_>, errors: &mut Vec<FieldError>) {
     let invalid = |detail: String| FieldError::invalid(at.path(), text.into(), detail);
-    // One complaint about length or pattern is enough.
+    // One error about length or pattern is enough.
     if limits.max_length.is_some() || limits.min_length.is_some() || limits.pattern.is_some() {
         let length = u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
@@ -287,7 +287,7 @@ fn check_object(
             }
             (None, _) => continue,
         };
-        // The version of both objects was made the same: whether these changed can't be seen.
+        // Both objects have been converted to the same version, so a change here can't be seen.
         let hidden = at.is_root() && (name == "apiVersion" || name == "kind");
         let before = old.filter(|_| !hidden).and_then(|old| old.get(name));
         progress += check(schema, value, before, &Trail::Field(at, name), errors);

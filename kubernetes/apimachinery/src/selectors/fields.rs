@@ -7,7 +7,7 @@ pub struct FieldTerm {
     pub equal: bool,
 }
 
-/// Terms are separated by commas; `\` keeps the next `,`, `=` or `\` of a value.
+/// Terms are separated by commas. `\` escapes a `,`, `=` or `\` in a value.
 pub fn parse(text: &str) -> Result<Vec<FieldTerm>, String> {
     let mut terms = Vec::new();
     for part in split(text).into_iter().filter(|part| !part.is_empty()) {

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use requirement::Operator;
 
-/// Requirements that must all hold. No requirement: everything is selected.
+/// Requirements that must all hold. Without requirements, everything is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     pub(super) requirements: Vec<Requirement>,

@@ -1,11 +1,11 @@
-//! Reading a few values out of a JSON object without building the rest of it.
+//! Reads a few values out of a JSON object without parsing the rest into memory.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Paths to read, as a tree; each has a slot for its value.
+/// A tree of paths to read. Each path has a slot for its value.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     root: Node,
@@ -19,7 +19,7 @@ struct Node {
 }
 
 impl Wanted {
-    /// The slot of this path; the same path has one slot however often it is added.
+    /// The slot of this path. A path that is added again keeps its slot.
     pub fn add(&mut self, path: &[impl AsRef<str>]) -> usize {
         let mut node = &mut self.root;
         for step in path {
@@ -40,11 +40,11 @@ impl Wanted {
         })
     }
 
-    /// What stands at the wanted paths.
+    /// The values at the wanted paths.
     pub fn find<'a>(&self, json: &'a [u8]) -> Found<'a> {
         let mut found = Found(vec![None; self.slots]);
         let mut text = serde_json::Deserializer::from_slice(json);
-        // The error is how the reading stops early; what was read before it stands.
+        // An error only ends the reading early. The values read before it stay.
         let walk = Walk {
             node: &self.root,
             found: &mut found,
@@ -55,7 +55,7 @@ impl Wanted {
     }
 }
 
-/// Values by slot. Numbers and booleans are given as text; lists, objects and null are no values.
+/// Values by slot. Numbers and booleans are text; lists, objects and null count as no value.
 #[derive(Debug)]
 pub struct Found<'a>(Vec<Option<Cow<'a, str>>>);
 
@@ -68,7 +68,7 @@ impl Found<'_> {
 struct Walk<'n, 'f, 'a> {
     node: &'n Node,
     found: &'f mut Found<'a>,
-    /// Nothing outside of this node is wanted any more.
+    /// Whether nothing after this node is wanted.
     last: bool,
 }
 

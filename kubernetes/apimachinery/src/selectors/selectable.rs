@@ -1,12 +1,12 @@
-//! Which fields of a kind a field selector can ask for.
+//! The fields of a kind that field selectors can use.
 
 use std::borrow::Cow;
 
-/// A field that selectors can ask for, by the name they call it.
+/// A field that selectors can use, by its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectableField {
     name: Cow<'static, str>,
-    /// Where its value stands, if not under its name: the first path that has a value counts.
+    /// The paths of its value, if it is not at `name`. The first path with a value counts.
     paths: &'static [&'static str],
     /// What a missing value counts as.
     missing: &'static str,
@@ -17,7 +17,7 @@ impl SelectableField {
         Self::stored_at(name, &[])
     }
 
-    /// A field whose value stands elsewhere in the stored form of an object.
+    /// A field with other paths in the stored form of an object.
     pub const fn stored_at(name: &'static str, paths: &'static [&'static str]) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -52,20 +52,20 @@ impl SelectableField {
     }
 }
 
-/// What can be asked for, beside `metadata.name`.
+/// The fields that selectors can use, beside `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selectable {
-    /// The kind has a list of fields, be it empty. `namespaced`: it has `metadata.namespace` too.
+    /// The kind lists its fields, maybe none. `namespaced`: it also has `metadata.namespace`.
     Listed {
         namespaced: bool,
         fields: Vec<SelectableField>,
     },
-    /// The kind names none: its metadata is all there is, and a namespace can be asked for even
-    /// where it has none.
+    /// The kind has no list: selectors can use its name and namespace, even if it is
+    /// cluster-scoped.
     Metadata,
 }
 
-/// Where a value stands, and what a missing one counts as.
+/// The paths of a value, and what a missing one counts as.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) paths: Vec<Vec<String>>,
@@ -73,7 +73,7 @@ pub(super) struct Source {
 }
 
 impl Selectable {
-    /// Where the value of `field` stands, or why it cannot be asked for.
+    /// The source of `field`, or why selectors can't use it.
     pub(super) fn source(&self, field: &str) -> Result<Source, String> {
         let path = |text: &str| -> Vec<String> { text.split('.').map(str::to_owned).collect() };
         let plain = Source {

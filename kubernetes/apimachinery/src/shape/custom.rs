@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Field, List, ListKind, ListPatch, Map, Object, Scalar, Shape};
 
-/// `metadata` is the shape of ObjectMeta: known for every resource, whatever its schema says of it.
+/// `metadata` is the shape of ObjectMeta. Every resource has it, whatever its schema says.
 pub fn custom(schema: &Value, metadata: Arc<Shape>) -> Shape {
     resource(schema, &metadata)
 }
@@ -67,7 +67,7 @@ fn is_atomic(schema: &Value) -> bool {
     schema["x-kubernetes-map-type"] == "atomic"
 }
 
-/// An object of which nothing is declared: data, unless it has one owner.
+/// An object without declared fields: untyped data, unless it is atomic.
 fn untyped(schema: &Value) -> Shape {
     if is_atomic(schema) {
         return Shape::Object(Object {
@@ -94,7 +94,7 @@ fn object(schema: &Value, metadata: &Arc<Shape>) -> Object {
     }
 }
 
-/// What is given is kept as given, zero or not: in this sense every field is a pointer.
+/// Custom resources keep zero values, so every field counts as a pointer.
 fn field(shape: Arc<Shape>, default: Option<Value>) -> Field {
     Field {
         shape,

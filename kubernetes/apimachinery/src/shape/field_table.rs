@@ -8,7 +8,7 @@ use super::{Field, List, ListKind, ListPatch, Map, Object, Scalar, Shape};
 /// The shape of a built-in kind, or of `ObjectMeta` (`meta.k8s.io/v1`), which custom resources
 /// share.
 pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
-    // A damaged table would make every kind unknown; the tests hold it whole.
+    // A damaged table would make every kind unknown. The tests check that it is complete.
     static TABLE: LazyLock<Table> =
         LazyLock::new(|| parse(include_str!("field_table.txt")).unwrap_or_default());
     TABLE.find(group, version, kind)
@@ -16,7 +16,7 @@ pub fn builtin(group: &str, version: &str, kind: &str) -> Option<Arc<Shape>> {
 
 #[derive(Default)]
 struct Table {
-    /// By kind: the versions that have it.
+    /// The versions of each kind.
     kinds: HashMap<&'static str, Vec<(&'static str, Arc<Shape>)>>,
 }
 
@@ -38,7 +38,7 @@ impl Table {
 
 type Types = HashMap<&'static str, Arc<Shape>>;
 
-/// Reads the table in one pass: a type stands below all that it is made of. The error is the line
+/// Reads the table in one pass: a type comes after the types that it uses. The error is the line
 /// that can't be read.
 fn parse(text: &'static str) -> Result<Table, &'static str> {
     let mut table = Table::default();
@@ -147,7 +147,7 @@ fn parse_type(name: &str, types: &Types) -> Option<Arc<Shape>> {
     Some(Arc::new(Shape::Scalar(scalar)))
 }
 
-/// What a word says about how a list or a map merges.
+/// How a list or a map merges, from a word in the table.
 fn refine(shape: &mut Shape, word: &str) -> Option<()> {
     match (shape, word.split_once('=')) {
         (Shape::Map(map), None) if word == "atomic" => map.atomic = true,
@@ -197,8 +197,8 @@ mod tests {
         rest.map_or(field, |rest| self::field(inner, rest))
     }
 
-    /// Every list key is a field of the items, every field has a name; gives the number of fields
-    /// seen.
+    /// Checks that every list key is a field of the items, and every field has a name. Returns the
+    /// number of fields.
     fn walk(shape: &Shape) -> usize {
         match shape {
             Shape::Any | Shape::Scalar(_) => 0,

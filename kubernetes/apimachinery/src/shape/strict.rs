@@ -1,6 +1,6 @@
-//! Decoding as kube-apiserver's Go types do it: unknown fields are dropped and named, wrong types
-//! are refused, nulls and zero values that mean "not given" disappear, and values take their one
-//! written form.
+//! Decoding like kube-apiserver's Go types: unknown fields are dropped and reported, wrong types
+//! are refused, nulls and zero values that mean "not given" disappear, and values take their
+//! canonical form.
 //!
 //! This is for built-in kinds, and for the metadata of every kind. The rest of a custom resource
 //! follows its schema: see `schema`.
@@ -19,7 +19,7 @@ use crate::trail::Trail;
 pub use json::parse_json;
 pub use quantity::nano;
 
-/// Brings an object of a built-in kind into its normal form. Returns the paths of unknown fields.
+/// Normalizes an object of a built-in kind. Returns the paths of unknown fields.
 pub fn normalize(
     object: &mut Value,
     shape: &Shape,
@@ -71,7 +71,7 @@ fn decode(
 }
 
 struct Decoder<'k> {
-    /// The Go type of the whole.
+    /// The Go type of the whole object.
     outermost: &'k str,
     unknown: Vec<String>,
 }
@@ -138,8 +138,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether Go would not write the field: its zero value, and no pointer that tells zero from
-/// absent.
+/// Whether Go would omit the field: it has the zero value, and is no pointer.
 fn is_absent(value: &Value, field: &Field) -> bool {
     if field.pointer || field.always {
         return false;
@@ -156,7 +155,7 @@ fn is_absent(value: &Value, field: &Field) -> bool {
     }
 }
 
-/// A member of a list or map is there because it was given: null stands for its zero value.
+/// Replaces a null member of a list or map by its zero value, since the member was given.
 fn fill_null(value: &mut Value, shape: &Shape) {
     if !value.is_null() {
         return;

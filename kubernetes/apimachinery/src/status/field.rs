@@ -75,7 +75,7 @@ impl FieldProblem {
 pub struct FieldError {
     pub problem: FieldProblem,
     pub field: Path,
-    /// Shown after the problem where it helps; objects are shown as JSON, strings in quotes.
+    /// The value, shown after the problem where it helps: objects as JSON, strings in quotes.
     pub value: Option<Value>,
     pub detail: String,
 }
@@ -99,7 +99,7 @@ impl FieldError {
         Self::new(FieldProblem::Invalid, field, Some(value), detail)
     }
 
-    /// `supported`: what the field could hold instead.
+    /// `supported` are the allowed values.
     pub fn not_supported(field: Path, value: &Value, supported: &[&str]) -> Self {
         let shown: Vec<String> = supported.iter().map(|word| format!("{word:?}")).collect();
         let detail = format!("supported values: {}", shown.join(", "));

@@ -1,4 +1,4 @@
-//! Groups, their versions, their resources: what all forms of discovery are written from.
+//! Groups, their versions, their resources: the source of all forms of discovery.
 
 use std::sync::Arc;
 

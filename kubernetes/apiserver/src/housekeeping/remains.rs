@@ -1,4 +1,4 @@
-//! What keeps a namespace that is being deleted, as its conditions tell it. Pure.
+//! What is left in a namespace that is being deleted, for its conditions. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::resources::mentions;
 use crate::store::Record;
 
-/// Counted by resource and by finalizer.
+/// Objects left, counted by resource and by finalizer.
 #[derive(Debug, Default)]
 pub struct Remains {
     resources: BTreeMap<String, usize>,
@@ -20,7 +20,7 @@ impl Remains {
         if left.is_empty() {
             return;
         }
-        // `configmaps.`, as `leases.coordination.k8s.io`.
+        // Core resources end in a dot: `configmaps.` beside `leases.coordination.k8s.io`.
         let resource = if table.contains('.') {
             table.to_owned()
         } else {
@@ -40,8 +40,8 @@ impl Remains {
         self.resources.is_empty()
     }
 
-    /// The namespace with conditions that say this; nothing if they do so already.
-    pub fn told(&self, namespace: &Value, now: Timestamp) -> Option<Value> {
+    /// The namespace with these conditions, or `None` if it has them already.
+    pub fn with_conditions(&self, namespace: &Value, now: Timestamp) -> Option<Value> {
         let before = namespace["status"]["conditions"].as_array();
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let conditions = self.conditions().map(|(kind, status, reason, message)| {
@@ -61,7 +61,7 @@ impl Remains {
         Some(namespace)
     }
 
-    /// Type, status, reason and message of each, in the order that Kubernetes writes them in.
+    /// Type, status, reason and message of each condition, in Kubernetes' order.
     fn conditions(&self) -> [(&'static str, &'static str, &'static str, String); 5] {
         let no = |kind, reason, message: &str| (kind, "False", reason, message.to_owned());
         let list = |counts: &BTreeMap<String, usize>, verb: &str| {
@@ -134,10 +134,10 @@ mod tests {
         let mut remains = Remains::default();
         remains.add("pods", &left(2, &json!([])));
         let at = |second| Timestamp::from_second(second).unwrap();
-        let told = remains.told(&json!({}), at(1)).unwrap();
-        assert_eq!(remains.told(&told, at(2)), None);
+        let with_conditions = remains.with_conditions(&json!({}), at(1)).unwrap();
+        assert_eq!(remains.with_conditions(&with_conditions, at(2)), None);
         remains.add("pods", &left(1, &json!([])));
-        let later = remains.told(&told, at(3)).unwrap();
+        let later = remains.with_conditions(&with_conditions, at(3)).unwrap();
         let times = [2, 3, 4]
             .map(|n: usize| later["status"]["conditions"][n]["lastTransitionTime"].clone());
         assert_eq!(

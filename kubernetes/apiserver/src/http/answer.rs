@@ -1,4 +1,4 @@
-//! Answers: JSON, failures, and the forms a client can ask an object in.
+//! Answers: JSON, failures, and the forms in which a client can ask for objects.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -42,7 +42,7 @@ pub fn failure(status: &Status) -> Response {
     response
 }
 
-/// The answer to a request that has no object to show: a delete, a binding.
+/// The answer to a request that returns no object: a delete, a binding.
 pub fn success(code: u16, details: Option<Value>) -> Response {
     let mut status =
         value!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
@@ -74,7 +74,7 @@ pub fn accept(headers: &HeaderMap) -> &str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Whole,
-    /// Rows and columns; with what of the object in each row.
+    /// Rows and columns. `Include` says how much of the object goes with each row.
     Table(Include),
     Metadata,
 }
@@ -103,8 +103,7 @@ impl Form {
                 None => return Ok(Self::Whole),
             }
         }
-        // A client of protobuf alone can't be served: it gets the same answer as for any unknown
-        // type.
+        // A client that accepts only protobuf gets the same answer as for any unknown type.
         Err(Status::not_acceptable(ACCEPTED))
     }
 }
@@ -123,7 +122,7 @@ pub fn table(columns: Option<&Value>, rows: Vec<Value>, metadata: Value) -> Valu
     })
 }
 
-/// An object in the form that was asked for, as bytes.
+/// The bytes of an object in the requested form.
 pub fn shown(resources: &Resources, kind: &Kind, record: &Record, form: Form) -> Result<Bytes> {
     if form == Form::Whole && kind.conversion == berth_apimachinery::conversion::Conversion::None {
         return Ok(record.body.clone());

@@ -20,8 +20,8 @@ const LARGEST_BODY: usize = 3 << 20;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPTED: &[&str] = &["application/json", "application/yaml", PROTOBUF];
 
-/// Of a body that is refused, so much more is taken and thrown away, for so long. A connection that
-/// is closed on a client that still writes takes the answer with it.
+/// How much more of a body that is too large is read and discarded, and for how long. If the server
+/// closed the connection while the client still writes, the client would not see the answer.
 const MAX_DISCARDED: usize = 32 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ pub async fn read(mut body: Body) -> Result<Bytes> {
             continue;
         };
         if read.len() + data.len() > LARGEST_BODY {
-            // The answer does not wait for it.
+            // Discarded in the background: the answer does not wait for it.
             tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, discard(body)));
             return Err(Status::too_large(format!(
                 "Request entity too large: limit is {LARGEST_BODY}"
@@ -92,7 +92,7 @@ pub fn parse_json(bytes: &[u8]) -> Result<Sent> {
     Ok(Sent { value, duplicates })
 }
 
-/// Of keys that are given twice the last one counts, and the first such key is told.
+/// If keys are given twice, the last value counts, and the first such key is reported.
 pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
     if let Some(value) = json_in_yaml(bytes) {
         return Ok(Sent {
@@ -125,9 +125,8 @@ pub fn parse_yaml(bytes: &[u8]) -> Result<Sent> {
     Ok(Sent { value, duplicates })
 }
 
-/// What is JSON is YAML, too, and clients send it as such; it is read in a fraction of the time.
-/// Not where YAML could take it otherwise: fields that are there twice are told by line, and
-/// numbers with a fraction have forms of their own.
+/// Clients send JSON as YAML, and the JSON parser is much faster. `None` where YAML could differ:
+/// it reports duplicate fields with their line, and has its own forms of numbers with a fraction.
 fn json_in_yaml(bytes: &[u8]) -> Option<Value> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return None;
@@ -148,7 +147,7 @@ fn has_fraction(value: &Value) -> bool {
 pub async fn object(call: &Call, body: Body) -> Result<Decoded> {
     let bytes = read(body).await?;
     let sent = parse(&call.headers, &bytes)?;
-    decode::conform(&call.kind, sent, call.params.field_validation)
+    decode::decode_object(&call.kind, sent, call.params.field_validation)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the handlers share, and what each is given.
+//! What all handlers share, and what each request brings.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::resources::Resources;
 pub struct Front {
     pub resources: Arc<Resources>,
     pub node_proxy: NodeProxy,
-    /// Watches end when this is cancelled: the server stops.
+    /// Cancelled when the server stops. Ends all watches.
     pub stop: CancellationToken,
     pub step: Arc<Step>,
-    /// OpenAPI documents by path, for the kinds as of a version of the registry.
+    /// OpenAPI documents by path, each with the registry version it was made for.
     documents: Mutex<HashMap<String, (u64, Bytes)>>,
 }
 
@@ -62,7 +62,7 @@ impl Front {
     }
 }
 
-/// One request for one resource, taken apart.
+/// One parsed request for one resource.
 pub struct Call {
     pub kind: Arc<Kind>,
     pub target: Target,

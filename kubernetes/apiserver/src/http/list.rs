@@ -99,7 +99,7 @@ fn decoded(resources: &Resources, kind: &Kind, records: &[Record]) -> Result<Vec
     records.iter().map(|record| resources.decode(kind, record)).collect()
 }
 
-/// What a list or a deletecollection is about.
+/// The objects that a list or a deletecollection selects.
 pub struct Found {
     pub version: u64,
     pub records: Vec<Record>,
@@ -107,7 +107,8 @@ pub struct Found {
     remaining: Option<usize>,
 }
 
-/// Where the next page begins. `version` is missing in a token that gave up consistency.
+/// The last object of a page: the next page begins after it. A token without `version` continues
+/// an expired list at the current state.
 #[derive(Serialize, Deserialize)]
 struct Token {
     #[serde(rename = "rv")]
@@ -165,7 +166,7 @@ pub fn find(resources: &Resources, call: &Call) -> Result<Found> {
         namespace: call.target.namespace.as_deref().map(Arc::from),
         after: after.clone(),
         at,
-        // A selector decides after the read which records count.
+        // A selector is applied after the read, so it needs all records.
         limit: params.limit.filter(|_| plain),
     };
     let page = match resources.store.list(&call.kind.table(), &range) {
@@ -193,10 +194,10 @@ pub fn find(resources: &Resources, call: &Call) -> Result<Found> {
     })
 }
 
-/// A list that can hold one object only is a look-up.
+/// A list for one name is a look-up.
 fn find_one(resources: &Resources, call: &Call, matcher: &Matcher, name: &str) -> Found {
-    // Read before the object: what changes in between comes again in a watch from this version, and
-    // is never missed.
+    // The version is read before the object: a watch from it repeats changes in between and misses
+    // none.
     let version = resources.store.version();
     let record = resources.get(&call.kind, call.target.namespace(), name).ok();
     Found {
@@ -219,7 +220,7 @@ pub fn matcher(call: &Call) -> Result<Matcher> {
     )
 }
 
-/// `Some` for a list as of a version; an older one than now is fine for everybody else.
+/// `Some` if the client asks for an exact version. All others get the current state.
 fn exact_version(resources: &Resources, params: &Params) -> Result<Option<u64>> {
     let asked = params.version()?;
     let field = Path::new("resourceVersionMatch");
@@ -266,7 +267,7 @@ fn expired(too_old: TooOld, after: Option<Place>) -> Status {
     status
 }
 
-/// Above this an answer is sent in pieces, so that a long list is never in memory twice.
+/// A larger answer is sent in pieces, so that a long list is never in memory twice.
 const PIECE: usize = 128 << 10;
 
 fn stream_list(kind: &Kind, metadata: &Value, records: Vec<Record>) -> Response {

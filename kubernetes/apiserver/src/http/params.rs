@@ -71,7 +71,7 @@ impl Params {
         self.all.get(name).cloned()
     }
 
-    /// The version that was asked for, as a number; `0` and nothing both mean "any".
+    /// The requested version as a number. `None` means any version: `0` or no parameter.
     pub fn version(&self) -> Result<Option<u64>> {
         let Some(text) = self.resource_version.as_deref().filter(|text| *text != "0") else {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Params {
     }
 }
 
-/// A number below zero counts as none.
+/// A number below zero counts as not given.
 fn number<T: TryFrom<i64>>(text: Option<String>, name: &str) -> Result<Option<T>> {
     let Some(text) = text else { return Ok(None) };
     let number: i64 = text.parse().map_err(|_| {

@@ -1,11 +1,11 @@
-//! Which resource a path names.
+//! The resource that a path names.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
 /// `/apis/<group>/<version>[/namespaces/<namespace>]/<resource>[/<name>[/<subresource>]]`, taken
-/// apart. Empty where the path has nothing.
+/// apart. Fields are empty where the path has nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     pub group: String,

@@ -1,4 +1,4 @@
-//! Requests that a node answers itself.
+//! Requests that the server passes on to a node.
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use super::call::Front;
 
-/// Only reads: nothing on a node is changed this way.
+/// Only reads are passed on: no request changes anything on a node.
 pub async fn to_node(
     front: &Front,
     target: &str,

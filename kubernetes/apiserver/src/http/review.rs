@@ -1,4 +1,4 @@
-//! Kinds that are questions, not objects: who am I, may I. There is one user here, and it may do
+//! Kinds that are questions, not objects: who am I, may I. The server has one user, who may do
 //! everything.
 
 use axum::body::Body;
@@ -11,7 +11,7 @@ use super::call::Front;
 use super::path::Target;
 use super::{answer, body};
 
-/// What is asked, and the kind in which it is asked and answered.
+/// The question, and the kind of its request and answer.
 #[derive(Clone, Copy)]
 pub enum Review {
     Access(&'static str),
@@ -85,7 +85,7 @@ pub async fn answer(
     Ok(answer::json(201, &object))
 }
 
-/// The older form of `pods/binding`: the pod is named in the body.
+/// The older form of `pods/binding`: the body names the pod.
 async fn bind(front: &Front, parts: &Parts, binding: &Value) -> Result<Response> {
     let segments: Vec<&str> = parts.uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let target = Target::parse(&segments).ok_or_else(Status::no_such_path)?;

@@ -1,8 +1,7 @@
-//! Watchers in step. In a storm of writes each of a hundred watchers would wake up, and send a
-//! packet, for every one of them. So a watcher that has just sent rests until the next step of a
-//! common clock: what happened meanwhile goes out together, and since all rest until the same
-//! moment they send the same events, put together once. A quiet watch is not in step with anybody:
-//! it answers at once.
+//! Batches the events of watches. Under many writes, each of a hundred watchers would wake up and
+//! send a packet for every write. So a watcher that has just sent waits until the next tick of a
+//! common clock, and then sends all events since. All wait for the same tick, so they send the
+//! same events, and the bytes are put together once. A watcher that was quiet sends at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,20 +13,20 @@ use tokio::time::Instant;
 
 use crate::store::Event;
 
-/// Well below what a person or a controller notices, well above what a hundred sends take.
-const LENGTH: Duration = Duration::from_millis(4);
+/// Too short for a person or a controller to notice, but much longer than a hundred sends take.
+const INTERVAL: Duration = Duration::from_millis(4);
 
-/// Pieces that are kept: a few namespaces, a few kinds, the stragglers of the step before.
-const KEPT: usize = 16;
+/// Enough for a few namespaces, a few kinds, and watchers that are late from the tick before.
+const MAX_PIECES: usize = 16;
 
-/// First and last version, and the namespace if only one is watched. Versions are never used twice,
-/// in any table.
-type Run = (u64, u64, Option<Box<str>>);
+/// First and last version, and the namespace if only one is watched. Versions are unique across
+/// tables.
+type PieceKey = (u64, u64, Option<Box<str>>);
 
 #[derive(Debug)]
 pub struct Step {
     start: Instant,
-    pieces: Mutex<VecDeque<(Run, Bytes)>>,
+    pieces: Mutex<VecDeque<(PieceKey, Bytes)>>,
 }
 
 impl Step {
@@ -38,15 +37,15 @@ impl Step {
         }
     }
 
-    /// When the next step begins.
+    /// When the next tick comes.
     pub fn next(&self) -> Instant {
         let now = Instant::now();
-        let into = now.duration_since(self.start).as_micros() % LENGTH.as_micros();
-        let left = LENGTH.as_micros() - into;
+        let into = now.duration_since(self.start).as_micros() % INTERVAL.as_micros();
+        let left = INTERVAL.as_micros() - into;
         now + Duration::from_micros(u64::try_from(left).unwrap_or_default())
     }
 
-    /// The lines of these events, in the bytes that everybody who sends them shares.
+    /// The lines of these events. All watchers that send them share the bytes.
     pub fn piece(&self, events: &[Arc<Event>], namespace: Option<&str>) -> Bytes {
         let (first, last) = match events {
             [] => return Bytes::new(),
@@ -54,7 +53,7 @@ impl Step {
             [_] => return Bytes::new(),
             [first, .., last] => (first.version, last.version),
         };
-        let run: Run = (first, last, namespace.map(Into::into));
+        let run: PieceKey = (first, last, namespace.map(Into::into));
         if let Some((_, piece)) = self.pieces.lock().iter().find(|(made, _)| *made == run) {
             return piece.clone();
         }
@@ -64,7 +63,7 @@ impl Step {
         }
         let piece = piece.freeze();
         let mut pieces = self.pieces.lock();
-        pieces.truncate(KEPT - 1);
+        pieces.truncate(MAX_PIECES - 1);
         pieces.push_front((run, piece.clone()));
         piece
     }
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_holds_the_lines_of_its_namespace_in_order_and_is_made_once() {
+    fn watch_events_are_joined_once_per_namespace_in_order() {
         let step = Step::new();
         let events = [event(5, "a"), event(6, "b"), event(9, "a")];
         let piece = step.piece(&events, Some("a"));
@@ -105,6 +104,6 @@ mod tests {
         tokio::time::advance(Duration::from_millis(2)).await;
         assert_eq!(step.next(), early);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(step.next(), early + LENGTH);
+        assert_eq!(step.next(), early + INTERVAL);
     }
 }

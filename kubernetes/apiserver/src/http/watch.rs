@@ -1,5 +1,5 @@
-//! Watches. A watcher holds a cursor into the table's history and no queue of its own: a slow one
-//! costs nothing, and one that falls out of the history is told so with 410 and lists anew.
+//! Watches. A watcher holds a cursor into the table's history and no queue of its own. A slow
+//! watcher costs nothing. One that falls behind the history gets a 410 and must list again.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,20 +25,20 @@ use crate::resources::Resources;
 use crate::store::{Event, EventKind, Range, Record, TooOld};
 use crate::tables::Table;
 
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the end, so that whoever goes on afterwards begins
-/// close by.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the end, so that the client's next watch starts from a
+/// recent version.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// A watch that names no end is ended after this, as kube-apiserver does, so that clients spread
+/// The timeout of a watch without `timeoutSeconds`, as in kube-apiserver, so that clients spread
 /// out again.
-const LONGEST: Duration = Duration::from_secs(45 * 60);
-/// Events taken from the history at a time.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+/// How many events are read from the history at a time.
 const BATCH: usize = 256;
 
 pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
     let asked = call.params.version()?;
     let initial = call.params.send_initial_events;
-    check_initial(call)?;
+    check_send_initial_events(call)?;
     let resources = front.resources.clone();
     let table = call.kind.table();
     let changed = resources.store.subscribe(&table);
@@ -50,25 +50,26 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
         bookmarks: call.params.bookmarks,
         step: front.step.clone(),
         rows: Table::new(&call.kind),
-        headed: false,
+        columns_sent: false,
         cursor: 0,
         resources,
         table,
     };
-    // What is there now comes first unless the client says from where it goes on.
+    // The current objects come first unless the client continues from a version.
     let mut ready = VecDeque::new();
     if initial == Some(true) || (initial.is_none() && asked.is_none()) {
         if let Some(asked) = asked {
             list::not_in_the_future(&watcher.resources, asked)?;
         }
-        ready = watcher.present(initial == Some(true))?;
+        ready = watcher.initial_events(initial == Some(true))?;
     } else {
         watcher.cursor = asked.unwrap_or_else(|| watcher.resources.store.version());
     }
-    // 0 names no end either; what is beyond a clock's reach is cut.
+    // 0 means no timeout too. The cap keeps `Instant` from overflowing.
     let seconds = call.params.timeout_seconds.filter(|seconds| *seconds > 0);
-    let timeout =
-        seconds.map_or(LONGEST, |seconds| Duration::from_secs(seconds.min(u32::MAX.into())));
+    let timeout = seconds.map_or(DEFAULT_TIMEOUT, |seconds| {
+        Duration::from_secs(seconds.min(u32::MAX.into()))
+    });
     let end = Instant::now() + timeout;
     let state = Stream {
         watcher,
@@ -85,7 +86,7 @@ pub fn watch(front: &Arc<Front>, call: &Call) -> Result<Response> {
     Ok(response)
 }
 
-fn check_initial(call: &Call) -> Result<()> {
+fn check_send_initial_events(call: &Call) -> Result<()> {
     let params = &call.params;
     let refused = match (params.send_initial_events, params.version_match.as_deref()) {
         (Some(_), Some("NotOlderThan")) | (None, None) => return Ok(()),
@@ -126,7 +127,7 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
                 () = tokio::time::sleep_until(until) => {}
             }
         }
-        // Marked before the read: a change during the read wakes us again.
+        // Marked as seen before the read: a change during the read wakes the watcher again.
         stream.changed.borrow_and_update();
         match stream.watcher.advance() {
             Ok(piece) if !piece.is_empty() => {
@@ -150,8 +151,8 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
                     return None;
                 }
                 stream.bookmark_at = next_bookmark(stream.end);
-                // Other kinds have moved on meanwhile. A watch that is too old by now is told so in
-                // the next turn.
+                // Changes of other kinds have raised the version. If the watch is too old by now,
+                // the next turn reports it.
                 if let Ok(piece) = stream.watcher.advance() {
                     stream.ready.extend((!piece.is_empty()).then_some(piece));
                     stream.ready.push_back(stream.watcher.bookmark(false));
@@ -163,7 +164,7 @@ async fn next(mut stream: Stream) -> Option<(Result<Bytes, Infallible>, Stream)>
 
 fn next_bookmark(end: Instant) -> Instant {
     let now = Instant::now();
-    let regular = now + BOOKMARK_EVERY;
+    let regular = now + BOOKMARK_INTERVAL;
     let last = end.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
     last.map_or(regular, |last| last.min(regular))
 }
@@ -178,15 +179,15 @@ struct Watcher {
     bookmarks: bool,
     step: Arc<Step>,
     rows: Table,
-    /// A table's columns have been sent.
-    headed: bool,
+    /// Whether the table's columns have been sent.
+    columns_sent: bool,
     /// Everything up to this version has been sent.
     cursor: u64,
 }
 
 impl Watcher {
-    /// The present as ADDED events, in pieces; sets the cursor to where it stands.
-    fn present(&mut self, with_end: bool) -> Result<VecDeque<Bytes>> {
+    /// The current objects as ADDED events, in chunks. Sets the cursor to their version.
+    fn initial_events(&mut self, with_end: bool) -> Result<VecDeque<Bytes>> {
         let range = Range {
             namespace: self.namespace.as_deref().map(Arc::from),
             ..Range::default()
@@ -214,7 +215,7 @@ impl Watcher {
         Ok(chunks)
     }
 
-    /// What has happened since the cursor; empty when nothing that this watcher sees has.
+    /// The events since the cursor. Empty if none is for this watcher.
     fn advance(&mut self) -> Result<Bytes, TooOld> {
         loop {
             let since = self.resources.store.since(&self.table, self.cursor, BATCH)?;
@@ -226,7 +227,7 @@ impl Watcher {
         }
     }
 
-    /// Watchers who see objects as they are stored share the bytes, too.
+    /// Watchers that get objects as they are stored also share the bytes.
     fn piece(&mut self, events: &[Arc<Event>]) -> Bytes {
         let plain = self.form == Form::Whole && self.kind.conversion == Conversion::None;
         if plain && self.matcher.is_everything() {
@@ -235,8 +236,8 @@ impl Watcher {
         let mut piece = BytesMut::new();
         for event in events {
             if step::is_inside(event, self.namespace.as_deref())
-                && self.may_see(event)
-                && let Some((kind, record)) = self.seen(event)
+                && self.may_match(event)
+                && let Some((kind, record)) = self.filter(event)
             {
                 piece.extend_from_slice(&self.encode(kind, &record));
             }
@@ -244,17 +245,17 @@ impl Watcher {
         piece.freeze()
     }
 
-    /// Without reading the object: of a thousand nodes that watch their own pods and their own
-    /// objects, each event is for one.
-    fn may_see(&self, event: &Event) -> bool {
+    /// A cheap check by name and node, before the object is read. If a thousand nodes watch their
+    /// own pods and objects, each event is for one of them.
+    fn may_match(&self, event: &Event) -> bool {
         let pinned = |name: &str| name == &*event.key.name;
         let on = |node: &str| event.nodes(node_of).iter().flatten().any(|bound| **bound == *node);
         self.matcher.single_name().is_none_or(pinned) && self.matcher.single_node().is_none_or(on)
     }
 
-    /// The event as a selector sees it: an object can come into sight, or leave it, without being
-    /// created or deleted.
-    fn seen(&self, event: &Event) -> Option<(EventKind, Record)> {
+    /// The event as this selector sees it: an object that begins to match is ADDED, one that no
+    /// longer matches is DELETED.
+    fn filter(&self, event: &Event) -> Option<(EventKind, Record)> {
         let before = event.previous.as_ref();
         let was = before.is_some_and(|record| self.matcher.matches(&record.body));
         let is = event.kind != EventKind::Deleted && self.matcher.matches(&event.body);
@@ -267,7 +268,7 @@ impl Watcher {
             (false, true) => Some((EventKind::Added, record)),
             (true, true) => Some((EventKind::Modified, record)),
             (true, false) if event.kind == EventKind::Deleted => Some((EventKind::Deleted, record)),
-            // As it last was in sight, under the version at which it left.
+            // The last state that matched, with the version of the change that ended the match.
             (true, false) => {
                 let mut object: Value = serde_json::from_slice(&before?.body).ok()?;
                 object["metadata"]["resourceVersion"] = event.version.to_string().into();
@@ -297,7 +298,7 @@ impl Watcher {
     }
 
     fn table(&mut self, rows: Vec<Value>, metadata: Value) -> Value {
-        let first = !std::mem::replace(&mut self.headed, true);
+        let first = !std::mem::replace(&mut self.columns_sent, true);
         answer::table(first.then(|| self.rows.columns()), rows, metadata)
     }
 

@@ -111,7 +111,7 @@ fn check_applied(call: &Call, applied: &Value) -> Result<()> {
         }
     }
     namespace_of(call, applied)?;
-    // What is applied need not repeat the name.
+    // An applied configuration need not repeat the name.
     if name_of(applied).is_empty() {
         Ok(())
     } else {
@@ -246,8 +246,7 @@ async fn delete_options(call: &Call, body: Body) -> Result<DeleteOptions> {
     DeleteOptions::parse(&given, |name| call.params.get(name))
 }
 
-/// The field manager is the one that was named, else the client's program, as kube-apiserver takes
-/// it.
+/// The field manager is the query parameter, else the program in User-Agent, as in kube-apiserver.
 fn writer(call: &Call) -> Result<Writer> {
     let agent = call
         .headers
@@ -279,7 +278,7 @@ fn checked_manager(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// The path's namespace; an object may repeat it, but not name another one.
+/// The path's namespace. An object may repeat it, but must not name another one.
 fn namespace_of<'c>(call: &'c Call, object: &Value) -> Result<&'c str> {
     decode::check_namespace(&call.kind, call.target.namespace(), object)?;
     Ok(if call.kind.namespaced {

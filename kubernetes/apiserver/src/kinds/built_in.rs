@@ -1,4 +1,4 @@
-//! What a file about a built-in kind says.
+//! The description of a built-in kind.
 
 use berth_apimachinery::columns::{self, Column};
 use berth_apimachinery::metadata::NameRule;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::rules::Errors;
 use berth_apimachinery::conversion::StoredFields;
 
-/// A built-in kind. Its fields are in the field table of `apimachinery`; the rest is here, and a
-/// kind says only in what it differs from `PLAIN`. All are served as version v1.
+/// A built-in kind. Its fields are in the field table of `apimachinery`; the rest is here. A kind
+/// lists only its differences from `PLAIN`. All are served as version v1.
 #[derive(Debug)]
 pub struct BuiltIn {
     pub group: &'static str,
@@ -19,7 +19,7 @@ pub struct BuiltIn {
     pub short_names: &'static [&'static str],
     pub categories: &'static [&'static str],
     pub namespaced: bool,
-    /// What an object may be called.
+    /// The rule for names of objects.
     pub names: NameRule,
     pub status: bool,
     /// `/scale`, at the usual paths.
@@ -27,37 +27,37 @@ pub struct BuiltIn {
     /// Beside `status` and `scale`.
     pub subresources: &'static [Subresource<'static>],
     pub delete_collection: bool,
-    /// `metadata.generation` counts changes of what is wanted.
+    /// Whether objects have a `metadata.generation`.
     pub generation: bool,
-    /// Where objects are stored as another kind.
+    /// Set if objects are stored as another kind.
     pub stored: Option<StoredFields>,
     pub schema: MakeSchema,
 
-    /// Fills in what is not given.
+    /// Fills in defaults.
     pub default: fn(&mut Value),
-    /// Adds what only a new object gets.
-    pub admit: fn(&mut Value),
-    /// The same for every later change.
-    pub readmit: fn(&mut Value),
-    /// What a status says before anybody has said anything.
-    pub first_status: fn() -> Value,
-    /// Finds all that is wrong with an object, new or changed.
+    /// Mutating admission of a new object.
+    pub admit_create: fn(&mut Value),
+    /// Mutating admission of every later change.
+    pub admit_update: fn(&mut Value),
+    /// The status of a new object.
+    pub initial_status: fn() -> Value,
+    /// Validates a new or changed object.
     pub check: fn(&Value, &Change<'_>, &mut Errors),
-    /// Writes what the server says of an object that it accepts.
+    /// Sets the server's own fields of a valid object.
     pub finish: fn(&mut Value, &Change<'_>),
-    /// Whether what is wanted differs between the new object and the live one.
-    pub wants_other: fn(&Value, &Value) -> bool,
-    /// An update makes what is not there yet.
-    pub made_by_update: bool,
-    /// An update has to name the version that it is meant for.
-    pub needs_version: bool,
-    /// Controllers set labels and the like through `/status`.
-    pub opens_metadata: bool,
-    /// Takes back what `/status` can't change in the new object, from the live one.
-    pub confine_status: fn(&mut Value, &Value),
+    /// Whether the change from the live object (second) to the new one increments the generation.
+    pub bumps_generation: fn(&Value, &Value) -> bool,
+    /// Whether an update creates a missing object.
+    pub allow_create_on_update: bool,
+    /// Whether an update must name a resourceVersion.
+    pub needs_resource_version: bool,
+    /// Whether `/status` also changes labels and the like, as controllers do.
+    pub status_updates_metadata: bool,
+    /// Restores fields of the new object that `/status` can't change, from the live one.
+    pub reset_on_status_update: fn(&mut Value, &Value),
 
     pub columns: &'static [Column],
-    /// What field selectors can ask for, if anything beside name and namespace.
+    /// Fields for field selectors beside name and namespace, if there are any.
     pub selectable: Option<&'static [SelectableField]>,
     pub deletion: Deletion,
 }
@@ -65,7 +65,7 @@ pub struct BuiltIn {
 /// A group, version and kind.
 pub type Gvk<'a> = (&'a str, &'a str, &'a str);
 
-/// A subresource: its name, what it takes and answers, and the verbs.
+/// A subresource: its name, the kind of its requests and answers, and its verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource<'a> {
     pub name: &'static str,
@@ -73,44 +73,44 @@ pub struct Subresource<'a> {
     pub verbs: &'static [&'static str],
 }
 
-/// How an object came to be as it is.
+/// The write that led to an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// As it was before, if it was.
+    /// The object before the write; `None` for a create.
     pub old: Option<&'a Value>,
     /// Empty for the main resource.
     pub subresource: &'a str,
-    /// The time, as objects carry it.
+    /// The time of the write, in RFC 3339.
     pub now: &'a str,
 }
 
-/// What a delete does.
+/// How objects of a kind are deleted.
 #[derive(Debug)]
 pub struct Deletion {
-    /// Why an object of this name stays.
+    /// Why an object of this name can't be deleted.
     pub refusal: fn(&str) -> Option<&'static str>,
-    /// How many seconds an object is given to end, from the object and from what the request
-    /// asks for. Where a kind has no such function, no grace period is written either.
+    /// The grace period in seconds, from the object and the period in the request. A kind without
+    /// this function has no grace period in its metadata.
     pub grace: Option<fn(&Value, Option<i64>) -> i64>,
-    /// What the mark changes beside the metadata.
+    /// Changes other fields when an object is marked as deleted.
     pub mark: fn(&mut Value),
-    /// Holds an object for as long as there is something in the table of its name.
+    /// The finalizer that holds an object while the table of its name has records.
     pub content_finalizer: Option<&'static str>,
-    /// Whether something else than finalizers and the grace period holds an object.
+    /// Whether anything beside finalizers and the grace period holds an object.
     pub is_held: fn(&Value) -> bool,
-    /// An object goes only while nothing is in the namespace of its name.
+    /// Whether an object can go only when the namespace of its name is empty.
     pub needs_empty_namespace: bool,
     pub answer: Answer,
 }
 
-/// What a delete that leaves nothing behind answers with.
+/// The answer to a delete that removes the object at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A Status.
     Status,
     /// The object as it was.
     Object,
-    /// The object with the mark, though it never stood.
+    /// The object with the mark, though the mark was never stored.
     MarkedObject,
 }
 
@@ -126,7 +126,7 @@ impl Deletion {
     };
 }
 
-/// Answers with a reference to a schema, and leaves the schema with the generator.
+/// Adds a schema to the generator, and returns a reference to it.
 pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
 pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -150,16 +150,16 @@ impl BuiltIn {
         stored: None,
         schema: |_| Schema::default(),
         default: |_| {},
-        admit: |_| {},
-        readmit: |_| {},
-        first_status: || json!({}),
+        admit_create: |_| {},
+        admit_update: |_| {},
+        initial_status: || json!({}),
         check: |_, _, _| {},
         finish: |_, _| {},
-        wants_other: |new, live| new["spec"] != live["spec"],
-        made_by_update: false,
-        needs_version: false,
-        opens_metadata: true,
-        confine_status: |_, _| {},
+        bumps_generation: |new, live| new["spec"] != live["spec"],
+        allow_create_on_update: false,
+        needs_resource_version: false,
+        status_updates_metadata: true,
+        reset_on_status_update: |_, _| {},
         columns: columns::PLAIN,
         selectable: None,
         deletion: Deletion::PLAIN,

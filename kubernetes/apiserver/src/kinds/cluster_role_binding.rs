@@ -1,4 +1,4 @@
-//! ClusterRoleBindings: RoleBindings of all namespaces, whose ServiceAccounts name theirs.
+//! ClusterRoleBindings: RoleBindings for all namespaces. Their ServiceAccounts name a namespace.
 
 use berth_apimachinery::metadata::NameRule;
 use berth_apimachinery::status::{FieldError, Path};
@@ -17,7 +17,7 @@ pub static KIND: BuiltIn = BuiltIn {
     schema: schema_of::<ClusterRoleBinding>,
     default: rbac::default_binding,
     check,
-    made_by_update: true,
+    allow_create_on_update: true,
     columns: rbac::BINDING_COLUMNS,
     ..BuiltIn::PLAIN
 };

@@ -1,4 +1,4 @@
-//! From a CustomResourceDefinition to the kinds that it makes the server serve.
+//! The kinds that a CustomResourceDefinition defines.
 
 use std::sync::Arc;
 

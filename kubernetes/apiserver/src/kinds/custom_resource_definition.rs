@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions. What one makes the server serve is in `custom_resource`.
+//! CustomResourceDefinitions. The kinds that they define are in `custom_resource`.
 
 use berth_apimachinery::definition;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -22,20 +22,20 @@ pub static KIND: BuiltIn = BuiltIn {
     status: true,
     generation: true,
     schema: schema_of::<CustomResourceDefinition>,
-    admit: definition::set_defaults,
-    readmit: definition::set_defaults,
+    admit_create: definition::set_defaults,
+    admit_update: definition::set_defaults,
     check: |object, change, errors| {
-        if is_judged(object, change) {
+        if needs_check(object, change) {
             errors.extend(definition::check(object, change.old));
         }
     },
     finish: |object, change| {
-        if is_judged(object, change) {
+        if needs_check(object, change) {
             definition::established(object, change.now);
         }
     },
-    needs_version: true,
-    opens_metadata: false,
+    needs_resource_version: true,
+    status_updates_metadata: false,
     deletion: Deletion {
         content_finalizer: Some(CONTENT_FINALIZER),
         ..Deletion::PLAIN
@@ -43,8 +43,8 @@ pub static KIND: BuiltIn = BuiltIn {
     ..BuiltIn::PLAIN
 };
 
-/// Compiling a schema is dear, and one that stands has been checked.
-fn is_judged(object: &Value, change: &Change<'_>) -> bool {
+/// Compiling a schema is slow, and an unchanged one has been checked before.
+fn needs_check(object: &Value, change: &Change<'_>) -> bool {
     let is_deleting = |old: &Value| !old["metadata"]["deletionTimestamp"].is_null();
     change.subresource.is_empty()
         && change

@@ -24,7 +24,7 @@ pub static KIND: BuiltIn = BuiltIn {
         workload::default_rolling(&mut spec["updateStrategy"], &parameters);
         workload::default_template(spec);
     },
-    first_status: || {
+    initial_status: || {
         json!({
             "currentNumberScheduled": 0,
             "desiredNumberScheduled": 0,

@@ -23,11 +23,11 @@ pub static KIND: BuiltIn = BuiltIn {
     schema: schema_of::<Deployment>,
     default,
     check,
-    wants_other: |new, live| {
+    bumps_generation: |new, live| {
         let annotations = |object: &Value| object["metadata"]["annotations"].clone();
         new["spec"] != live["spec"] || annotations(new) != annotations(live)
     },
-    confine_status: |new, live| metadata::keep(new, live, "labels"),
+    reset_on_status_update: |new, live| metadata::restore_field(new, live, "labels"),
     columns: &[
         NAME,
         Column::made("Ready", |deployment, _| {
@@ -63,12 +63,12 @@ fn check(object: &Value, change: &Change<'_>, errors: &mut Errors) {
     check_strategy(&object["spec"]["strategy"], &Path::new("spec.strategy"), errors);
 }
 
-/// How a Deployment goes from one template to the next.
+/// Checks how a Deployment replaces its pods.
 fn check_strategy(strategy: &Value, path: &Path, errors: &mut Errors) {
     match strategy["type"].as_str() {
         None | Some("Recreate") => {}
         Some("RollingUpdate") => {
-            // As text or as number, nothing is nothing.
+            // Both 0 and "0%" mean none.
             let parameters = &strategy["rollingUpdate"];
             let none = |name: &str| parameters[name] == 0 || parameters[name] == "0%";
             if none("maxSurge") && none("maxUnavailable") {

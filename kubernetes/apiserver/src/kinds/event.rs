@@ -1,4 +1,4 @@
-//! Events. Both groups serve the same objects, which are stored as core/v1 has them.
+//! Events. Both groups serve the same objects, stored in the form of core/v1.
 
 use berth_apimachinery::columns::{self, Column, NAME, number, or};
 use berth_apimachinery::conversion::StoredFields;
@@ -16,13 +16,13 @@ pub static KIND: BuiltIn = BuiltIn {
     plural: "events",
     short_names: &["ev"],
     schema: schema_of::<core::v1::Event>,
-    // What an event needs is asked of a new one alone.
+    // Only new events are checked.
     check: |object, change, errors| {
         if change.old.is_none() {
             check_new(object, false, errors);
         }
     },
-    made_by_update: true,
+    allow_create_on_update: true,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
     ..BuiltIn::PLAIN
@@ -40,13 +40,13 @@ pub static NEWER_KIND: BuiltIn = BuiltIn {
             check_new(object, true, errors);
         }
     },
-    made_by_update: true,
+    allow_create_on_update: true,
     columns: COLUMNS,
     selectable: Some(NEWER_SELECTABLE),
     ..BuiltIn::PLAIN
 };
 
-/// core/v1 name, events.k8s.io/v1 name.
+/// Each pair is the name in core/v1 and the name in events.k8s.io/v1.
 const STORED: StoredFields = StoredFields {
     table: "events",
     api_version: "v1",
@@ -88,8 +88,7 @@ const NEWER_SELECTABLE: &[SelectableField] = &[
     SelectableField::new("type"),
 ];
 
-/// An event is about an object of its own namespace. The newer group wants more of an event than
-/// the older.
+/// An event must be about an object of its own namespace. The newer group requires more fields.
 fn check_new(object: &Value, newer: bool, errors: &mut Errors) {
     let about = if newer { "regarding" } else { "involvedObject" };
     let namespace = text(&object["metadata"], "namespace");
@@ -176,7 +175,7 @@ fn last(event: &Value) -> &str {
     }
 }
 
-/// An event that goes on happening says there how often and until when.
+/// The series of an event that repeats: how often, and when it was last seen.
 fn series(event: &Value) -> Option<&Value> {
     event.get("series").filter(|series| !series.is_null())
 }

@@ -21,7 +21,7 @@ pub static KIND: BuiltIn = BuiltIn {
     generation: true,
     schema: schema_of::<Job>,
     default,
-    admit,
+    admit_create,
     check,
     columns: &[
         NAME,
@@ -69,7 +69,7 @@ fn default(object: &mut Value) {
 
 const UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
-/// By these a Job knows its pods; the shorter names are the older ones.
+/// The labels by which a Job knows its pods. The shorter names are the older ones.
 fn own_labels(object: &Value) -> [(&'static str, Value); 4] {
     let (name, uid) = (&object["metadata"]["name"], &object["metadata"]["uid"]);
     [
@@ -80,8 +80,8 @@ fn own_labels(object: &Value) -> [(&'static str, Value); 4] {
     ]
 }
 
-/// A Job selects its pods by its own UID, unless it says that it brings a selector.
-fn admit(object: &mut Value) {
+/// A Job selects its pods by its own UID, unless `manualSelector` is set.
+fn admit_create(object: &mut Value) {
     if object["spec"]["manualSelector"] == true {
         return;
     }
@@ -92,7 +92,7 @@ fn admit(object: &mut Value) {
     fill(&mut spec["selector"]["matchLabels"], &by_uid);
 }
 
-/// What a Job brings of its own labels has to be right.
+/// The Job's own labels in its template must have the right values.
 fn check_own_labels(object: &Value, errors: &mut Errors) {
     if object["spec"]["manualSelector"] == true {
         return;
@@ -138,7 +138,7 @@ fn check(object: &Value, change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A pod of a Job ends.
+/// The pods of a Job must end, so they can't always restart.
 fn check_restart_policy(policy: &Value, template: Path, errors: &mut Errors) {
     let field = template.child("restartPolicy");
     match policy.as_str() {
@@ -153,7 +153,7 @@ fn check_restart_policy(policy: &Value, template: Path, errors: &mut Errors) {
 
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let template = if old["suspend"] == true {
-        scheduled_as(new, old)
+        with_old_scheduling(new, old)
     } else {
         new["template"].clone()
     };
@@ -166,9 +166,9 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// The new template with what says in the old one where pods may run: of a suspended Job, that can
-/// change.
-fn scheduled_as(new: &Value, old: &Value) -> Value {
+/// The new template with the scheduling fields of the old one. A suspended Job may change these
+/// fields.
+fn with_old_scheduling(new: &Value, old: &Value) -> Value {
     let mut template = new["template"].clone();
     for (parent, name) in [
         ("metadata", "annotations"),
@@ -241,7 +241,7 @@ mod tests {
             "spec": {"template": {"spec": pod}},
         });
         default(&mut job);
-        admit(&mut job);
+        admit_create(&mut job);
         job
     }
 

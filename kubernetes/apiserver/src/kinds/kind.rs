@@ -1,4 +1,4 @@
-//! A kind as the rest of the server asks it, built-in or custom.
+//! A kind as the rest of the server uses it, built-in or custom.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::built_in::{BuiltIn, Change, Deletion, Gvk, MakeSchema, Subresource};
 
-/// One served resource at one version: all that the generic handlers need to know of it.
+/// One served resource at one version, with all that the generic handlers need.
 #[derive(Clone, Debug)]
 pub struct Kind {
     pub group: String,
@@ -29,11 +29,11 @@ pub struct Kind {
     pub status: bool,
     /// JSON paths of `/scale`.
     pub scale: Option<ScalePaths>,
-    /// `metadata.generation` counts changes of what is wanted.
+    /// Whether objects have a `metadata.generation`.
     pub generation: bool,
     pub names: NameRule,
     pub shape: Arc<Shape>,
-    /// From what is stored to what is served, where they differ.
+    /// How to convert stored objects to served ones, where they differ.
     pub conversion: Conversion,
     pub source: Source,
 }
@@ -45,7 +45,7 @@ pub enum Source {
     Custom(Arc<Custom>),
 }
 
-/// The parts of a CustomResourceDefinition that act on its resources, for one version.
+/// The parts of a CustomResourceDefinition that its resources need, for one version.
 #[derive(Clone, Debug)]
 pub struct Custom {
     /// `openAPIV3Schema` of this version, as it stands in the definition.
@@ -145,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// Fills in what is not given.
+    /// Fills in defaults.
     pub fn default(&self, object: &mut Value) {
         match &self.source {
             Source::BuiltIn(built_in) => (built_in.default)(object),
@@ -153,28 +153,28 @@ impl Kind {
         }
     }
 
-    /// Adds what the server gives a new object.
-    pub fn admit(&self, object: &mut Value) {
+    /// Mutating admission of a new object, and its first status.
+    pub fn admit_create(&self, object: &mut Value) {
         let Some(built_in) = self.rules() else { return };
-        (built_in.admit)(object);
+        (built_in.admit_create)(object);
         if self.status && object["status"].is_null() {
-            object["status"] = (built_in.first_status)();
+            object["status"] = (built_in.initial_status)();
         }
     }
 
-    /// Adds what the server gives an object on every later change.
-    pub fn readmit(&self, object: &mut Value) {
+    /// Mutating admission of every later change.
+    pub fn admit_update(&self, object: &mut Value) {
         if let Some(built_in) = self.rules() {
-            (built_in.readmit)(object);
+            (built_in.admit_update)(object);
         }
     }
 
     pub fn check_metadata(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let rule = old.is_none().then_some(self.names);
-        metadata::check(object, rule, self.opens_metadata())
+        metadata::check(object, rule, self.status_updates_metadata())
     }
 
-    /// All that is wrong with an object, apart from its metadata.
+    /// All errors of an object, except those in its metadata.
     pub fn check(&self, object: &Value, change: &Change<'_>) -> Vec<FieldError> {
         match &self.source {
             Source::BuiltIn(built_in) => {
@@ -186,17 +186,17 @@ impl Kind {
         }
     }
 
-    /// Writes what the server says of an object that it accepts.
+    /// Sets the server's own fields of a valid object.
     pub fn finish(&self, object: &mut Value, change: &Change<'_>) {
         if let Some(built_in) = self.rules() {
             (built_in.finish)(object, change);
         }
     }
 
-    /// Whether what is wanted (not what is) has changed: then the generation grows.
-    pub fn wants_other(&self, new: &Value, live: &Value) -> bool {
+    /// Whether the change increments `metadata.generation`. A change of the status alone does not.
+    pub fn bumps_generation(&self, new: &Value, live: &Value) -> bool {
         if let Some(built_in) = self.rules() {
-            return (built_in.wants_other)(new, live);
+            return (built_in.bumps_generation)(new, live);
         }
         let wanted = |object: &Value| {
             let mut object = object.clone();
@@ -211,26 +211,26 @@ impl Kind {
         wanted(new) != wanted(live)
     }
 
-    /// Whether an update makes what is not there yet.
-    pub fn is_made_by_update(&self) -> bool {
-        self.rules().is_some_and(|kind| kind.made_by_update)
+    /// Whether an update creates a missing object.
+    pub fn allows_create_on_update(&self) -> bool {
+        self.rules().is_some_and(|kind| kind.allow_create_on_update)
     }
 
-    /// Whether an update has to name the version that it is meant for.
-    pub fn needs_version(&self) -> bool {
-        self.rules().is_none_or(|kind| kind.needs_version)
+    /// Whether an update must name a resourceVersion.
+    pub fn needs_resource_version(&self) -> bool {
+        self.rules().is_none_or(|kind| kind.needs_resource_version)
     }
 
-    /// Whether `/status` changes labels and the like too. Such kinds also want finalizers with a
+    /// Whether `/status` also changes labels and the like. Finalizers of such kinds must have a
     /// domain.
-    pub fn opens_metadata(&self) -> bool {
-        self.rules().is_some_and(|kind| kind.opens_metadata)
+    pub fn status_updates_metadata(&self) -> bool {
+        self.rules().is_some_and(|kind| kind.status_updates_metadata)
     }
 
-    /// Takes back what `/status` can't change.
-    pub fn confine_status(&self, new: &mut Value, live: &Value) {
+    /// Restores fields that `/status` can't change.
+    pub fn reset_on_status_update(&self, new: &mut Value, live: &Value) {
         if let Some(built_in) = self.rules() {
-            (built_in.confine_status)(new, live);
+            (built_in.reset_on_status_update)(new, live);
         }
     }
 
@@ -279,7 +279,7 @@ impl Kind {
         self.rules().map_or(&[], |kind| kind.columns)
     }
 
-    /// What field selectors can ask for.
+    /// The fields that field selectors can use.
     pub fn selectable(&self) -> Selectable {
         let namespaced = self.namespaced;
         match &self.source {

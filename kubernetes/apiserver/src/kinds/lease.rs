@@ -1,4 +1,4 @@
-//! Leases: how nodes and leaders say that they are alive.
+//! Leases: nodes and leaders show with them that they are alive.
 
 use berth_apimachinery::columns::{AGE, Column, NAME};
 use berth_apimachinery::status::{FieldError, Path};
@@ -14,8 +14,8 @@ pub static KIND: BuiltIn = BuiltIn {
     plural: "leases",
     schema: schema_of::<Lease>,
     check,
-    made_by_update: true,
-    needs_version: true,
+    allow_create_on_update: true,
+    needs_resource_version: true,
     columns: &[NAME, Column::text("Holder", "/spec/holderIdentity"), AGE],
     ..BuiltIn::PLAIN
 };

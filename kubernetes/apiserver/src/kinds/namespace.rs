@@ -1,4 +1,5 @@
-//! Namespaces. What is in one goes first, see `housekeeping`; until then its finalizer holds it.
+//! Namespaces. `housekeeping` deletes the content of a deleted namespace; until then its finalizer
+//! holds it.
 
 use berth_apimachinery::columns::{AGE, Column, NAME};
 use berth_apimachinery::metadata::NameRule;
@@ -26,14 +27,14 @@ pub static KIND: BuiltIn = BuiltIn {
         let name = object["metadata"]["name"].clone();
         object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
     },
-    admit: |object| {
+    admit_create: |object| {
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});
     },
     columns: &[NAME, Column::text("Status", "/status/phase"), AGE],
     selectable: Some(SELECTABLE),
     deletion: Deletion {
-        refusal: |name| LASTING.contains(&name).then_some("this namespace may not be deleted"),
+        refusal: |name| PERMANENT.contains(&name).then_some("this namespace may not be deleted"),
         grace: None,
         mark: |object| object["status"]["phase"] = "Terminating".into(),
         is_held: |object| {
@@ -46,7 +47,7 @@ pub static KIND: BuiltIn = BuiltIn {
     ..BuiltIn::PLAIN
 };
 
-/// A cluster can't be without these.
-const LASTING: &[&str] = &["default", "kube-public", "kube-system"];
+/// Every cluster needs these.
+const PERMANENT: &[&str] = &["default", "kube-public", "kube-system"];
 
 const SELECTABLE: &[SelectableField] = &[SelectableField::new("status.phase")];

@@ -1,4 +1,4 @@
-//! Nodes: what belongs to addresses above all.
+//! Nodes, above all the fields for addresses.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub static KIND: BuiltIn = BuiltIn {
     status: true,
     schema: schema_of::<Node>,
     default: |object| default_cidrs(&mut object["spec"]),
-    first_status,
+    initial_status,
     check: |object, change, errors| {
         check_spec(object, errors);
         if let Some(old) = change.old {
@@ -36,7 +36,7 @@ pub static KIND: BuiltIn = BuiltIn {
 
 const SELECTABLE: &[SelectableField] = &[SelectableField::flag("spec.unschedulable")];
 
-/// The first podCIDR stands in two places; whoever sets one sets both.
+/// The first podCIDR is in `podCIDR` and in `podCIDRs`. A client that sets one sets both.
 fn default_cidrs(spec: &mut Value) {
     let first = spec["podCIDRs"][0].clone();
     let one = spec["podCIDR"].clone();
@@ -53,7 +53,7 @@ fn default_cidrs(spec: &mut Value) {
     }
 }
 
-fn first_status() -> Value {
+fn initial_status() -> Value {
     json!({
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
         "nodeInfo": {
@@ -98,7 +98,7 @@ fn check_spec(node: &Value, errors: &mut Errors) {
         errors.push(FieldError::invalid(path.index(0), first.into(), detail));
     }
     for (index, taint) in list(&node["spec"]["taints"]) {
-        // Not `spec`: so it is in Kubernetes.
+        // kube-apiserver also reports taints below `metadata`, not `spec`.
         let path = Path::new("metadata").child("taints").index(index);
         let key = text(taint, "key");
         if let Some(problem) = names::qualified(key) {
@@ -131,7 +131,7 @@ fn is_cidr(text: &str) -> bool {
     length.parse::<u8>().is_ok_and(|length| length <= longest)
 }
 
-/// A node's podCIDRs are set once: pods have addresses from them.
+/// A node's podCIDRs can't change once set, because pods have addresses from them.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let spec = Path::new("spec");
     if !old["spec"]["podCIDRs"].is_null() && new["spec"]["podCIDRs"] != old["spec"]["podCIDRs"] {
@@ -186,7 +186,7 @@ fn address(node: &Value, kind: &str) -> Value {
     json!(found.map_or("<none>", |address| columns::text(address, "/address")))
 }
 
-/// The kernel's version, and for which processor where that is known.
+/// The kernel's version, and its architecture where that is known.
 fn kernel(node: &Value, _: Timestamp) -> Value {
     match (
         columns::text(node, "/status/nodeInfo/kernelVersion"),

@@ -1,4 +1,4 @@
-//! Pods. The rules of their spec are in `rules/pod_template`, since templates have them too.
+//! Pods. The rules for their spec are in `rules/pod_template`, since templates share them.
 
 mod row;
 
@@ -33,11 +33,11 @@ pub static KIND: BuiltIn = BuiltIn {
     generation: true,
     schema: schema_of::<Pod>,
     default,
-    admit,
-    readmit,
+    admit_create,
+    admit_update,
     check,
-    confine_status: |new, live| {
-        metadata::keep(new, live, "ownerReferences");
+    reset_on_status_update: |new, live| {
+        metadata::restore_field(new, live, "ownerReferences");
         if new["status"]["qosClass"].is_null() {
             new["status"]["qosClass"] = live["status"]["qosClass"].clone();
         }
@@ -62,7 +62,7 @@ const SELECTABLE: &[SelectableField] = &[
     SelectableField::new("status.phase"),
     SelectableField::new("status.podIP"),
     SelectableField::new("status.nominatedNodeName"),
-    // A list, which has no value: only the empty one matches.
+    // A list has no value for selectors: only the empty value matches.
     SelectableField::new("status.podIPs"),
 ];
 
@@ -74,7 +74,7 @@ fn default(object: &mut Value) {
     }
 }
 
-/// A pod's first address stands in two places; the older one decides.
+/// A pod's first address is in `podIP` and in `podIPs`. If they differ, `podIP` decides.
 fn default_addresses(status: &mut Value) {
     let older = status["podIP"].as_str().unwrap_or_default().to_owned();
     let first = status["podIPs"][0]["ip"].clone();
@@ -88,7 +88,7 @@ fn default_addresses(status: &mut Value) {
     }
 }
 
-fn admit(object: &mut Value) {
+fn admit_create(object: &mut Value) {
     let spec = &mut object["spec"];
     if spec["serviceAccountName"].as_str().unwrap_or_default().is_empty() {
         spec["serviceAccountName"] = "default".into();
@@ -102,13 +102,13 @@ fn admit(object: &mut Value) {
             spec[field] = value;
         }
     }
-    let class = quality(spec);
+    let class = qos_class(spec);
     object["status"] = json!({"phase": "Pending", "qosClass": class});
-    readmit(object);
+    admit_update(object);
 }
 
-/// Every pod tolerates for a while that its node is away.
-fn readmit(object: &mut Value) {
+/// Every pod tolerates a node that is not ready or unreachable for a while.
+fn admit_update(object: &mut Value) {
     let spec = &mut object["spec"];
     let mut tolerations: Vec<Value> = spec["tolerations"].as_array().cloned().unwrap_or_default();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -126,7 +126,7 @@ fn readmit(object: &mut Value) {
 }
 
 /// The quality-of-service class, from requests and limits.
-fn quality(spec: &Value) -> &'static str {
+fn qos_class(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"]
         .iter()
         .flat_map(|field| spec[*field].as_array().into_iter().flatten());
@@ -156,8 +156,8 @@ fn check(object: &Value, change: &Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A pod's spec stays, but for images, the deadline and more tolerations. The node comes by
-/// binding.
+/// A pod's spec is immutable, except for images, the deadline and more tolerations. Only a binding
+/// sets the node.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     for field in ["containers", "initContainers"] {
         let count = |pod: &Value| list(&pod["spec"][field]).count();
@@ -178,7 +178,7 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
         ));
         return;
     }
-    let movable = |pod: &Value| {
+    let immutable_part = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for field in ["containers", "initContainers"] {
             let list = spec.get_mut(field).and_then(Value::as_array_mut);
@@ -194,7 +194,7 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let kept = list(&old["spec"]["tolerations"]).all(|(_, toleration)| {
         list(&new["spec"]["tolerations"]).any(|(_, found)| found == toleration)
     });
-    if movable(new) != movable(old) || !kept {
+    if immutable_part(new) != immutable_part(old) || !kept {
         let detail = "only spec.containers[*].image, spec.initContainers[*].image, \
                       spec.activeDeadlineSeconds and additions to spec.tolerations may change in a \
                       pod; make a new pod for anything else";
@@ -202,7 +202,7 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Only pods that a node runs are given time to end.
+/// Only pods that run on a node have a grace period.
 fn grace(object: &Value, asked: Option<i64>) -> i64 {
     let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let assigned = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
@@ -220,9 +220,12 @@ mod tests {
     #[test]
     fn quality_follows_requests_and_limits() {
         let with = |resources: Value| json!({"containers": [{"resources": resources}]});
-        assert_eq!(quality(&with(json!({}))), "BestEffort");
-        assert_eq!(quality(&with(json!({"requests": {"cpu": "1"}}))), "Burstable");
+        assert_eq!(qos_class(&with(json!({}))), "BestEffort");
+        assert_eq!(qos_class(&with(json!({"requests": {"cpu": "1"}}))), "Burstable");
         let both = json!({"cpu": "1", "memory": "1Gi"});
-        assert_eq!(quality(&with(json!({"requests": both, "limits": both}))), "Guaranteed");
+        assert_eq!(
+            qos_class(&with(json!({"requests": both, "limits": both}))),
+            "Guaranteed"
+        );
     }
 }

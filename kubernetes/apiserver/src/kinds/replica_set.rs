@@ -22,7 +22,7 @@ pub static KIND: BuiltIn = BuiltIn {
         fill(&mut object["spec"], &json!({"replicas": 1}));
         workload::default_template(&mut object["spec"]);
     },
-    first_status: || json!({"replicas": 0}),
+    initial_status: || json!({"replicas": 0}),
     check: |object, change, errors| workload::check(object, change.old, errors),
     columns: &[
         NAME,

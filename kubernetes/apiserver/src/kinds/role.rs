@@ -13,6 +13,6 @@ pub static KIND: BuiltIn = BuiltIn {
     names: NameRule::Segment,
     schema: schema_of::<Role>,
     check: |object, _, errors| rbac::check_role(object, errors),
-    made_by_update: true,
+    allow_create_on_update: true,
     ..BuiltIn::PLAIN
 };

@@ -17,7 +17,7 @@ pub static KIND: BuiltIn = BuiltIn {
         rbac::check_binding(object, &["Role", "ClusterRole"], errors);
         rbac::check_binding_change(object, change.old, errors);
     },
-    made_by_update: true,
+    allow_create_on_update: true,
     columns: rbac::BINDING_COLUMNS,
     ..BuiltIn::PLAIN
 };

@@ -1,4 +1,4 @@
-//! Secrets: a ConfigMap's data, encoded, of a type that says which keys are needed.
+//! Secrets: like ConfigMaps, with encoded data and a type that requires certain keys.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -30,7 +30,7 @@ pub static KIND: BuiltIn = BuiltIn {
 
 const SELECTABLE: &[SelectableField] = &[SelectableField::new("type")];
 
-/// Keys that a Secret of this type can't be without.
+/// Keys that a Secret of each type must have.
 const NEEDED: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),

@@ -25,19 +25,19 @@ pub static KIND: BuiltIn = BuiltIn {
     status: true,
     schema: schema_of::<Service>,
     default: |object| default_spec(&mut object["spec"]),
-    admit: |object| {
+    admit_create: |object| {
         if object["spec"]["type"] != "ExternalName" {
             admit_spec(&mut object["spec"]);
         }
     },
-    first_status: || json!({"loadBalancer": {}}),
+    initial_status: || json!({"loadBalancer": {}}),
     check: |object, change, errors| {
         check_spec(object, errors);
         if let Some(old) = change.old {
             check_change(object, old, errors);
         }
     },
-    made_by_update: true,
+    allow_create_on_update: true,
     columns: COLUMNS,
     selectable: Some(SELECTABLE),
     deletion: Deletion {
@@ -63,14 +63,14 @@ fn default_spec(spec: &mut Value) {
     });
 }
 
-/// Nothing here carries a Service's traffic, so no address is given that would lead nowhere.
+/// Nothing here carries a Service's traffic, so a Service gets no address.
 fn admit_spec(spec: &mut Value) {
     let address = if spec["clusterIP"].is_string() {
         spec["clusterIP"].clone()
     } else {
         "None".into()
     };
-    // Without a selector nothing says which families its endpoints have.
+    // Without a selector, the families of the endpoints are unknown.
     let (families, policy) = if spec["selector"].is_null() {
         (json!(["IPv4", "IPv6"]), "RequireDualStack")
     } else {
@@ -123,7 +123,7 @@ fn check_spec(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// An address that was given stays.
+/// The cluster IP can't change once set.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let address = &old["spec"]["clusterIP"];
     if address.is_string()

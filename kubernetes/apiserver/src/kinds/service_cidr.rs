@@ -1,4 +1,4 @@
-//! ServiceCIDRs: one range of each family, which stays as it is.
+//! ServiceCIDRs: one immutable range for each family.
 
 use std::net::IpAddr;
 
@@ -61,7 +61,7 @@ fn check(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// A family can be added, nothing else changes.
+/// A family can be added, but nothing else can change.
 fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::new("spec.cidrs");
     let (new, old) = (&new["spec"]["cidrs"], &old["spec"]["cidrs"]);
@@ -76,7 +76,7 @@ fn check_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// The address of a range in its canonical form; else what is wrong with it.
+/// The address of a range in canonical form, or what is wrong with it.
 fn parse(cidr: &str) -> Result<IpAddr, String> {
     let wrong = || "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned();
     let (address, length) = cidr.split_once('/').ok_or_else(wrong)?;

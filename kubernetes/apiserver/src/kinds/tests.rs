@@ -55,7 +55,7 @@ fn a_stored_event_is_found_by_the_names_of_either_group() {
 }
 
 #[test]
-fn a_custom_resource_is_selected_by_the_fields_its_definition_names() {
+fn a_custom_resource_is_selected_by_its_selectable_fields() {
     let widget = json!({"metadata": {"name": "a"}, "spec": {"color": "red", "size": 3}});
     assert!(matches("widgets.example.berth.dev", "", "spec.color=red", &widget));
     assert!(!matches("widgets.example.berth.dev", "", "spec.color=", &widget));
@@ -66,7 +66,7 @@ fn a_custom_resource_is_selected_by_the_fields_its_definition_names() {
 }
 
 #[test]
-fn a_field_that_cannot_be_asked_for_is_refused_in_the_servers_words() {
+fn an_unsupported_field_is_refused_in_kube_apiservers_words() {
     assert_eq!(refused("pods", "spec.foo=x"), "field label not supported: spec.foo");
     assert_eq!(
         refused("nodes", "metadata.namespace=x"),

@@ -22,7 +22,7 @@ const WRITE: &[&str] = &["create", "update", "patch"];
 const DELETE: &[&str] = &["delete", "deletecollection"];
 const CHANGE: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
-/// Name, type, the verbs that take it, what it says.
+/// Name, type, the verbs that take it, description.
 #[rustfmt::skip]
 const PARAMETERS: &[(&str, &str, &[&str], &str)] = &[
     ("allowWatchBookmarks", "boolean", &["list"], "send bookmarks in a watch"),
@@ -90,7 +90,7 @@ pub fn add(
     }
 }
 
-/// The one operation of a resource that is only answered.
+/// The one operation of a resource that is answered but not stored.
 pub fn add_answered(paths: &mut Map<String, Value>, kind: &Virtual, schema: &Value) {
     let own = (kind.group, kind.version, kind.kind);
     let resource = Resource {
@@ -170,7 +170,7 @@ impl Resource<'_> {
     }
 }
 
-/// The parameters in the path itself, and the one that every operation takes.
+/// The parameters in the path, and `pretty`, which every operation takes.
 fn placeholders(path: &str) -> Value {
     let named = ["name", "namespace"]
         .into_iter()

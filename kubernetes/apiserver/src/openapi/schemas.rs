@@ -44,12 +44,12 @@ impl Default for Schemas {
 }
 
 impl Schemas {
-    /// Adds a built-in kind. The answer is how to refer to it.
+    /// Adds a built-in kind. Returns a reference to its schema.
     pub fn add(&mut self, kind: &Kind) -> Value {
         self.add_made(kind.gvk(), kind.make_schema(), Some(&kind.shape))
     }
 
-    /// Adds what is answered but never stored.
+    /// Adds a kind that is answered but never stored.
     pub fn add_answered(&mut self, own: Gvk<'_>) -> Value {
         self.add_made(own, typed::find(own), None)
     }
@@ -84,8 +84,8 @@ impl Schemas {
         let given = schema.get_mut("properties").map(Value::take).unwrap_or_default();
         schema["properties"] = typed::object_fields(&mut self.generator);
         if let (Value::Object(given), Value::Object(all)) = (given, &mut schema["properties"]) {
-            // What a definition says of `metadata` is said on top of ObjectMeta, and only of its
-            // name.
+            // A definition's own schema for `metadata` could only restrict its name, so all of
+            // ObjectMeta stays.
             all.extend(given.into_iter().filter(|(field, _)| {
                 !["apiVersion", "kind", "metadata"].contains(&field.as_str())
             }));
@@ -115,7 +115,7 @@ impl Schemas {
                 openapi_v3::mark(&mut schemas, &name, &shape);
             }
         }
-        // Custom resources share it, and have no shape of their own to mark it by.
+        // Custom resources use ObjectMeta too, and have no shape that would mark it.
         if let Some(shape) = shape::builtin("meta.k8s.io", "v1", "ObjectMeta") {
             openapi_v3::mark(&mut schemas, OBJECT_META, &shape);
         }

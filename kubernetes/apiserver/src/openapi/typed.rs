@@ -1,5 +1,5 @@
-//! Schemas of what is answered but never stored. The schema of a built-in kind is named in the
-//! kind's own file.
+//! Schemas of kinds that are answered but never stored. A built-in kind names its schema in its
+//! own file.
 
 use berth_apimachinery::openapi_v3;
 use k8s_openapi::api::{authentication, authorization, autoscaling, core, policy};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::{Gvk, MakeSchema, schema_of};
 
-/// How the schema of such a kind is made.
+/// The function that makes the schema of such a kind.
 pub fn find((group, _, kind): Gvk<'_>) -> Option<MakeSchema> {
     Some(match (group, kind) {
         ("", "Binding") => schema_of::<core::v1::Binding>,
@@ -35,7 +35,7 @@ pub const DELETE_OPTIONS: MakeSchema = schema_of::<meta::v1::DeleteOptions>;
 
 /// `apiVersion`, `kind` and `metadata` as every object has them.
 pub fn object_fields(generator: &mut SchemaGenerator) -> Value {
-    // A type that refers to nothing but ObjectMeta.
+    // ConfigMap refers to no other type than ObjectMeta.
     let schema = core::v1::ConfigMap::json_schema(generator);
     let mut fields = json!({});
     for field in ["apiVersion", "kind", "metadata"] {

@@ -1,6 +1,5 @@
 //! OpenAPI v2: one document for all that is served, made from the same operations and schemas as
-//! the documents of v3. kubectl holds the items of a `kind: List` against it before it sends any of
-//! them.
+//! the documents of v3. kubectl validates the items of a `kind: List` with it before it sends any.
 
 use std::sync::Arc;
 
@@ -11,9 +10,9 @@ use serde_json::Value;
 use crate::discovery::{VIRTUAL, Virtual};
 use crate::kinds::Kind;
 
-/// What kubectl asks for; it takes nothing else.
-const ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// What kube-apiserver calls the same in its answer. An `@` can't stand in a media type.
+/// The only media type that kubectl accepts.
+const KUBECTL_ACCEPT: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The same type as kube-apiserver names it in its answer. A media type can't contain an `@`.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const JSON: &str = "application/json";
 
@@ -25,11 +24,11 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The first form in `Accept` that there is; JSON for whoever names none.
+    /// The first known form in `Accept`. JSON if the client names none.
     pub fn negotiate(accept: &str) -> Option<Self> {
         let media = |media: &str| match media.split(';').next().unwrap_or_default().trim() {
             JSON | "application/*" | "*/*" | "" => Some(Self::Json),
-            ASKED | PROTOBUF => Some(Self::Protobuf),
+            KUBECTL_ACCEPT | PROTOBUF => Some(Self::Protobuf),
             _ => None,
         };
         accept.split(',').find_map(media)
@@ -70,13 +69,13 @@ mod tests {
         for accept in ["", "*/*", "application/json", "text/html, application/json;q=0.9"] {
             assert_eq!(Encoding::negotiate(accept), Some(Encoding::Json), "{accept}");
         }
-        for accept in [ASKED, PROTOBUF] {
+        for accept in [KUBECTL_ACCEPT, PROTOBUF] {
             assert_eq!(Encoding::negotiate(accept), Some(Encoding::Protobuf), "{accept}");
         }
         assert_eq!(Encoding::negotiate("application/yaml"), None);
     }
 
-    /// kubectl refuses the whole document for one reference that leads nowhere.
+    /// kubectl refuses the whole document if one reference is broken.
     #[test]
     fn every_reference_leads_to_a_definition() {
         fn check(value: &Value, definitions: &Value) {

@@ -3,13 +3,13 @@
 use berth_apimachinery::status::{Result, Status};
 use serde_json::{Value, json};
 
-use super::{Resources, Writer, imagined, metadata, no_namespace};
+use super::{Resources, Writer, dry_run_record, metadata, no_namespace};
 use crate::decode::name_of;
 use crate::kinds::{self, Kind};
 use crate::store::{Change, Guard, Key, Record, Store, Write, WriteError};
 
-/// A generated name that is taken is drawn again this often.
-const NAME_DRAWS: usize = 8;
+/// How many generated names are tried before a create fails.
+const MAX_NAME_ATTEMPTS: usize = 8;
 
 impl Resources {
     pub async fn create(
@@ -19,7 +19,7 @@ impl Resources {
         object: Value,
         writer: &Writer,
     ) -> Result<Record> {
-        let mut object = self.prepared(kind, namespace, object)?;
+        let mut object = self.prepare_new(kind, namespace, object)?;
         let named = !name_of(&object).is_empty();
         let prefix = object["metadata"]["generateName"]
             .as_str()
@@ -32,7 +32,7 @@ impl Resources {
         if named {
             return self.insert(kind, namespace, object, writer).await;
         }
-        for _ in 1..NAME_DRAWS {
+        for _ in 1..MAX_NAME_ATTEMPTS {
             match self.insert(kind, namespace, object.clone(), writer).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     object["metadata"]["name"] = self.identities.name(&prefix).into();
@@ -43,9 +43,8 @@ impl Resources {
         self.insert(kind, namespace, object, writer).await
     }
 
-    /// An object as it is when it is new: nothing that only the server may say is left of what the
-    /// client sent.
-    fn prepared(&self, kind: &Kind, namespace: &str, mut object: Value) -> Result<Value> {
+    /// Sets the server's fields of a new object, and removes those that the client may not set.
+    fn prepare_new(&self, kind: &Kind, namespace: &str, mut object: Value) -> Result<Value> {
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
@@ -80,15 +79,15 @@ impl Resources {
         Ok(object)
     }
 
-    /// Defaults, then every check. `writer` is given what it wrote, and the defaults; not what the
-    /// server adds after that.
+    /// Sets defaults, then checks everything. `writer` owns what it wrote and the defaults, but not
+    /// what the server adds after that.
     fn accept_new(&self, kind: &Kind, object: &mut Value, writer: Option<&Writer>) -> Result<()> {
         kind.default(object);
         self.admission.admit(&kind.group, &kind.plural, object);
         if let Some(writer) = writer {
             self.track(kind, None, object, writer);
         }
-        kind.admit(object);
+        kind.admit_create(object);
         let now = self.now();
         let change = kinds::Change {
             old: None,
@@ -115,11 +114,11 @@ impl Resources {
         if kind.namespaced {
             self.check_namespace(kind, namespace, &key.name)?;
         }
-        self.put_new(kind, key, object, writer).await
+        self.commit_new(kind, key, object, writer).await
     }
 
-    /// Also the end of a server-side apply that creates: its managed fields are its own.
-    pub(super) async fn put_new(
+    /// A server-side apply that creates ends here too: it has set its managed fields itself.
+    pub(super) async fn commit_new(
         &self,
         kind: &Kind,
         key: Key,
@@ -129,9 +128,9 @@ impl Resources {
         let draft = self.draft(kind, object)?;
         if writer.dry_run {
             return if self.store.get(&key).is_some() {
-                Err(self.refused(kind, &key, WriteError::Exists))
+                Err(self.to_status(kind, &key, WriteError::Exists))
             } else {
-                Ok(imagined(&draft, None))
+                Ok(dry_run_record(&draft, None))
             };
         }
         let guard = kind.namespaced.then(|| Guard::NamespaceExists(key.namespace.clone()));
@@ -141,12 +140,17 @@ impl Resources {
             guard,
         };
         let committed = self.store.commit(write).await;
-        committed.map_err(|refused| self.refused(kind, &key, refused))
+        committed.map_err(|refused| self.to_status(kind, &key, refused))
     }
 
-    /// The object of an apply that creates.
-    pub(super) fn applied_new(&self, kind: &Kind, namespace: &str, object: Value) -> Result<Value> {
-        let mut object = self.prepared(kind, namespace, object)?;
+    /// Prepares the object of an apply that creates.
+    pub(super) fn prepare_applied(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value> {
+        let mut object = self.prepare_new(kind, namespace, object)?;
         self.accept_new(kind, &mut object, None)?;
         Ok(object)
     }
@@ -154,7 +158,7 @@ impl Resources {
     pub(super) fn check_namespace(&self, kind: &Kind, namespace: &str, name: &str) -> Result<()> {
         let found = self.store.get(&Key::new(Store::NAMESPACES, "", namespace));
         let record = found.ok_or_else(|| no_namespace(namespace))?;
-        // A substring is enough to skip the parse for nearly every create; the parse decides.
+        // The substring check saves the parse for nearly every create; the parse decides.
         if !metadata::mentions(&record.body, "deletionTimestamp") {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::{Resources, Writer, imagined, metadata, under};
+use super::{Resources, Writer, dry_run_record, metadata, with_body};
 use crate::kinds::{Answer, Kind};
 use crate::store::{Change, Record, Write, WriteError};
 
@@ -29,9 +29,9 @@ pub struct DeleteOptions {
 
 #[derive(Debug)]
 pub enum Deleted {
-    /// Gone; this was its last state.
+    /// The object is gone. This was its last state.
     Gone(Record),
-    /// Marked; it goes when nothing holds it any more.
+    /// The object is marked. It goes when nothing holds it any more.
     Marked(Record),
 }
 
@@ -45,7 +45,7 @@ impl DeleteOptions {
         if policy.is_some() && orphan.is_some() {
             let detail = "orphanDependents and propagationPolicy can not both be given";
             let given = policy.unwrap_or_default();
-            return Err(refused(FieldError::invalid(
+            return Err(invalid_options(FieldError::invalid(
                 Path::new("propagationPolicy"),
                 given.into(),
                 detail,
@@ -68,7 +68,7 @@ impl DeleteOptions {
         if dry_run.iter().any(|given| **given != "All") {
             let field = Path::new("dryRun");
             let error = FieldError::not_supported(field, &body["dryRun"], &["All"]);
-            return Err(refused(error));
+            return Err(invalid_options(error));
         }
         Ok(Self {
             propagation,
@@ -83,10 +83,10 @@ impl DeleteOptions {
 fn unknown_policy(given: &str) -> Status {
     let supported = ["Foreground", "Background", "Orphan", "nil"];
     let field = Path::new("propagationPolicy");
-    refused(FieldError::not_supported(field, &given.into(), &supported))
+    invalid_options(FieldError::not_supported(field, &given.into(), &supported))
 }
 
-fn refused(error: FieldError) -> Status {
+fn invalid_options(error: FieldError) -> Status {
     let subject = Subject {
         group: "meta.k8s.io",
         resource: "deleteoptions",
@@ -112,7 +112,7 @@ impl Resources {
             check_preconditions(kind, name, &live, options)?;
             let mut next = live.clone();
             self.mark(kind, &mut next, options);
-            let gone = metadata::can_go(kind, &next);
+            let gone = metadata::can_be_removed(kind, &next);
             if !gone && next == live {
                 return Ok(Deleted::Marked(self.get(kind, namespace, name)?));
             }
@@ -126,12 +126,12 @@ impl Resources {
                 None
             };
             if gone {
-                // Watchers of a plain delete see the object as it was, not a mark that never stood.
+                // Watchers see the object as it was stored, without a mark that never was.
                 next = live;
             }
             let draft = self.draft(kind, next)?;
             if options.dry_run {
-                let record = imagined(&draft, Some(version));
+                let record = dry_run_record(&draft, Some(version));
                 return Ok(if gone {
                     Deleted::Gone(record)
                 } else {
@@ -149,11 +149,11 @@ impl Resources {
                 guard: None,
             };
             match self.store.commit(write).await {
-                Ok(record) if gone => return Ok(Deleted::Gone(under(record, shown))),
+                Ok(record) if gone => return Ok(Deleted::Gone(with_body(record, shown))),
                 Ok(record) => return Ok(Deleted::Marked(record)),
-                // A delete that named no version means whatever is there.
+                // Preconditions are checked again with the new state.
                 Err(WriteError::Stale) => {}
-                Err(refused) => return Err(self.refused(kind, &key, refused)),
+                Err(error) => return Err(self.to_status(kind, &key, error)),
             }
         }
     }
@@ -224,7 +224,7 @@ fn check_preconditions(
 }
 
 impl Resources {
-    /// A delete by the server's own loops, background and without conditions but the UID.
+    /// A delete by the server's own loops. It is no error if the object has gone or has changed.
     pub(crate) async fn collect(
         &self,
         kind: &Kind,
@@ -240,7 +240,7 @@ impl Resources {
         }
     }
 
-    /// A change by the server's own loops; an object that has gone is no error.
+    /// A change by the server's own loops. It is no error if the object has gone.
     pub(crate) async fn adjust(
         &self,
         kind: &Kind,

@@ -1,4 +1,4 @@
-//! UIDs and generated names. With a seed, a run gives the same ones again.
+//! UIDs and generated names. The same seed gives the same ones again.
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 #[derive(Debug)]
 pub struct Identities(Mutex<StdRng>);
 
-/// As Kubernetes: no vowels, so that no words come out.
+/// As in Kubernetes: no vowels, so that no words come out.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Identities {

@@ -1,12 +1,12 @@
-//! What of `metadata` is the server's, and what happens to it from one state of an object to the
-//! next.
+//! The fields of `metadata` that belong to the server, and how they change from one state of an
+//! object to the next.
 
 use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 
-/// What a client sends of these when it creates counts for nothing.
+/// A create ignores these fields if the client sends them.
 pub const SERVER_OWNED: &[&str] = &[
     "uid",
     "creationTimestamp",
@@ -18,8 +18,8 @@ pub const SERVER_OWNED: &[&str] = &[
     "managedFields",
 ];
 
-/// Of these, an update keeps what is there.
-const KEPT: &[&str] = &[
+/// An update keeps the live values of these fields.
+const KEPT_ON_UPDATE: &[&str] = &[
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -31,7 +31,7 @@ const KEPT: &[&str] = &[
     "generateName",
 ];
 
-pub fn keep(new: &mut Value, live: &Value) {
+pub fn restore_server_fields(new: &mut Value, live: &Value) {
     if !new["metadata"].is_object() {
         new["metadata"] = json!({});
     }
@@ -39,7 +39,7 @@ pub fn keep(new: &mut Value, live: &Value) {
         return;
     };
     metadata.remove("selfLink");
-    for &field in KEPT {
+    for &field in KEPT_ON_UPDATE {
         match live["metadata"].get(field) {
             Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
             None => drop(metadata.remove(field)),
@@ -47,8 +47,8 @@ pub fn keep(new: &mut Value, live: &Value) {
     }
 }
 
-/// Nobody can mark an object as deleted but by deleting it.
-pub fn forged(new: &Value, live: &Value) -> Vec<FieldError> {
+/// Only a delete may set the deletion fields.
+pub fn check_deletion_fields(new: &Value, live: &Value) -> Vec<FieldError> {
     let marks = [
         ("deletionTimestamp", "field is immutable"),
         (
@@ -68,7 +68,7 @@ pub fn forged(new: &Value, live: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// Whether the bytes can have such a field at all.
+/// Whether the body contains this text. A cheap check before parsing.
 pub fn mentions(body: &[u8], field: &str) -> bool {
     std::str::from_utf8(body).is_ok_and(|text| text.contains(field))
 }
@@ -92,8 +92,9 @@ pub fn is_deleting(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Nothing holds it any more: an update that reaches this state removes the object.
-pub fn can_go(kind: &Kind, object: &Value) -> bool {
+/// Whether the object is marked as deleted and nothing holds it. An update that reaches this state
+/// removes the object.
+pub fn can_be_removed(kind: &Kind, object: &Value) -> bool {
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
     is_deleting(object)
         && finalizers(object).is_empty()
@@ -101,8 +102,8 @@ pub fn can_go(kind: &Kind, object: &Value) -> bool {
         && !(kind.deletion().is_held)(object)
 }
 
-/// Whoever is being deleted takes no new finalizers.
-pub fn new_finalizers(new: &Value, live: &Value) -> Option<FieldError> {
+/// An object that is being deleted takes no new finalizers.
+pub fn check_new_finalizers(new: &Value, live: &Value) -> Option<FieldError> {
     if !is_deleting(live) {
         return None;
     }

@@ -4,7 +4,7 @@ use berth_apimachinery::patch::{self, PatchKind, apply};
 use berth_apimachinery::status::{FieldError, Path, Result, Status};
 use serde_json::Value;
 
-use super::update::{Lost, Updated, check_number, version_of};
+use super::update::{ReplaceError, Updated, check_number, version_of};
 use super::{Resources, Writer};
 use crate::decode::{self, Decoded, FieldValidation, Sent, name_of};
 use crate::kinds::Kind;
@@ -18,10 +18,10 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Decodes what the patch makes, as a body that was sent would be.
+    /// Decodes the patched object as strictly as a body from a client.
     fn decode(&self, kind: &Kind, value: Value) -> Result<Decoded> {
         let duplicates = self.sent.duplicates.clone();
-        decode::conform(kind, Sent { value, duplicates }, self.validation)
+        decode::decode_object(kind, Sent { value, duplicates }, self.validation)
     }
 }
 
@@ -52,7 +52,7 @@ impl Resources {
                 Status::invalid(kind.subject(), name, &[error])
             })?;
             let new = &decoded.object;
-            decode::check_place(kind, namespace, name, new)?;
+            decode::check_name_and_namespace(kind, namespace, name, new)?;
             check_number(version_of(new).as_deref())?;
             let uid = &new["metadata"]["uid"];
             if uid.is_string() && *uid != live["metadata"]["uid"] {
@@ -60,8 +60,8 @@ impl Resources {
                 let error = FieldError::immutable(field, uid);
                 return Err(Status::invalid(kind.subject(), name, &[error]));
             }
-            // A version in the patch is a condition; one that the patch left alone equals the
-            // live one.
+            // A resourceVersion in the patch is a precondition. Without one, the patched object
+            // has the live version.
             if version_of(new).as_deref() != live["metadata"]["resourceVersion"].as_str() {
                 return Err(Status::stale(kind.subject(), name));
             }
@@ -83,7 +83,7 @@ impl Resources {
             object: mut applied,
             warnings,
         } = decoded;
-        confine_applied(kind, &mut applied, &writer.subresource);
+        reset_applied_fields(kind, &mut applied, &writer.subresource);
         loop {
             let found = self.live(kind, namespace, name);
             let now = self.now();
@@ -112,9 +112,9 @@ impl Resources {
                         return Err(missing);
                     }
                     if name_of(&applied).is_empty() {
-                        return Err(decode::unnamed(name));
+                        return Err(decode::name_required(name));
                     }
-                    // Whoever names a UID means an object that is there.
+                    // A client that sends a UID means an existing object.
                     if let Some(uid) = applied["metadata"]["uid"].as_str() {
                         let why = format!(
                             "uid mismatch: the provided object specified uid {uid}, and no \
@@ -133,10 +133,10 @@ impl Resources {
                         self.check_namespace(kind, namespace, name)?;
                     }
                     let managed = merged["metadata"]["managedFields"].clone();
-                    let mut object = self.applied_new(kind, namespace, merged)?;
+                    let mut object = self.prepare_applied(kind, namespace, merged)?;
                     object["metadata"]["managedFields"] = managed;
                     let key = self.key(kind, namespace, name_of(&object));
-                    match self.put_new(kind, key, object, writer).await {
+                    match self.commit_new(kind, key, object, writer).await {
                         Err(status) if status.reason == "AlreadyExists" => continue,
                         answer => {
                             return answer.map(|record| Updated::new(record, true, warnings));
@@ -145,17 +145,17 @@ impl Resources {
                 }
             };
             match outcome {
-                Err(Lost::Race) => {}
-                Err(lost) => return Err(lost.status(kind, name)),
+                Err(ReplaceError::Conflict) => {}
+                Err(error) => return Err(error.status(kind, name)),
                 Ok(record) => return Ok(Updated::new(record, false, warnings)),
             }
         }
     }
 }
 
-/// Nobody comes to own what this door does not open. Built-in kinds let labels and the like in
-/// through `/status`, and drop them later.
-fn confine_applied(kind: &Kind, applied: &mut Value, subresource: &str) {
+/// Removes fields that this endpoint can't change, so that the applier does not own them. Built-in
+/// kinds accept labels and the like through `/status`, and drop them later.
+fn reset_applied_fields(kind: &Kind, applied: &mut Value, subresource: &str) {
     let Some(fields) = applied.as_object_mut().filter(|_| kind.status) else {
         return;
     };

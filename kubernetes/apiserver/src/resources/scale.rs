@@ -1,4 +1,4 @@
-//! `/scale`: how many replicas an object wants and has.
+//! `/scale`: how many replicas an object should have, and has.
 
 use berth_apimachinery::patch::{self, PatchKind};
 use berth_apimachinery::selectors::Labels;
@@ -11,7 +11,7 @@ use crate::decode;
 use crate::kinds::{Kind, ScalePaths};
 use crate::store::Record;
 
-/// A Scale that is wanted, or how to make it from the one that is.
+/// A new Scale as a whole, or a patch to the live one.
 #[derive(Debug)]
 pub enum NewScale {
     Whole(Value),
@@ -45,12 +45,12 @@ pub fn scale(kind: &Kind, paths: &ScalePaths, object: &Value) -> Value {
         "status": {"replicas": number(&paths.status_replicas)},
     });
     if scale["spec"]["replicas"] == 0 {
-        // Go leaves a zero out here.
+        // Go omits a zero here.
         scale["spec"] = json!({});
     }
     let selector = paths.label_selector.as_deref().and_then(|path| at(object, path));
     if let Some(selector) = selector {
-        // Custom resources give the selector as text, built-in kinds as an object.
+        // Custom resources have the selector as text, built-in kinds as an object.
         let text = match selector.as_str() {
             Some(text) if kind.is_custom() => text.to_owned(),
             _ => selector_text(selector),
@@ -74,7 +74,7 @@ impl Resources {
         };
         let updated = self.change(kind, namespace, name, writer, usize::MAX, |live| {
             let scale = new.of(&scale(kind, paths, live))?;
-            decode::check_place(kind, namespace, name, &scale)?;
+            decode::check_name_and_namespace(kind, namespace, name, &scale)?;
             let replicas = replicas(&scale, name)?;
             let given = version_of(&scale);
             let found = live["metadata"]["resourceVersion"].as_str();

@@ -1,4 +1,4 @@
-//! Subresources that are more than a part of their object: binding, eviction, finalize.
+//! Subresources that are not just a part of their object: binding, eviction, finalize.
 
 use berth_apimachinery::status::{Result, Status};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::kinds::Kind;
 use crate::store::Record;
 
 impl Resources {
-    /// Gives a pod its node. Twice is a conflict, even to the same node.
+    /// Binds a pod to a node. A second binding is a conflict, even to the same node.
     pub async fn bind(
         &self,
         pods: &Kind,
@@ -39,8 +39,7 @@ impl Resources {
             Err(Status::conflict(subject, name, why))
         };
         let now = self.now();
-        // Both the node and the condition are written at once, past the rule that a pod's spec does
-        // not change.
+        // One write sets both the node and the condition. A binding may change the pod's spec.
         let writer = Writer {
             subresource: "binding".to_owned(),
             ..writer.clone()
@@ -92,7 +91,7 @@ impl Resources {
         Ok(())
     }
 
-    /// A namespace gives up finalizers of its spec; with the last one it goes.
+    /// Replaces the finalizers in a namespace's spec. A deleted namespace goes with the last one.
     pub async fn finalize(
         &self,
         kind: &Kind,

@@ -4,22 +4,22 @@ use berth_apimachinery::patch::restore_times;
 use berth_apimachinery::status::{FieldError, Path, Result, Status, Subject};
 use serde_json::Value;
 
-use super::{Resources, Writer, imagined, metadata, under};
+use super::{Resources, Writer, dry_run_record, metadata, with_body};
 use crate::decode::{Decoded, name_of};
 use crate::kinds::{self, Kind};
 use crate::store::{Change, Guard, Record, Write, WriteError};
 
-/// The object after the write. `created`: an apply or an update that found nothing.
+/// The object after the write. `created`: the apply or update has created it.
 #[derive(Debug)]
 pub struct Updated {
     pub record: Record,
     pub created: bool,
-    /// What the client should be told of its patch.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
 impl Updated {
-    /// Of the answer.
+    /// The HTTP status code of the answer.
     pub fn code(&self) -> u16 {
         if self.created { 201 } else { 200 }
     }
@@ -42,15 +42,15 @@ impl Resources {
         mut object: Value,
         writer: &Writer,
     ) -> Result<Updated> {
-        let made = kind.is_made_by_update() && writer.subresource.is_empty();
+        let made = kind.allows_create_on_update() && writer.subresource.is_empty();
         if made && self.store.get(&self.key(kind, namespace, name)).is_none() {
-            // A version that it had before does not count any more.
+            // The version of an earlier object of this name does not count any more.
             object["metadata"]["resourceVersion"] = Value::Null;
             let record = self.create(kind, namespace, object, writer).await?;
             return Ok(Updated::new(record, true, Vec::new()));
         }
         let given = version_of(&object);
-        if given.is_none() && kind.needs_version() {
+        if given.is_none() && kind.needs_resource_version() {
             self.get(kind, namespace, name)?;
             let field = Path::new("metadata.resourceVersion");
             let error = FieldError::invalid(field, 0.into(), "must be specified for an update");
@@ -74,8 +74,8 @@ impl Resources {
         change.await
     }
 
-    /// Reads, computes, commits; again while others are faster, `attempts` times at most. Whoever
-    /// loses knows that another has won: all together never stand still.
+    /// Reads, computes, commits; starts again after a conflict, `attempts` times at most. Each
+    /// conflict means that another write has succeeded, so there is always progress.
     pub(super) async fn change(
         &self,
         kind: &Kind,
@@ -89,15 +89,15 @@ impl Resources {
             let (_, live) = self.live(kind, namespace, name)?;
             let Decoded { object, warnings } = next(&live)?;
             match self.replace(kind, live, object, writer, true).await {
-                Err(Lost::Race) if attempt < attempts => {}
-                Err(lost) => return Err(lost.status(kind, name)),
+                Err(ReplaceError::Conflict) if attempt < attempts => {}
+                Err(error) => return Err(error.status(kind, name)),
                 Ok(record) => return Ok(Updated::new(record, false, warnings)),
             }
         }
         Err(Status::stale(kind.subject(), name))
     }
 
-    /// From `live` to `new`, if `live` still is what is stored.
+    /// Replaces `live` by `new`, if `live` is still what is stored.
     pub(super) async fn replace(
         &self,
         kind: &Kind,
@@ -105,7 +105,7 @@ impl Resources {
         mut new: Value,
         writer: &Writer,
         track: bool,
-    ) -> Result<Record, Lost> {
+    ) -> Result<Record, ReplaceError> {
         let name = name_of(&live);
         let given = new["metadata"]["uid"].as_str().unwrap_or_default();
         let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
@@ -115,14 +115,14 @@ impl Resources {
             );
             return Err(Status::conflict(kind.subject(), name, why).into());
         }
-        confine(kind, &mut new, &live, &writer.subresource);
-        let forged = metadata::forged(&new, &live);
-        if !forged.is_empty() {
-            return Err(Status::invalid(kind.subject(), name, &forged).into());
+        reset_fields(kind, &mut new, &live, &writer.subresource);
+        let errors = metadata::check_deletion_fields(&new, &live);
+        if !errors.is_empty() {
+            return Err(Status::invalid(kind.subject(), name, &errors).into());
         }
-        metadata::keep(&mut new, &live);
+        metadata::restore_server_fields(&mut new, &live);
         self.accept_change(kind, &mut new, &live, writer)?;
-        // A binding is nobody's field to manage.
+        // Nobody owns the fields that a binding sets.
         if track && writer.subresource != "binding" {
             self.track(kind, Some(&live), &mut new, writer);
         } else {
@@ -131,25 +131,25 @@ impl Resources {
         let namespace = live["metadata"]["namespace"].as_str().unwrap_or_default();
         let key = self.key(kind, namespace, name);
         let version = version_of(&live).and_then(|v| v.parse().ok()).unwrap_or_default();
-        let goes = metadata::can_go(kind, &new);
-        if new == live && !goes {
-            return self.get(kind, &key.namespace, &key.name).map_err(Lost::Refused);
+        let removes = metadata::can_be_removed(kind, &new);
+        if new == live && !removes {
+            return self.get(kind, &key.namespace, &key.name).map_err(ReplaceError::Refused);
         }
         let draft = self.draft(kind, new)?;
         if writer.dry_run {
-            return Ok(imagined(&draft, Some(version)));
+            return Ok(dry_run_record(&draft, Some(version)));
         }
-        // Who takes the last hold off is shown what that made; watchers see the object as it last
-        // stood.
-        let shown = goes.then(|| draft.clone());
-        let change = if goes {
+        // The client that removes the last finalizer gets its new object. Watchers see the object
+        // as it was stored.
+        let shown = removes.then(|| draft.clone());
+        let change = if removes {
             Change::Delete(version, self.draft(kind, live)?)
         } else {
             Change::Update(version, draft)
         };
-        // A namespace goes only when nothing is in it: checked in the commit, so that no create can
-        // slip in before.
-        let guard = (goes && kind.deletion().needs_empty_namespace)
+        // A namespace goes only when it is empty. The commit checks that, so no create can come in
+        // between.
+        let guard = (removes && kind.deletion().needs_empty_namespace)
             .then(|| Guard::NamespaceEmpty(key.name.clone()));
         let write = Write {
             key: key.clone(),
@@ -157,9 +157,9 @@ impl Resources {
             guard,
         };
         match self.store.commit(write).await {
-            Ok(record) => Ok(under(record, shown)),
-            Err(WriteError::Stale) => Err(Lost::Race),
-            Err(refused) => Err(self.refused(kind, &key, refused).into()),
+            Ok(record) => Ok(with_body(record, shown)),
+            Err(WriteError::Stale) => Err(ReplaceError::Conflict),
+            Err(refused) => Err(self.to_status(kind, &key, refused).into()),
         }
     }
 
@@ -171,10 +171,10 @@ impl Resources {
         writer: &Writer,
     ) -> Result<()> {
         kind.default(new);
-        kind.readmit(new);
-        // What comes by `/status` or by a binding is not what somebody wants.
+        kind.admit_update(new);
+        // A write to `/status` or a binding does not change what a user asked for.
         let is_wanted = matches!(writer.subresource.as_str(), "" | "scale");
-        if kind.generation && is_wanted && kind.wants_other(new, live) {
+        if kind.generation && is_wanted && kind.bumps_generation(new, live) {
             let generation = live["metadata"]["generation"].as_i64().unwrap_or_default();
             new["metadata"]["generation"] = (generation + 1).into();
         }
@@ -185,7 +185,7 @@ impl Resources {
             now: &now,
         };
         let mut errors = kind.check_metadata(new, Some(live));
-        errors.extend(metadata::new_finalizers(new, live));
+        errors.extend(metadata::check_new_finalizers(new, live));
         errors.extend(kind.check(new, &change));
         if !errors.is_empty() {
             return Err(Status::invalid(kind.subject(), name_of(new), &errors));
@@ -195,61 +195,62 @@ impl Resources {
     }
 }
 
-pub(super) enum Lost {
-    /// Somebody else wrote in between.
-    Race,
+pub(super) enum ReplaceError {
+    /// Another write came in between.
+    Conflict,
     Refused(Status),
 }
 
-impl Lost {
+impl ReplaceError {
     pub(super) fn status(self, kind: &Kind, name: &str) -> Status {
         match self {
-            Self::Race => Status::stale(kind.subject(), name),
+            Self::Conflict => Status::stale(kind.subject(), name),
             Self::Refused(status) => status,
         }
     }
 }
 
-impl From<Status> for Lost {
+impl From<Status> for ReplaceError {
     fn from(status: Status) -> Self {
         Self::Refused(status)
     }
 }
 
-/// A main resource can't touch its status, nor `/status` anything else.
-fn confine(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
+/// Restores the fields that this endpoint can't change: the status for the main resource, all else
+/// for `/status`.
+fn reset_fields(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
     if !kind.status {
         return;
     }
-    let keep = |new: &mut Value, field: &str| match live.get(field) {
+    let restore = |new: &mut Value, field: &str| match live.get(field) {
         Some(value) => new[field] = value.clone(),
         None => drop(new.as_object_mut().map(|fields| fields.remove(field))),
     };
     match subresource {
         "status" => {}
-        // A binding sets the node and the condition that says so in one write.
+        // A binding sets the node and the PodScheduled condition in one write.
         "binding" => return,
-        _ => return keep(new, "status"),
+        _ => return restore(new, "status"),
     }
-    // Controllers set annotations and the like of built-in kinds along with the status; nobody
-    // else's metadata goes this way.
-    let open = kind.opens_metadata();
+    // Controllers of built-in kinds set annotations and the like along with the status. Other
+    // kinds keep their metadata.
+    let open = kind.status_updates_metadata();
     let managed = new["metadata"].get("managedFields").cloned();
     let mut fields: Vec<String> =
         new.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
     fields.extend(live.as_object().into_iter().flatten().map(|(k, _)| k.clone()));
     for field in fields {
         if field != "status" && !(open && field == "metadata") {
-            keep(new, &field);
+            restore(new, &field);
         }
     }
-    kind.confine_status(new, live);
+    kind.reset_on_status_update(new, live);
     if let Some(managed) = managed {
         new["metadata"]["managedFields"] = managed;
     }
 }
 
-/// A version is for clients to compare, but that it is a number the server knows.
+/// A resourceVersion is opaque to clients, but the server refuses one that is no number.
 pub(super) fn check_number(version: Option<&str>) -> Result<()> {
     match version {
         Some(given) if given.parse::<u64>().is_err() => {

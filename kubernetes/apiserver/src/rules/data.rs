@@ -1,4 +1,4 @@
-//! What ConfigMaps and Secrets hold.
+//! The data of ConfigMaps and Secrets.
 
 use berth_apimachinery::status::{FieldError, Path};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub fn check(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What is marked as immutable stays.
+/// An object marked as immutable can't change.
 pub fn check_change(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(old) = old else { return };
     if !old["type"].is_null() && new["type"] != old["type"] {

@@ -1,4 +1,4 @@
-//! Filling in values that are not given.
+//! Filling in defaults.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub fn fill(object: &mut Value, defaults: &Value) {
     }
 }
 
-/// Only where the object is there at all.
+/// Sets the missing fields of an object, if the object exists.
 pub fn fill_if_there(parent: &mut Value, field: &str, defaults: &Value) {
     if let Some(object) = parent.get_mut(field).filter(|value| value.is_object()) {
         fill(object, defaults);

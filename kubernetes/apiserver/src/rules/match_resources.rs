@@ -1,4 +1,4 @@
-//! Which requests an admission policy or its binding is about.
+//! The requests that an admission policy or its binding matches.
 
 use berth_apimachinery::status::{FieldError, Path};
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::defaults::{each, fill, fill_if_there};
 use super::{Errors, list, one_of, text};
 
-/// Made once: every pod that is written passes here.
+/// Made once, because every write of a pod needs it.
 static POD: LazyLock<Value> = LazyLock::new(|| {
     json!({
         "restartPolicy": "Always",
@@ -89,7 +89,7 @@ fn container(container: &mut Value, host_network: bool) {
     }
 }
 
-/// What a probe or a hook calls.
+/// The handler of a probe or a hook.
 fn handler(handler: &mut Value) {
     fill_if_there(handler, "httpGet", &json!({"path": "/", "scheme": "HTTP"}));
     fill_if_there(handler, "grpc", &json!({"service": ""}));

@@ -49,7 +49,7 @@ pub fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// A selector has to pick what the template makes.
+/// A selector must match the labels of the template.
 pub fn check_selector(spec: &Value, path: &Path, errors: &mut Errors) {
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];

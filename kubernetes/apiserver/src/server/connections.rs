@@ -19,8 +19,8 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// Requests that are under way get this long once the server stops.
-const DRAIN: Duration = Duration::from_millis(800);
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(800);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub async fn serve(
     listener: TcpListener,
@@ -38,7 +38,7 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of file descriptors, most likely: others may end meanwhile.
+                    // Probably out of file descriptors. Other connections may end meanwhile.
                     tracing::warn!(%error, "accept");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -49,7 +49,7 @@ pub async fn serve(
         connections.spawn(one);
     }
     connections.close();
-    drop(tokio::time::timeout(DRAIN, connections.wait()).await);
+    drop(tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await);
 }
 
 async fn connection(
@@ -60,12 +60,13 @@ async fn connection(
     stop: CancellationToken,
 ) {
     drop(stream.set_nodelay(true));
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else {
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await
+    else {
         return;
     };
     let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
         let (router, token) = (router.clone(), token.clone());
-        async move { admit(router, &token, request.map(axum::body::Body::new)).await }
+        async move { authenticate(router, &token, request.map(axum::body::Body::new)).await }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
@@ -85,30 +86,30 @@ async fn connection(
     }
 }
 
-async fn admit(
+async fn authenticate(
     router: Router,
     token: &str,
     request: Request,
 ) -> Result<Response, std::convert::Infallible> {
-    if !is_public(request.uri().path()) && !carries(&request, token) {
+    if !is_public(request.uri().path()) && !has_token(&request, token) {
         return Ok(crate::http::failure(&Status::unauthorized()).into_response());
     }
     router.oneshot(request).await
 }
 
-/// What anybody may ask: whether it lives, and what it is.
+/// Paths that need no token: health and version.
 fn is_public(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
 
-fn carries(request: &Request, token: &str) -> bool {
+fn has_token(request: &Request, token: &str) -> bool {
     let given = request
         .headers()
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "))
         .unwrap_or_default();
-    // Every byte is looked at, whatever the first ones were: time tells nothing about the token.
+    // Compares every byte, so that the time taken tells nothing about the token.
     let differences = given
         .bytes()
         .zip(token.bytes())

@@ -1,4 +1,4 @@
-//! The CA, the token, and the certificate that is signed anew at each start.
+//! The CA, the token, and the server's certificate, which each start signs anew.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,7 +26,7 @@ pub struct Credentials {
     directory: PathBuf,
 }
 
-/// No key and no token in a log.
+/// Keeps the key and the token out of logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
@@ -61,9 +61,8 @@ impl Credentials {
         if !file("ca.crt").exists() {
             let made = Self::make()?;
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
-            // The certificate last: without it the set was never complete, and nobody has ever seen
-            // a part of it. So what a start that died half way has left is made anew by the next
-            // one.
+            // The CA certificate is written last. Without it the set was never complete, and no
+            // client has seen a part of it, so the next start makes all of it anew.
             for (name, content) in [
                 ("token", made.token.as_str()),
                 ("ca.key", &made.key.serialize_pem()),
@@ -102,7 +101,7 @@ impl Credentials {
         &self.ca
     }
 
-    /// Names: loopback by every name, and the address that is listened on.
+    /// The certificate names loopback by every name, and the address of the listener.
     pub fn server_config(
         &self,
         listening: Option<IpAddr>,
@@ -144,7 +143,7 @@ impl Credentials {
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let ca = BASE64_STANDARD.encode(&self.ca);
         let token = &self.token;
-        // Somebody who listens everywhere still reaches it on this machine by loopback.
+        // A server that listens on all addresses is reached by loopback on this machine.
         let address = match address.ip() {
             ip if ip.is_unspecified() && ip.is_ipv4() => {
                 SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())
@@ -204,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Clients trust that certificate: nothing is made anew over their heads.
+    /// Clients trust that certificate, so it must not be replaced without their knowledge.
     #[test]
     fn a_set_that_was_complete_is_not_made_anew() {
         for name in ["token", "ca.key"] {

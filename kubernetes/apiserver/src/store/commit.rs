@@ -1,10 +1,10 @@
-//! How a change gets in: checked against what is there, given the next version, made durable, then
-//! shown.
+//! A commit: a write is checked against the current state, gets the next version, is made durable,
+//! and is then published to readers and watchers.
 //!
-//! Why this is safe: all checks and versions happen in one place at a time (the state's lock in
-//! memory, the one committer on disk), so no two writes can pass the same check. On disk the order
-//! is check → fsync → show → answer: nobody sees, and nobody is told of, a change that a crash
-//! could take back. Requests that wait while one fsync runs share the next one.
+//! Why this is safe: only one place at a time checks and assigns versions (under the state's lock
+//! in memory, in the one committer on disk), so no two writes can pass the same check. On disk the
+//! order is check → fsync → publish → answer: a crash can't undo a change that a reader or writer
+//! has seen. Requests that wait while one fsync runs share the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ type Answer = oneshot::Sender<Result<Record, WriteError>>;
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: Vec<(Write, Answer)>,
-    /// Somebody is committing and will take what waits.
+    /// A committer is running and will take the waiting writes.
     running: bool,
     committer: Option<JoinHandle<()>>,
 }
@@ -34,7 +34,7 @@ pub struct Queue {
 struct Accepted {
     key: Key,
     record: Record,
-    /// What watchers are sent; the record's body is part of it.
+    /// The line for watchers. The record's body is a slice of it.
     line: Bytes,
     kind: EventKind,
 }
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     queue: Mutex<Queue>,
     disk: Option<Disk>,
     pub(super) taps: Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>,
-    /// Versions up to here have no history: what was there when the store was opened.
+    /// The version when the store was opened. Versions up to it have no history.
     pub(super) opened_at: u64,
     keep: usize,
 }
@@ -68,7 +68,7 @@ impl Shared {
             let mut state = self.state.write();
             let accepted = check(&state, &HashMap::new(), state.version + 1, &write)?;
             let record = accepted.record.clone();
-            self.show(&mut state, vec![accepted]);
+            self.publish(&mut state, vec![accepted]);
             return Ok(record);
         }
         let (answer, answered) = oneshot::channel();
@@ -79,7 +79,7 @@ impl Shared {
         };
         if lead {
             let shared = self.clone();
-            // Not awaited: the committer must go on if this request is dropped, others wait for it.
+            // Not awaited: other requests wait for the committer, even if this one is dropped.
             let committer = tokio::task::spawn_blocking(move || shared.drain());
             self.queue.lock().committer = Some(committer);
         }
@@ -88,7 +88,7 @@ impl Shared {
             .unwrap_or_else(|_| Err(WriteError::Failed("the committer ended".to_owned())))
     }
 
-    pub(super) async fn settle(&self) {
+    pub(super) async fn wait_for_commits(&self) {
         loop {
             let committer = self.queue.lock().committer.take();
             match committer {
@@ -142,13 +142,13 @@ impl Shared {
             }
             return;
         }
-        self.show(&mut self.state.write(), accepted);
+        self.publish(&mut self.state.write(), accepted);
         for (answer, record) in answers {
             drop(answer.send(Ok(record)));
         }
     }
 
-    fn show(&self, state: &mut State, accepted: Vec<Accepted>) {
+    fn publish(&self, state: &mut State, accepted: Vec<Accepted>) {
         let mut taps = self.taps.lock();
         for one in accepted {
             let version = one.record.version;
@@ -178,7 +178,8 @@ fn persist(disk: &Disk, accepted: &[Accepted]) -> Result<(), redb::Error> {
     )
 }
 
-/// `overlay`: what earlier writes of the same batch have left, by version; `None` for gone.
+/// `overlay`: versions of the objects that earlier writes of the same batch changed; `None` for
+/// deleted ones.
 fn check(
     state: &State,
     overlay: &HashMap<Key, Option<u64>>,

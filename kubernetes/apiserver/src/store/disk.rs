@@ -1,5 +1,5 @@
-//! The store on disk: one redb file that one process has open. A commit is one transaction with one
-//! fsync.
+//! The store on disk: one redb file, open in one process at a time. A commit is one transaction
+//! with one fsync.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,9 +14,9 @@ use super::record::{Key, Record};
 
 /// `table\0namespace\0name` → version (8 bytes, big endian) and JSON.
 const OBJECTS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("objects");
-/// The last version given out.
+/// The last assigned version.
 const VERSION: &str = "version";
-/// Raised when what is stored changes in a way that an older program can't read.
+/// Raised when the file changes in a way that an older program can't read.
 const CURRENT_FORMAT: u64 = 1;
 
 /// All objects are in memory anyway, so redb's own cache only needs to hold what a commit touches.
@@ -53,7 +53,7 @@ impl Disk {
             path: directory.to_owned(),
             error,
         };
-        // Secrets are objects too: nobody else has a look.
+        // Secrets are stored here too, so only the owner may read the directory.
         let mut builder = DirBuilder::new();
         builder
             .recursive(true)
@@ -65,7 +65,7 @@ impl Disk {
             path: path.clone(),
             why: why.to_string(),
         };
-        // The directory may have been there before, and be open to all.
+        // The directory may be older, and readable by all.
         let file = private_file::open(&path).map_err(unusable)?;
         private_file::wait_until_unlocked(&file).map_err(unusable)?;
         let opened = redb_file::open(file, CACHE_BYTES, CURRENT_FORMAT);
@@ -98,8 +98,8 @@ impl Disk {
     }
 
     fn load(&self) -> Result<Found, LoadError> {
-        // The first transaction makes the tables, so that an empty file is not taken for a damaged
-        // one.
+        // The first transaction creates the tables, so that an empty file does not count as
+        // damaged.
         let transaction = self.database.begin_write()?;
         {
             let mut numbers = transaction.open_table(NUMBERS)?;
@@ -126,7 +126,8 @@ impl Disk {
         Ok(found)
     }
 
-    /// Durable when it returns. On an error nothing of it counts: the transaction is dropped.
+    /// The changes are durable when this returns. On an error the transaction is dropped, and none
+    /// of them counts.
     pub fn write<'a>(
         &self,
         version: u64,

@@ -1,4 +1,4 @@
-//! The recent past of one table: for watches that resume, and for lists as of an earlier version.
+//! The recent events of one table, for watches that resume and lists at an earlier version.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -24,13 +24,13 @@ impl EventKind {
     }
 }
 
-/// One change of one object. A deletion carries the last state under the version of the deletion.
+/// One change of one object. A deletion has the last state, with the version of the deletion.
 #[derive(Debug)]
 pub struct Event {
     pub version: u64,
     pub kind: EventKind,
     pub key: Key,
-    /// Part of the line, as is the body of the record that it stands in.
+    /// A slice of the line, as is the body of the stored record.
     pub body: Bytes,
     pub previous: Option<Record>,
     line: Bytes,
@@ -38,7 +38,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The line is that of the object under this version.
+    /// `line` must be that of the object at `version`.
     pub fn new(
         version: u64,
         kind: EventKind,
@@ -57,8 +57,7 @@ impl Event {
         }
     }
 
-    /// The nodes that a pod was and is bound to: read once, for all the nodes that watch their
-    /// pods.
+    /// The nodes that a pod was and is bound to. Read once, for all nodes that watch their pods.
     pub fn nodes(&self, read: impl Fn(&[u8]) -> Option<Box<str>>) -> &[Option<Box<str>>; 2] {
         self.nodes.get_or_init(|| {
             let before = self.previous.as_ref().and_then(|record| read(&record.body));
@@ -66,7 +65,7 @@ impl Event {
         })
     }
 
-    /// The line of a watch that needs no conversion: sent to every watcher.
+    /// The line for every watcher that needs no conversion.
     pub fn line(&self) -> Bytes {
         self.line.clone()
     }
@@ -81,7 +80,7 @@ pub fn line(kind: &str, body: &[u8]) -> Bytes {
     line_of_parts(kind, &[body])
 }
 
-/// The same for a body in parts. It takes exactly the memory that it needs: it is kept.
+/// The same for a body in parts. The line is kept, so it takes exactly the memory that it needs.
 pub fn line_of_parts(kind: &str, body: &[&[u8]]) -> Bytes {
     let around = BEFORE_KIND.len() + kind.len() + BEFORE_BODY.len() + AFTER_BODY.len();
     let mut line = Vec::with_capacity(around + body.iter().map(|part| part.len()).sum::<usize>());
@@ -95,7 +94,7 @@ pub fn line_of_parts(kind: &str, body: &[&[u8]]) -> Bytes {
     line.into()
 }
 
-/// The object in a line: the same memory.
+/// The object in a line, as a slice of the same memory.
 pub fn body_of(kind: EventKind, line: &Bytes) -> Bytes {
     let start = BEFORE_KIND.len() + kind.name().len() + BEFORE_BODY.len();
     line.slice(start..line.len() - AFTER_BODY.len())
@@ -103,14 +102,14 @@ pub fn body_of(kind: EventKind, line: &Bytes) -> Bytes {
 
 /// Bytes that a table's history may hold beside the live objects.
 const KEEP_BYTES: usize = 16 << 20;
-/// What an event takes beside its line: itself, its key, its place in the history.
+/// The memory of an event beside its line: the event, its key, its slot in the history.
 const EVENT_BYTES: usize = 320;
 
 #[derive(Debug, Default)]
 pub struct History {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
-    /// All events after this version are here.
+    /// The history has all events after this version.
     complete_after: u64,
 }
 
@@ -131,13 +130,13 @@ impl History {
         }
     }
 
-    pub fn since(&self, cursor: u64, most: usize) -> Result<Vec<Arc<Event>>, TooOld> {
+    pub fn since(&self, cursor: u64, limit: usize) -> Result<Vec<Arc<Event>>, TooOld> {
         self.reaches(cursor)?;
         let first = self.events.partition_point(|event| event.version <= cursor);
-        Ok(self.events.range(first..).take(most).cloned().collect())
+        Ok(self.events.range(first..).take(limit).cloned().collect())
     }
 
-    /// For each place that has changed after `at`: what was there at `at`.
+    /// The state at `at` of each object that has changed since.
     pub fn undo(&self, at: u64) -> Result<BTreeMap<Place, Option<Record>>, TooOld> {
         self.reaches(at)?;
         let first = self.events.partition_point(|event| event.version <= at);
@@ -161,7 +160,7 @@ impl History {
     }
 }
 
-/// The same when it comes as when it goes.
+/// The memory of an event. It must be the same when the event is added and when it is removed.
 fn weight(event: &Event) -> usize {
     EVENT_BYTES + event.line.len()
 }
@@ -186,7 +185,7 @@ mod tests {
         assert_eq!(line, "{\"type\":\"MODIFIED\",\"object\":{\"a\":\"xxxxx\"}}\n");
     }
 
-    /// Whoever has read the lines meanwhile: what is sent to watchers takes memory too.
+    /// The bound must hold after watchers have read the lines, since these take memory too.
     #[test]
     fn a_history_is_bounded_by_all_that_its_events_take() {
         let mut history = History::default();

@@ -1,16 +1,16 @@
-//! What is stored, and where.
+//! Stored objects and their keys.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// The table of namespaces, at which guards of a commit look.
+/// The table of namespaces, which the guards of a commit read.
 pub const NAMESPACES: &str = "namespaces";
 
 /// Namespace (empty for cluster-scoped) and name, in list order.
 pub type Place = (Arc<str>, Arc<str>);
 
-/// Where an object is. `table` is `<plural>.<group>`, the same for every version of a kind.
+/// The key of an object. `table` is `<plural>.<group>`, the same for every version of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub table: Arc<str>,
@@ -32,14 +32,14 @@ impl Key {
     }
 }
 
-/// An object as it stands: its resourceVersion and its JSON, which carries that version too.
+/// A stored object: its resourceVersion and its JSON, which contains that version too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub version: u64,
     pub body: Bytes,
 }
 
-/// The history no longer reaches back to the version that was asked for.
+/// The history no longer reaches back to the requested version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("resourceVersion {asked} is older than what is kept ({oldest})")]
 pub struct TooOld {

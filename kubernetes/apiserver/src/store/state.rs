@@ -21,8 +21,8 @@ pub(super) struct State {
     pub(super) tables: HashMap<Arc<str>, Table>,
 }
 
-/// A table's history begins when the store was opened, not when the table is first asked for:
-/// nothing can have happened in between.
+/// A table's history begins when the store is opened, not when the table is first used, because
+/// the table had no events in between.
 pub(super) fn table_of<'a>(state: &'a mut State, name: &Arc<str>, opened_at: u64) -> &'a mut Table {
     state.tables.entry(name.clone()).or_insert_with(|| {
         let mut table = Table::default();

@@ -76,7 +76,7 @@ async fn a_list_as_of_a_version_shows_what_stood_then() {
 }
 
 #[tokio::test]
-async fn pages_at_one_version_are_one_list_whatever_happens_between_them() {
+async fn pages_of_a_list_stay_at_one_version_despite_writes() {
     let store = Store::in_memory(100);
     for name in ["a", "b", "c", "d"] {
         put(&store, name, Change::Create(draft(name, 1))).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_table_that_is_first_used_late_has_its_whole_past() {
 }
 
 #[tokio::test]
-async fn what_was_committed_is_there_after_a_restart_and_its_past_is_not() {
+async fn committed_objects_survive_a_restart_and_history_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let version = {
         let store = Store::open(directory.path(), 100).unwrap();
@@ -156,7 +156,7 @@ async fn what_was_committed_is_there_after_a_restart_and_its_past_is_not() {
         put(&store, "p00", Change::Delete(made[0].version, draft("p", 0)))
             .await
             .unwrap();
-        store.settle().await;
+        store.wait_for_commits().await;
         store.version()
     };
     let store = Store::open(directory.path(), 100).unwrap();
@@ -188,7 +188,7 @@ fn a_damaged_file_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_only_when_empty_and_nothing_is_made_in_one_that_is_gone() {
+async fn a_namespace_that_holds_objects_cannot_be_deleted() {
     let store = Store::in_memory(100);
     let namespace = Key::new(Store::NAMESPACES, "", "ns");
     let create = |key: &Key, guard| Write {

@@ -1,4 +1,4 @@
-//! A write that asks to get in.
+//! Writes before their commit.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::history::{EventKind, line_of_parts};
 use super::record::Key;
 
-/// JSON with a hole where its resourceVersion goes: the version is known only at the commit.
+/// JSON with a gap for its resourceVersion, which is known only at the commit.
 #[derive(Clone, Debug)]
 pub struct Draft {
     before: Bytes,
@@ -17,10 +17,10 @@ pub struct Draft {
 
 impl Draft {
     pub fn new(object: &mut Value) -> Self {
-        // Random, so that nobody's data can look like it.
+        // Random, so that no client's data can contain it.
         static MARKER: LazyLock<String> = LazyLock::new(|| uuid::Uuid::new_v4().to_string());
         object["metadata"]["resourceVersion"] = Value::String(MARKER.clone());
-        // Not `to_string`: that goes through the formatter, piece by piece.
+        // Not `to_string`: that is slower, since it goes through the formatter.
         let body = serde_json::to_string(object).unwrap_or_default();
         let at = body.find(&*MARKER).unwrap_or(body.len());
         let body = Bytes::from(body);
@@ -30,12 +30,12 @@ impl Draft {
         }
     }
 
-    /// Bytes of the object, but for the version.
+    /// The size of the object in bytes, without its version.
     pub fn size(&self) -> usize {
         self.before.len() + self.after.len()
     }
 
-    /// The body as it would be under this version: what a dry run answers with.
+    /// The body with this version, as a dry run returns it.
     pub fn filled(&self, version: &str) -> Bytes {
         let mut body = Vec::with_capacity(self.size() + version.len());
         body.extend_from_slice(&self.before);
@@ -44,7 +44,7 @@ impl Draft {
         body.into()
     }
 
-    /// The line of a watch with that body in it.
+    /// The line of a watch with the body in it.
     pub(super) fn line(&self, kind: EventKind, version: u64) -> Bytes {
         let version = version.to_string();
         line_of_parts(kind.name(), &[&self.before, version.as_bytes(), &self.after])
@@ -53,20 +53,20 @@ impl Draft {
 
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Only if nothing is there.
+    /// Only if the object does not exist.
     Create(Draft),
-    /// Only if what is there has this version.
+    /// Only if the stored object has this version.
     Update(u64, Draft),
-    /// The same; the draft is the last state, which watchers are shown.
+    /// Only if the stored object has this version. The draft is the last state, for watchers.
     Delete(u64, Draft),
 }
 
-/// What must hold elsewhere in the store at the moment of the commit.
+/// A condition elsewhere in the store, checked in the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The namespace exists: no object is made in one that has just gone.
+    /// The namespace exists: no object is created in one that has just gone.
     NamespaceExists(Arc<str>),
-    /// Nothing is left in the namespace: it can go.
+    /// The namespace is empty, so it can go.
     NamespaceEmpty(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Which node a pod is on, and what it has of the network.
+//! The node of a pod, and the state of its sandbox in the network.
 
 use std::net::IpAddr;
 
@@ -6,14 +6,14 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::nodes::Fleet;
 
-/// What a pod has of the network.
+/// The state of a pod's sandbox in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// It needs none: it lives on its host's network, or there is no network here and somebody else
-    /// writes addresses.
+    /// The pod needs no attachment: it uses its host's network, or there is no network here and an
+    /// outside client writes addresses.
     Unneeded,
-    /// Perhaps it has something: an earlier process may have attached it, or this one has tried and
-    /// knows no outcome.
+    /// The sandbox may have addresses: an earlier process may have attached it, or this one has
+    /// tried without a known outcome.
     Unknown {
         tried: bool,
     },

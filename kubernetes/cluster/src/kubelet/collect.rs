@@ -1,4 +1,4 @@
-//! What earlier processes have left attached.
+//! Cleans up sandboxes that earlier processes left attached.
 
 use berth_kit::queue::Queue;
 use parking_lot::Mutex;
@@ -8,9 +8,9 @@ use super::index::Index;
 use super::network::{BACKOFF, PodNetwork};
 use berth_kit::watch::Key;
 
-/// Detaches what nobody on the node needs any more: pods may have gone while nobody watched. The
-/// node's pods wait for that once, so that what is free can be given to them; when it fails they go
-/// on, and it is tried again.
+/// Detaches sandboxes of pods that went while no kubelet was running. The node's pods wait for the
+/// cleanup, so that they can get the freed addresses. If it fails, they go on, and it is tried
+/// again.
 pub async fn collect(
     network: &dyn PodNetwork,
     node: String,

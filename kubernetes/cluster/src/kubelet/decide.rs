@@ -1,4 +1,4 @@
-//! What a virtual node does about a pod that is bound to it. Pure: state in, action out.
+//! Decides what a virtual node does next for a pod that is bound to it. Pure: state in, action out.
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,17 +9,17 @@ use crate::nodes::Fleet;
 
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Nothing of it is left on the node: it may go from the API.
+    /// Delete the pod from the API: its sandbox holds nothing any more.
     Finish,
     /// Write this status.
     Report(Box<PodStatus>),
-    /// Its sandbox needs addresses.
+    /// Attach the sandbox: it needs addresses.
     Attach,
-    /// Its sandbox needs none any more.
+    /// Detach the sandbox: it needs no addresses any more.
     Detach,
 }
 
-/// What to do next about `pod`, or nothing when all is as it should be.
+/// The next action for `pod`, or `None` if all is done.
 pub fn decide(
     pod: &Pod,
     fleet: Fleet,
@@ -32,11 +32,11 @@ pub fn decide(
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let ends = deleted || !node_exists;
     if ends || matches!(before.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        // First: once the pod has gone from the API, nobody else knows of its sandbox.
+        // Detach first: once the pod has gone from the API, nobody else knows of its sandbox.
         if attachment.may_hold() {
             return Some(Action::Detach);
         }
-        // Held only by its finalizers: it needs no second end.
+        // The pod is held only by its finalizers and needs no second delete.
         let finished = deleted && pod.metadata.deletion_grace_period_seconds == Some(0);
         return (ends && !finished).then_some(Action::Finish);
     }

@@ -1,7 +1,7 @@
-//! What the kubelets know: which nodes there are, which pods are on them, and what each pod's
-//! sandbox has.
+//! The kubelets' state: the nodes, the pods on them, and the attachment of each pod's sandbox.
 //!
-//! A pod is kept only until it has been looked at: thousands of pods at rest cost little.
+//! A Pod object is kept only until it has been synced, so thousands of unchanged pods take little
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -14,17 +14,17 @@ use super::attachment::{Attachment, bound_to};
 use super::network::{Sandbox, sandbox_id};
 use berth_kit::watch::{Change, Key};
 
-/// How many sandboxes are attached at a time. Each may wait for an address, and what does not wait
-/// must not stand behind them.
-const ATTACHING: usize = 8;
+/// How many sandboxes are attached at a time. Each may wait for an address, and other work must not
+/// queue behind them.
+const MAX_ATTACHING: usize = 8;
 
 #[derive(Debug)]
 struct Known {
     uid: String,
     node: String,
     attachment: Attachment,
-    /// It is among those that wait for their turn.
-    waits: bool,
+    /// Whether the pod is in [`Index::waiting`].
+    queued: bool,
 }
 
 impl Known {
@@ -47,32 +47,31 @@ pub struct Index {
     nodes: BTreeSet<String>,
     pods: BTreeMap<Key, Known>,
     changed: BTreeMap<Key, Arc<Pod>>,
-    /// Of pods that went from the API before their sandbox was detached.
-    left: BTreeMap<Key, Vec<Known>>,
+    /// Pods that went from the API before their sandbox was detached.
+    leftovers: BTreeMap<Key, Vec<Known>>,
     attaching: usize,
-    /// Pods that are to be attached once another one is.
+    /// Pods that wait until fewer sandboxes are being attached.
     waiting: VecDeque<Key>,
-    /// Nodes of which unknown sandboxes are being detached or still to be, with the pods that are
-    /// to be attached afterwards.
+    /// Nodes whose cleanup runs or has not begun yet, with the pods that wait for it.
     collecting: BTreeMap<String, Vec<Key>>,
 }
 
-/// What came of asking to attach a pod's sandbox.
+/// The answer to [`Index::begin_attaching`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn {
     Now {
         sandbox: Sandbox,
         tried: bool,
     },
-    /// The pod is called again when it is its turn.
+    /// The pod is queued again when it is its turn.
     Later,
-    /// It is not known any more.
+    /// The pod is no longer in the index.
     Never,
 }
 
 impl Index {
-    /// The nodes are those that run. Where sandboxes are attached at all, [`Index::collected`] is
-    /// what each begins with.
+    /// `nodes` are those that run. With a network, a node attaches no sandbox before its first
+    /// [`Index::collected`].
     pub fn new(networked: bool, nodes: impl Iterator<Item = String>) -> Self {
         let to_collect = nodes.filter(|_| networked).map(|node| (node, Vec::new()));
         Self {
@@ -81,19 +80,19 @@ impl Index {
             nodes: BTreeSet::new(),
             pods: BTreeMap::new(),
             changed: BTreeMap::new(),
-            left: BTreeMap::new(),
+            leftovers: BTreeMap::new(),
             attaching: 0,
             waiting: VecDeque::new(),
             collecting: to_collect.collect(),
         }
     }
 
-    /// Before all nodes are known, pods would seem to have lost theirs.
+    /// Whether both watches are synced. Before that, pods would seem to have lost their nodes.
     pub fn is_synced(&self) -> bool {
         self.unsynced == 0
     }
 
-    /// The pods to look at after the change.
+    /// Returns the pods to sync after the change.
     pub fn apply_node(&mut self, change: Change<Node>) -> Vec<Key> {
         match change {
             Change::Apply(node) => {
@@ -110,7 +109,7 @@ impl Index {
         Vec::new()
     }
 
-    /// The pod to look at after the change.
+    /// Returns the pod to sync after the change.
     pub fn apply_pod(&mut self, change: Change<Pod>) -> Option<Key> {
         match change {
             Change::Apply(pod) => {
@@ -129,10 +128,10 @@ impl Index {
                         uid,
                         node,
                         attachment,
-                        waits: false,
+                        queued: false,
                     };
                     let before = self.pods.insert(key.clone(), known);
-                    self.leave(&key, before);
+                    self.add_leftover(&key, before);
                 }
                 self.changed.insert(key.clone(), pod);
                 Some(key)
@@ -140,7 +139,7 @@ impl Index {
             Change::Delete(key) => {
                 let known = self.pods.remove(&key);
                 self.changed.remove(&key);
-                self.leave(&key, known).then_some(key)
+                self.add_leftover(&key, known).then_some(key)
             }
             Change::Synced => {
                 self.unsynced -= 1;
@@ -150,12 +149,12 @@ impl Index {
         }
     }
 
-    /// Whether something is left to be detached.
-    fn leave(&mut self, pod: &Key, known: Option<Known>) -> bool {
+    /// Remembers a sandbox that may hold addresses. Returns whether there is one to detach.
+    fn add_leftover(&mut self, pod: &Key, known: Option<Known>) -> bool {
         let held = known.filter(|known| known.attachment.may_hold());
         let leaves = held.is_some();
         if let Some(held) = held {
-            self.left.entry(pod.clone()).or_default().push(held);
+            self.leftovers.entry(pod.clone()).or_default().push(held);
         }
         leaves
     }
@@ -164,36 +163,36 @@ impl Index {
         self.nodes.contains(name)
     }
 
-    /// The pod as it was when it last changed, if it has not been looked at since.
+    /// The pod's last state from the watch, if it has not been synced since.
     pub fn take_changed(&mut self, pod: &Key) -> Option<Arc<Pod>> {
         self.changed.remove(pod)
     }
 
-    /// The pod will be looked at again soon.
-    pub fn keep(&mut self, key: &Key, pod: Arc<Pod>) {
+    /// Keeps the pod for its next sync, unless the watch has brought a newer state.
+    pub fn put_back(&mut self, key: &Key, pod: Arc<Pod>) {
         self.changed.entry(key.clone()).or_insert(pod);
     }
 
-    /// `None` for a pod that the watch has not brought yet, or has brought the end of.
+    /// `None` if the watch has not brought the pod yet, or has brought its end.
     pub fn attachment(&self, pod: &Key, uid: &str) -> Option<Attachment> {
         let known = self.pods.get(pod).filter(|known| known.uid == uid);
         known.map(|known| known.attachment.clone())
     }
 
-    /// The sandbox of a pod that is known.
+    /// The sandbox of a pod in the index.
     pub fn sandbox(&self, pod: &Key, uid: &str) -> Option<Sandbox> {
         let known = self.pods.get(pod).filter(|known| known.uid == uid)?;
         Some(known.sandbox(pod))
     }
 
-    /// Sandboxes of pods of this name that are gone.
-    pub fn left(&self, pod: &Key) -> Vec<Sandbox> {
-        let left = self.left.get(pod).into_iter().flatten();
-        left.map(|known| known.sandbox(pod)).collect()
+    /// The sandboxes still to detach of deleted pods with this name.
+    pub fn leftovers(&self, pod: &Key) -> Vec<Sandbox> {
+        let leftovers = self.leftovers.get(pod).into_iter().flatten();
+        leftovers.map(|known| known.sandbox(pod)).collect()
     }
 
-    /// Whether the sandbox may be attached now. If so, [`Index::attached`] is called with what came
-    /// of it.
+    /// Whether the sandbox may be attached now. After [`Turn::Now`], the caller must report the
+    /// outcome with [`Index::attached`].
     pub fn begin_attaching(&mut self, pod: &Key, uid: &str) -> Turn {
         let Some(known) = self.pods.get_mut(pod).filter(|known| known.uid == uid) else {
             return Turn::Never;
@@ -202,8 +201,8 @@ impl Index {
             waiting.push(pod.clone());
             return Turn::Later;
         }
-        if self.attaching == ATTACHING {
-            if !std::mem::replace(&mut known.waits, true) {
+        if self.attaching == MAX_ATTACHING {
+            if !std::mem::replace(&mut known.queued, true) {
                 self.waiting.push_back(pod.clone());
             }
             return Turn::Later;
@@ -217,11 +216,11 @@ impl Index {
         }
     }
 
-    /// `None`: it is not known whether the sandbox has something.
+    /// `addresses` is `None` if it is unknown whether the sandbox has any.
     pub fn attached(&mut self, pod: &Key, uid: &str, addresses: Option<Vec<IpAddr>>) {
         self.attaching -= 1;
         let known = self.pods.get_mut(pod).filter(|known| known.uid == uid);
-        // One that has gone meanwhile is among those that are left.
+        // A pod that has gone meanwhile is among the leftovers.
         if let (Some(known), Some(addresses)) = (known, addresses) {
             known.attachment = Attachment::Attached(addresses);
         }
@@ -231,29 +230,29 @@ impl Index {
         if let Some(known) = self.pods.get_mut(pod).filter(|known| known.uid == uid) {
             known.attachment = Attachment::Detached;
         }
-        if let Some(left) = self.left.get_mut(pod) {
-            left.retain(|known| known.uid != uid);
-            if left.is_empty() {
-                self.left.remove(pod);
+        if let Some(leftovers) = self.leftovers.get_mut(pod) {
+            leftovers.retain(|known| known.uid != uid);
+            if leftovers.is_empty() {
+                self.leftovers.remove(pod);
             }
         }
     }
 
-    /// A pod that waits for its turn to be attached, when there is room for one. Asked for whenever
-    /// a pod has been looked at: one that is called and does not need it any more calls the next.
+    /// The next pod that waits to be attached, if there is room for one. Called after every sync,
+    /// so a pod that no longer needs its turn passes it on.
     pub fn next_waiting(&mut self) -> Option<Key> {
-        if self.attaching == ATTACHING {
+        if self.attaching == MAX_ATTACHING {
             return None;
         }
         let pod = self.waiting.pop_front()?;
         if let Some(known) = self.pods.get_mut(&pod) {
-            known.waits = false;
+            known.queued = false;
         }
         Some(pod)
     }
 
-    /// The sandboxes of the node that may have something by right. Until [`Index::collected`] no
-    /// other pod's is attached there.
+    /// The sandboxes that the cleanup of the node must keep. Until [`Index::collected`] no other
+    /// sandbox is attached there.
     pub fn begin_collecting(&mut self, node: &str) -> Vec<String> {
         self.collecting.entry(node.to_owned()).or_default();
         let pods = self
@@ -263,7 +262,7 @@ impl Index {
         pods.map(|known| sandbox_id(&known.uid)).collect()
     }
 
-    /// The pods to look at again.
+    /// Ends one try of the cleanup. Returns the pods that waited for it.
     pub fn collected(&mut self, node: &str) -> Vec<Key> {
         self.collecting.remove(node).unwrap_or_default()
     }

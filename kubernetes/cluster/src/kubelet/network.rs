@@ -1,5 +1,5 @@
-//! What a kubelet needs of the network of its pods. Who gives the addresses is none of this crate's
-//! business: it is handed in.
+//! The pod network as a kubelet uses it. The caller hands in the implementation that gives
+//! addresses.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use berth_kit::backoff::Exponential;
 use futures::future::BoxFuture;
 
-/// A pod without an address is tried at least this often: it can have one as soon as another pod
-/// gives one back.
+/// The back-off of a pod without an address. It is short, since another pod may give an address
+/// back at any time.
 pub const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(20),
     max: Duration::from_secs(10),
@@ -17,26 +17,26 @@ pub const BACKOFF: Exponential = Exponential {
 
 /// Attaches sandboxes of pods to a network, and detaches them.
 ///
-/// Never two calls at once are about the same pod, and a sandbox is not attached again once its pod
-/// has ended. All calls can be repeated, and dropped half-way.
+/// No two calls for the same pod run at once, and a sandbox is not attached again once its pod has
+/// ended. All calls can be repeated, and dropped half-way.
 pub trait PodNetwork: Debug + Send + Sync {
-    /// Ends once sandboxes of this node can be attached. Until then its pods wait and nothing is
-    /// asked for; detaching is possible always.
+    /// Ends once sandboxes of this node can be attached. Until then its pods wait, and only
+    /// `detach` is called.
     fn ready<'a>(&'a self, node: &'a str) -> BoxFuture<'a, ()>;
 
-    /// The addresses that the sandbox has from now on; those that it has already, if it has. When
-    /// none is free this may wait so long for one.
+    /// Returns the addresses of the sandbox: those it has already, else new ones. If none is free,
+    /// this may wait up to `wait` for one.
     fn attach<'a>(
         &'a self,
         sandbox: &'a Sandbox,
         wait: Duration,
     ) -> BoxFuture<'a, Result<Vec<IpAddr>, PodNetworkError>>;
 
-    /// Gives back what the sandbox has. One that has nothing is detached.
+    /// Gives back the addresses of the sandbox. This succeeds if it has none.
     fn detach<'a>(&'a self, sandbox: &'a Sandbox) -> BoxFuture<'a, Result<(), PodNetworkError>>;
 
-    /// Detaches every sandbox of the node but these. Nothing is attached on the node meanwhile that
-    /// was not before.
+    /// Detaches every sandbox of the node except these. No new sandbox is attached on the node
+    /// meanwhile.
     fn keep_only<'a>(
         &'a self,
         node: &'a str,
@@ -44,25 +44,25 @@ pub trait PodNetwork: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<(), PodNetworkError>>;
 }
 
-/// Why the network did not do it.
+/// Why the network refused a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PodNetworkError(pub String);
 
-/// Where a pod lives on its node.
+/// The sandbox of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// 64 hexadecimal digits, as container runtimes have them.
+    /// 64 hexadecimal digits, as with container runtimes.
     pub id: String,
     pub node: String,
     pub namespace: String,
     pub name: String,
-    /// Of the pod.
+    /// The UID of the pod.
     pub uid: String,
 }
 
-/// A pod has one sandbox, the same after every start: so a pod that has its addresses already is
-/// given them again.
+/// The ID of a pod's one sandbox. It is the same after every start, so a pod gets the addresses
+/// that it already has.
 pub fn sandbox_id(uid: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, uid.as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

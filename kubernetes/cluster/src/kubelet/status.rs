@@ -1,4 +1,4 @@
-//! The status of a pod on a virtual node, from its spec and from what it has. Pure.
+//! The status of a pod on a virtual node, from its spec, old status and addresses. Pure.
 
 use std::net::Ipv4Addr;
 
@@ -20,9 +20,9 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// A pod has the addresses of its sandbox. Until those are known it has what its status says,
-    /// as after a start; where there is no network, somebody else writes them there. One on the
-    /// host's network has its node's.
+    /// A pod has the addresses of its sandbox. Until these are known, as after a start, it has
+    /// those in its status. Without a network, an outside client writes them there. A pod on the
+    /// host's network has its node's address.
     pub fn of(
         spec: &PodSpec,
         status: &PodStatus,
@@ -58,8 +58,8 @@ const UNWRITTEN: &str = "The pod waits for an address: it runs once status.podIP
 const UNATTACHED: &str =
     "The pod waits for an address: its node asks for one, and its events say what is in the way";
 
-/// `before` with what the node knows better. What others wrote stays; what holds unchanged keeps
-/// its times.
+/// `before` with the fields that the node reports. Fields of others stay, and unchanged states keep
+/// their times.
 pub fn of(
     spec: &PodSpec,
     before: &PodStatus,
@@ -82,7 +82,7 @@ pub fn of(
         let ips = addresses.pod.into_iter().map(|ip| PodIP { ip });
         status.pod_ips = Some(ips.collect());
     } else {
-        // Where `kubectl describe` shows it.
+        // `kubectl describe` shows the message.
         status.message = Some(addresses.missing.to_owned());
     }
     let init = spec.init_containers.as_deref().unwrap_or_default();
@@ -116,10 +116,10 @@ pub fn of(
     status
 }
 
-/// A condition's answer: it holds, or why it does not.
+/// `Ok` if a condition is true, else its reason and message.
 type Verdict = Result<(), (&'static str, String)>;
 
-/// `missing` is what keeps the pod from running.
+/// `missing` says why the pod does not run yet.
 fn verdicts(
     spec: &PodSpec,
     missing: Option<&str>,

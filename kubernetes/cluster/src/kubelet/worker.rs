@@ -1,4 +1,4 @@
-//! Carries out what [`decide`] says, and tells the pod's events what the network refused.
+//! Runs the actions of [`decide`], and emits events when the network refuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,8 @@ use crate::nodes::Fleet;
 use crate::writes::is_gone;
 use berth_kit::watch::Key;
 
-/// How long a sandbox may wait for its first address: a pool that has to grow needs less. Later
-/// tries come after their back-off anyway, and don't wait: many pods without an address must not
-/// hold up those that can have one.
+/// How long the first try may wait for an address. A pool that has to grow needs less. Later tries
+/// have a back-off and don't wait, so that many pods without an address do not hold up others.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
@@ -41,7 +40,7 @@ pub struct Worker<'a> {
 enum SyncError {
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// Its events say so.
+    /// The pod has an event about it.
     #[error(transparent)]
     Network(#[from] PodNetworkError),
 }
@@ -49,9 +48,9 @@ enum SyncError {
 impl Worker<'_> {
     pub async fn run(self) {
         while let Some(pod) = self.queue.take().await {
-            match self.settle(&pod).await {
+            match self.sync(&pod).await {
                 Ok(()) => pod.succeeded(),
-                // The watch brings, or has brought, what became of it.
+                // The watch brings, or has brought, the pod's new state.
                 Err(SyncError::Api(error)) if is_gone(&error) => pod.succeeded(),
                 Err(SyncError::Api(error)) => {
                     warn!(%error, pod = %*pod, "cannot report on a pod, it is tried again");
@@ -67,29 +66,30 @@ impl Worker<'_> {
         }
     }
 
-    async fn settle(self, key: &Key) -> Result<(), SyncError> {
-        let left = self.detach_left(key).await;
-        let settled = self.settle_pod(key).await;
-        settled.and(left)
+    async fn sync(self, key: &Key) -> Result<(), SyncError> {
+        let leftovers = self.detach_leftovers(key).await;
+        let synced = self.sync_pod(key).await;
+        synced.and(leftovers)
     }
 
-    /// What pods of this name have left behind. They do not hold up the one that is there.
-    async fn detach_left(self, key: &Key) -> Result<(), SyncError> {
-        let left = self.index.lock().left(key);
+    /// Detaches the sandboxes of deleted pods with this name. A failure does not hold up the
+    /// current pod.
+    async fn detach_leftovers(self, key: &Key) -> Result<(), SyncError> {
+        let leftovers = self.index.lock().leftovers(key);
         let mut outcome = Ok(());
-        for sandbox in left {
+        for sandbox in leftovers {
             let detached = self.detach(key, &sandbox).await;
             outcome = outcome.and(detached);
         }
         outcome
     }
 
-    async fn settle_pod(self, key: &Key) -> Result<(), SyncError> {
+    async fn sync_pod(self, key: &Key) -> Result<(), SyncError> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &key.namespace);
         let changed = self.index.lock().take_changed(key);
         let mut pod = match changed {
             Some(pod) => pod,
-            // Looked at before, and not kept.
+            // The pod was synced before, and its object was not kept.
             None => match api.get_opt(&key.name).await? {
                 Some(pod) => Arc::new(pod),
                 None => return Ok(()),
@@ -110,8 +110,8 @@ impl Worker<'_> {
                 None => return Ok(()),
                 Some(Action::Finish) => return self.finish(&api, &pod).await,
                 Some(Action::Report(status)) => {
-                    // Written over the version it was made from: a newer one is on its way here,
-                    // and decides anew.
+                    // Only for the version it was computed from. If there is a newer one, the watch
+                    // brings it and it is synced again.
                     let mut pod = Arc::unwrap_or_clone(pod);
                     pod.status = Some(*status);
                     api.replace_status(&key.name, &PostParams::default(), &pod).await?;
@@ -128,10 +128,10 @@ impl Worker<'_> {
             };
             let mut index = self.index.lock();
             if !done {
-                index.keep(key, pod);
+                index.put_back(key, pod);
                 return Ok(());
             }
-            // It may have changed meanwhile.
+            // The pod may have changed meanwhile.
             pod = index.take_changed(key).unwrap_or(pod);
         }
     }
@@ -145,7 +145,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether it is done; if not, the pod is called again.
+    /// Returns whether the sandbox is attached. If not, the pod is queued again later.
     async fn attach(self, key: &Key, uid: &str) -> Result<bool, SyncError> {
         let Some(network) = self.network else {
             return Ok(false);
@@ -164,7 +164,7 @@ impl Worker<'_> {
         };
         self.index.lock().attached(key, uid, outcome.as_ref().ok().cloned());
         if let Err(refused) = outcome {
-            self.tell(
+            self.emit_warning(
                 &sandbox,
                 "FailedCreatePodSandBox",
                 format!("The pod's sandbox cannot be made: {refused}"),
@@ -179,7 +179,7 @@ impl Worker<'_> {
             return Ok(());
         };
         if let Err(refused) = network.detach(sandbox).await {
-            self.tell(
+            self.emit_warning(
                 sandbox,
                 "FailedKillPod",
                 format!("The pod's sandbox cannot be removed: {refused}"),
@@ -190,7 +190,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn tell(self, sandbox: &Sandbox, reason: &'static str, note: String) {
+    fn emit_warning(self, sandbox: &Sandbox, reason: &'static str, note: String) {
         let pod = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),

@@ -1,4 +1,4 @@
-//! Which nodes are ours: their names and addresses.
+//! The names and addresses of the virtual nodes.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ pub struct TooManyNodes(pub u32);
 
 const PREFIX: &str = "berth-node-";
 
-/// Set aside for tests between networks (RFC 2544): no network that a machine is on uses it.
+/// Reserved for benchmarks between networks (RFC 2544), so a machine's own network does not use it.
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 
 impl Fleet {
@@ -40,7 +40,7 @@ impl Fleet {
         number(name).is_some_and(|number| number <= self.size)
     }
 
-    /// Whether a node of this name is virtual, run now or by an earlier start with more nodes.
+    /// Whether a virtual node has this name, in this run or in an earlier one with more nodes.
     pub fn owns(name: &str) -> bool {
         number(name).is_some()
     }
@@ -55,7 +55,7 @@ impl Fleet {
 fn number(name: &str) -> Option<u16> {
     let digits = name.strip_prefix(PREFIX)?;
     let number = digits.parse().ok().filter(|n| (1..=Fleet::MAX).contains(n))?;
-    // One spelling each: not berth-node-01, not berth-node-+1.
+    // Each node has one spelling: not berth-node-01, not berth-node-+1.
     (number.to_string() == digits).then_some(number)
 }
 

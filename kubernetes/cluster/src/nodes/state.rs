@@ -1,4 +1,4 @@
-//! What a virtual node says about itself. Pure.
+//! The labels, taints and status of a virtual node. Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::Fleet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Ready,
-    /// An earlier start ran it; this one was asked for fewer.
+    /// An earlier start ran this node, but this one runs fewer.
     NotRun,
 }
 
@@ -31,7 +31,7 @@ fn labels(name: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-/// As Go and so Kubernetes spells it.
+/// In the spelling of Go, which Kubernetes uses.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -40,7 +40,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// A node that is not there yet.
+/// A new Node object.
 pub fn node(name: &str) -> Node {
     Node {
         metadata: ObjectMeta {
@@ -52,9 +52,8 @@ pub fn node(name: &str) -> Node {
     }
 }
 
-/// The merge patch that gives the node its labels and its taint, or nothing when it has what it
-/// needs. A list of taints is replaced as a whole, so the patch holds only for the version it was
-/// made from.
+/// The merge patch that gives the node its labels and its taint, or `None` if it has them. A merge
+/// patch replaces the whole list of taints, so the patch names the version it was made from.
 pub fn metadata(node: &Node, health: Health) -> Option<Value> {
     let labels = labels(&node.name_any());
     let missing = labels.iter().any(|(key, value)| node.labels().get(key) != Some(value));
@@ -79,7 +78,7 @@ pub fn metadata(node: &Node, health: Health) -> Option<Value> {
     Some(patch)
 }
 
-/// What the node reports; a condition keeps the time since when it holds.
+/// The status that the node reports. An unchanged condition keeps its transition time.
 pub fn status(node: &Node, health: Health, now: &Time) -> NodeStatus {
     let name = node.name_any();
     let conditions = conditions(health).map(|(type_, status, reason, message)| {
@@ -171,7 +170,7 @@ fn info(name: &str) -> NodeSystemInfo {
         kernel_version: "virtual".to_owned(),
         container_runtime_version: format!("berth://{version}"),
         kubelet_version: berth_apimachinery::GIT_VERSION.to_owned(),
-        // There is no machine behind it: its name is what identifies it.
+        // There is no machine behind the node, so its name identifies it.
         machine_id: name.to_owned(),
         system_uuid: name.to_owned(),
         boot_id: name.to_owned(),

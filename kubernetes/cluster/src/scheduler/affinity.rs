@@ -1,18 +1,18 @@
-//! Whether a node is one that a pod asks for: node selector and required node affinity.
+//! Node selector and required node affinity of pods.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
-/// What a pod asks of the node it goes to.
+/// A pod's node selector and required node affinity.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
+pub struct RequiredNodeAffinity {
     labels: BTreeMap<String, String>,
-    /// One of them must hold. `None`: the pod has no required node affinity.
+    /// At least one term must match. `None`: the pod has no required node affinity.
     terms: Option<Vec<NodeSelectorTerm>>,
 }
 
-impl Wanted {
+impl RequiredNodeAffinity {
     pub fn of(spec: &PodSpec) -> Self {
         let affinity = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
         let required =
@@ -26,22 +26,27 @@ impl Wanted {
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         let selected = self.labels.iter().all(|(key, value)| labels.get(key) == Some(value));
         let terms = self.terms.as_deref();
-        selected && terms.is_none_or(|terms| terms.iter().any(|term| holds(term, name, labels)))
+        selected
+            && terms.is_none_or(|terms| terms.iter().any(|term| term_matches(term, name, labels)))
     }
 }
 
 /// A term without requirements selects nothing, as in Kubernetes.
-fn holds(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
+fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &BTreeMap<String, String>) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
-    let label = |r: &NodeSelectorRequirement| satisfied(r, labels.get(&r.key).map(String::as_str));
-    let field = |r: &NodeSelectorRequirement| r.key == "metadata.name" && satisfied(r, Some(name));
+    let label = |r: &NodeSelectorRequirement| {
+        requirement_matches(r, labels.get(&r.key).map(String::as_str))
+    };
+    let field = |r: &NodeSelectorRequirement| {
+        r.key == "metadata.name" && requirement_matches(r, Some(name))
+    };
     !(expressions.is_empty() && fields.is_empty())
         && expressions.iter().all(label)
         && fields.iter().all(field)
 }
 
-fn satisfied(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+fn requirement_matches(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let listed = |value: &str| values.iter().any(|v| v == value);
     match requirement.operator.as_str() {
@@ -71,7 +76,8 @@ mod tests {
         spec["containers"] = json!([]);
         let labels = [("disk", "ssd"), ("zone", "a"), ("cores", "8")];
         let labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned()));
-        Wanted::of(&serde_json::from_value(spec).unwrap()).matches("n1", &labels.into())
+        RequiredNodeAffinity::of(&serde_json::from_value(spec).unwrap())
+            .matches("n1", &labels.into())
     }
 
     fn required(terms: Value) -> Value {

@@ -1,5 +1,5 @@
-//! What the watches have told the scheduler so far: nodes, what is taken on each, and the pods that
-//! want one.
+//! The scheduler's state, fed by watches: nodes, the resources in use on each, and the pods that
+//! wait for a node.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use super::place::{Demand, Host, place};
 use super::resources::Resources;
 use berth_kit::watch::Key;
 
-/// A pod on a node: bound, or about to be by us.
+/// A pod on a node: bound, or about to be bound by this scheduler.
 #[derive(Debug)]
 struct Placed {
     uid: String,
@@ -21,32 +21,32 @@ struct Placed {
     requests: Resources,
 }
 
-/// A pod that this scheduler has to find a node for.
+/// A pod that waits for this scheduler to find a node.
 #[derive(Debug)]
 struct Waiting {
     reference: ObjectReference,
     demand: Demand,
     host_network: bool,
     rank: Rank,
-    /// Why it could not be placed, as its status says.
-    said: Option<String>,
+    /// The reason in its status why it could not be placed.
+    reported: Option<String>,
 }
 
-/// Who is placed first: the higher priority, then the older pod, then the name.
+/// The order of the queue: the higher priority first, then the older pod, then by name.
 type Rank = (Reverse<i32>, i64, Key);
 
-/// What to do about one waiting pod.
+/// The decision about one waiting pod.
 #[derive(Debug, PartialEq)]
 pub enum Decision {
     Bind {
         pod: ObjectReference,
         node: String,
     },
-    /// `said`: the pod's status gives this reason already.
-    Refuse {
+    /// `reported`: the pod's status gives this reason already.
+    Unschedulable {
         pod: ObjectReference,
         message: String,
-        said: bool,
+        reported: bool,
     },
 }
 
@@ -56,10 +56,10 @@ pub struct Index {
     used: BTreeMap<String, Resources>,
     placed: BTreeMap<Key, Placed>,
     waiting: BTreeMap<Key, Waiting>,
-    /// Waiting pods to look at, in order. The others have been refused, and nothing has come free
-    /// since.
+    /// Waiting pods to decide on, in order. Those that are not queued did not fit anywhere, and
+    /// nothing has become free since.
     queue: BTreeSet<Rank>,
-    /// What else a node must have.
+    /// A limit on the pods of a node beside its resources.
     limit: Option<Arc<dyn PodLimit>>,
 }
 
@@ -74,16 +74,16 @@ impl Index {
     pub fn apply_node(&mut self, node: &Node) {
         let host = Host::of(node);
         let name = node.name_any();
-        // A heartbeat changes nothing here and must not send every waiting pod through again.
+        // A heartbeat changes nothing here, so it must not requeue every waiting pod.
         if self.hosts.get(&name) != Some(&host) {
             self.hosts.insert(name, host);
-            self.look_again();
+            self.requeue_waiting();
         }
     }
 
     pub fn delete_node(&mut self, name: &str) {
         if self.hosts.remove(name).is_some() {
-            self.look_again();
+            self.requeue_waiting();
         }
     }
 
@@ -101,14 +101,14 @@ impl Index {
             (Some(node), Some(placed)) if placed.node == node && placed.uid == uid => {}
             (Some(node), _) => {
                 self.delete_pod(&key);
-                self.put(key, uid, node.to_owned(), Resources::of_pod(spec));
+                self.add_placed(key, uid, node.to_owned(), Resources::of_pod(spec));
             }
-            // An older state of a pod that we are binding: the bound one is on its way.
+            // A stale state of a pod that is being bound. The event of the binding will follow.
             (None, Some(placed)) if placed.uid == uid => {}
             (None, _) => {
                 self.delete_pod(&key);
-                if ours(pod) {
-                    self.wait(key, pod);
+                if needs_scheduling(pod) {
+                    self.enqueue(key, pod);
                 }
             }
         }
@@ -122,11 +122,11 @@ impl Index {
             if let Some(used) = self.used.get_mut(&placed.node) {
                 used.subtract(&placed.requests);
             }
-            self.look_again();
+            self.requeue_waiting();
         }
     }
 
-    /// What to do about the next pod in the queue. A pod to bind counts as placed from here on.
+    /// Decides on the next pod in the queue. A pod to bind counts as placed from here on.
     pub fn decide(&mut self) -> Option<Decision> {
         let (_, _, key) = self.queue.pop_first()?;
         let waiting = self.waiting.get_mut(&key)?;
@@ -145,19 +145,19 @@ impl Index {
         match placed {
             Ok(node) => {
                 let waiting = self.waiting.remove(&key)?;
-                self.put(key, uid, node.clone(), waiting.demand.requests);
+                self.add_placed(key, uid, node.clone(), waiting.demand.requests);
                 Some(Decision::Bind {
                     pod: waiting.reference,
                     node,
                 })
             }
             Err(message) => {
-                let said = waiting.said.as_ref() == Some(&message);
-                waiting.said = Some(message.clone());
-                Some(Decision::Refuse {
+                let reported = waiting.reported.as_ref() == Some(&message);
+                waiting.reported = Some(message.clone());
+                Some(Decision::Unschedulable {
                     pod: waiting.reference.clone(),
                     message,
-                    said,
+                    reported,
                 })
             }
         }
@@ -167,13 +167,13 @@ impl Index {
         !self.queue.is_empty()
     }
 
-    fn put(&mut self, key: Key, uid: String, node: String, requests: Resources) {
+    fn add_placed(&mut self, key: Key, uid: String, node: String, requests: Resources) {
         self.used.entry(node.clone()).or_default().add(&requests);
         let placed = Placed { uid, node, requests };
         self.placed.insert(key, placed);
     }
 
-    fn wait(&mut self, key: Key, pod: &Pod) {
+    fn enqueue(&mut self, key: Key, pod: &Pod) {
         let Some(spec) = &pod.spec else { return };
         let created = pod.creation_timestamp().map_or(0, |t| t.0.as_second());
         let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -183,22 +183,22 @@ impl Index {
             demand: Demand::of(spec),
             host_network: spec.host_network.unwrap_or(false),
             rank: (Reverse(spec.priority.unwrap_or(0)), created, key.clone()),
-            said: scheduled.next().and_then(|c| c.message.clone()),
+            reported: scheduled.next().and_then(|c| c.message.clone()),
         };
         self.queue.insert(waiting.rank.clone());
         self.waiting.insert(key, waiting);
     }
 
-    /// Something has come free: every pod that waits is looked at once more.
-    pub fn look_again(&mut self) {
+    /// Queues every waiting pod again, because a node may have room now.
+    pub fn requeue_waiting(&mut self) {
         let ranks = self.waiting.values().map(|waiting| waiting.rank.clone());
         self.queue.extend(ranks);
     }
 }
 
-/// Pods that name another scheduler are its business, gated ones nobody's yet, and one that is
-/// being deleted needs no node.
-fn ours(pod: &Pod) -> bool {
+/// Whether the pod is for this scheduler: it names no other scheduler, has no scheduling gates and
+/// is not being deleted.
+fn needs_scheduling(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     matches!(spec.scheduler_name.as_deref(), None | Some("" | "default-scheduler"))
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
@@ -234,12 +234,12 @@ mod tests {
         }
     }
 
-    /// Decides about all that is queued: `pod→node`, or `pod: message`.
+    /// Decides on all queued pods: `pod→node`, or `pod: message`.
     fn decide_all(index: &mut Index) -> Vec<String> {
         std::iter::from_fn(|| index.decide())
             .map(|decision| match decision {
                 Decision::Bind { pod, node } => format!("{}→{node}", pod.name.unwrap()),
-                Decision::Refuse { pod, message, .. } => {
+                Decision::Unschedulable { pod, message, .. } => {
                     format!("{}: {message}", pod.name.unwrap())
                 }
             })
@@ -286,7 +286,7 @@ mod tests {
             ["a→n1", "b→n1", "c: 0/1 nodes are available: 1 no room.", "d→n1"]
         );
         index.limit.as_ref().unwrap().release("a");
-        index.look_again();
+        index.requeue_waiting();
         assert_eq!(decide_all(&mut index), ["c→n1"]);
     }
 
@@ -335,13 +335,13 @@ mod tests {
         let mut index = Index::default();
         index.apply_node(&node("n1", "0"));
         index.apply_pod(&pod("a", json!({})));
-        let said = |index: &mut Index| match index.decide() {
-            Some(Decision::Refuse { said, .. }) => said,
+        let reported = |index: &mut Index| match index.decide() {
+            Some(Decision::Unschedulable { reported, .. }) => reported,
             other => panic!("{other:?}"),
         };
-        assert!(!said(&mut index));
-        index.look_again();
-        assert!(said(&mut index));
+        assert!(!reported(&mut index));
+        index.requeue_waiting();
+        assert!(reported(&mut index));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Which node a pod goes to, or why none will do. Pure: no clock, no client.
+//! Selects a node for a pod, or says why no node fits. Pure: no clock, no client.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, PodSpec, Taint, Toleration};
 
-use super::affinity::Wanted;
+use super::affinity::RequiredNodeAffinity;
 use super::resources::{PODS, Resources};
 
-/// What placing needs to know of a node.
+/// A node as placement sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     pub labels: BTreeMap<String, String>,
@@ -19,7 +19,7 @@ impl Host {
     pub fn of(node: &Node) -> Self {
         let spec = node.spec.as_ref();
         let mut taints = spec.and_then(|s| s.taints.clone()).unwrap_or_default();
-        // Only what keeps pods away.
+        // Only the taints that keep pods away.
         taints.retain(|taint| taint.effect != "PreferNoSchedule");
         if spec.and_then(|s| s.unschedulable) == Some(true) {
             taints.insert(0, cordoned());
@@ -34,7 +34,7 @@ impl Host {
 
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
-/// A cordoned node is one with a taint that few pods tolerate.
+/// The taint of a cordoned node.
 fn cordoned() -> Taint {
     Taint {
         key: CORDONED.to_owned(),
@@ -43,11 +43,11 @@ fn cordoned() -> Taint {
     }
 }
 
-/// What placing needs to know of a pod.
+/// A pod as placement sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demand {
     pub requests: Resources,
-    pub wanted: Wanted,
+    pub affinity: RequiredNodeAffinity,
     pub tolerations: Vec<Toleration>,
 }
 
@@ -55,14 +55,14 @@ impl Demand {
     pub fn of(spec: &PodSpec) -> Self {
         Self {
             requests: Resources::of_pod(spec),
-            wanted: Wanted::of(spec),
+            affinity: RequiredNodeAffinity::of(spec),
             tolerations: spec.tolerations.clone().unwrap_or_default(),
         }
     }
 }
 
-/// The least loaded node that takes the pod, or what kube-scheduler would say. `limit` is asked
-/// about nodes that would do otherwise.
+/// The least loaded node that takes the pod, or kube-scheduler's message. `limit` is called only
+/// for nodes that fit otherwise.
 pub fn place(
     demand: &Demand,
     hosts: &BTreeMap<String, Host>,
@@ -74,7 +74,7 @@ pub fn place(
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     for (name, host) in hosts {
         let used = used.get(name).unwrap_or(&none);
-        let mut reasons = refuse(demand, name, host, used);
+        let mut reasons = reasons_against(demand, name, host, used);
         if reasons.is_empty() {
             reasons.extend(limit(name));
         }
@@ -102,9 +102,9 @@ pub fn place(
     }
 }
 
-/// Why the node does not take the pod, in kube-scheduler's words; empty when it does. As there, one
-/// reason hides those further down.
-fn refuse(demand: &Demand, name: &str, host: &Host, used: &Resources) -> Vec<String> {
+/// Why the node does not take the pod, in kube-scheduler's words; empty if it does. As in
+/// kube-scheduler, the first failing check hides later ones.
+fn reasons_against(demand: &Demand, name: &str, host: &Host, used: &Resources) -> Vec<String> {
     let tolerated = |taint: &Taint| demand.tolerations.iter().any(|t| tolerates(t, taint));
     if let Some(taint) = host.taints.iter().find(|taint| !tolerated(taint)) {
         if taint.key == CORDONED {
@@ -113,7 +113,7 @@ fn refuse(demand: &Demand, name: &str, host: &Host, used: &Resources) -> Vec<Str
         let value = taint.value.as_deref().unwrap_or_default();
         return vec![format!("node(s) had untolerated taint {{{}: {value}}}", taint.key)];
     }
-    if !demand.wanted.matches(name, &host.labels) {
+    if !demand.affinity.matches(name, &host.labels) {
         return vec!["node(s) didn't match Pod's node affinity/selector".to_owned()];
     }
     let short = host.allocatable.short_of(used, &demand.requests);
@@ -142,8 +142,9 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// Compared in order: the fuller of processor and memory in 1/10,000 with the pod on it, then the
-/// number of pods. Names break the tie, so that the same cluster always decides the same.
+/// The load of the node with the pod on it, compared in order: the higher share of CPU and memory
+/// in 1/10,000, then the number of pods. Names break a tie, so the same cluster gives the same
+/// decision.
 fn load(host: &Host, used: &Resources, requests: &Resources) -> (i128, i128) {
     let share = |name: &str| {
         let taken = used.get(name).saturating_add(requests.get(name));

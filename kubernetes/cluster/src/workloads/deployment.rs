@@ -1,5 +1,5 @@
-//! What a Deployment needs: its ReplicaSet for the template as it is, the sizes of all of them, and
-//! its status. Pure.
+//! The plan for a Deployment: the ReplicaSet of its current template, the sizes of all its
+//! ReplicaSets, and its status. Pure.
 
 mod apply;
 
@@ -17,7 +17,7 @@ use berth_kit::watch::Key;
 
 const DEFAULT_HISTORY: i32 = 10;
 
-/// A new size for a ReplicaSet that is there.
+/// A new size for an existing ReplicaSet.
 #[derive(Debug, PartialEq)]
 pub struct Scale {
     pub set: Arc<ReplicaSet>,
@@ -30,17 +30,17 @@ pub struct Scale {
 pub struct Plan {
     pub create: Option<Box<ReplicaSet>>,
     pub scale: Vec<Scale>,
-    /// The new set's place in the history, when its annotation or the Deployment's says otherwise.
+    /// The revision of the new set, if its annotation or the Deployment's differs.
     pub revision: Option<i64>,
     /// Old sets beyond the history limit.
     pub prune: Vec<Key>,
-    /// When it differs from what the object says.
+    /// The new status, if it differs from the object's.
     pub status: Option<Box<DeploymentStatus>>,
-    /// A rollout that stands still is late after this.
+    /// When to check the progress deadline again.
     pub recheck: Option<Duration>,
 }
 
-/// The set made from the Deployment's template as it is now, and the others, oldest first.
+/// Splits off the set of the Deployment's current template. The others are sorted, oldest first.
 pub fn split(
     deployment: &Deployment,
     mut sets: Vec<Arc<ReplicaSet>>,
@@ -52,7 +52,7 @@ pub fn split(
     (new, sets)
 }
 
-/// `old_pods_left`: a pod of an old set is still there, be it on its way out.
+/// `old_pods_left`: a pod of an old set still exists, even if it is being deleted.
 pub fn plan(
     deployment: &Deployment,
     new: Option<&Arc<ReplicaSet>>,
@@ -125,15 +125,15 @@ fn scale(set: &Arc<ReplicaSet>, to: i32) -> Option<Scale> {
     })
 }
 
-/// A paused Deployment can be scaled but rolls nothing out: its one living set follows; with
-/// several there is a rollout to leave alone.
+/// A paused Deployment can be scaled but rolls nothing out. Its one active set gets the new size.
+/// With several active sets, a rollout is paused, and all sizes stay.
 fn scale_paused(
     desired: i32,
     new: Option<&Arc<ReplicaSet>>,
     old: &[Arc<ReplicaSet>],
 ) -> Vec<Scale> {
-    let mut living = old.iter().chain(new).filter(|set| asked(set) > 0);
-    let one = match (living.next(), living.next()) {
+    let mut active = old.iter().chain(new).filter(|set| asked(set) > 0);
+    let one = match (active.next(), active.next()) {
         (Some(one), None) => Some(one),
         (None, _) => new.or(old.last()),
         _ => None,
@@ -175,7 +175,7 @@ mod tests {
         serde_json::from_value(deployment).unwrap()
     }
 
-    /// A set as it is some time after it was made for `image`: all its pods are available.
+    /// A set for `image` whose pods are all available.
     fn set(image: &str, replicas: i32, revision: i64) -> Arc<ReplicaSet> {
         let mut set = replica_set(&deployment(image, json!({})), replicas, revision).unwrap();
         let status =
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_uses_the_set_that_is_there_and_makes_it_the_latest() {
+    fn a_rollback_reuses_the_old_replica_set_as_the_latest() {
         let (one, two) = (set("one", 0, 1), set("two", 4, 2));
         let plan = plan_for(&deployment("one", json!({"replicas": 4})), &[&one, &two]);
         assert_eq!(plan.create, None);

@@ -1,4 +1,4 @@
-//! What the watches have told us of Deployments, ReplicaSets and their pods: plain data, read by
+//! Deployments, ReplicaSets and their pods, as the watches have brought them: plain data, read by
 //! the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::member::{Found, Member};
 use super::owner::{Pick, controller};
 use berth_kit::watch::Key;
 
-/// What to look at again after a change.
+/// An object to sync after a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     Deployment(Key),
@@ -24,10 +24,11 @@ pub struct Index {
     deployments: BTreeMap<Key, Arc<Deployment>>,
     replica_sets: BTreeMap<Key, Arc<ReplicaSet>>,
     pods: BTreeMap<Key, Member>,
-    /// Pods by the uid of their controller; those without one under the empty uid.
+    /// Pods by the uid of their controller. Pods without one are under the empty uid.
     pods_of: BTreeMap<String, BTreeSet<Key>>,
-    /// Pods that we have deleted and that the watch may still show as they were before.
-    doomed: BTreeMap<Key, String>,
+    /// Pods that this controller has deleted, with their uids. The watch may still bring older
+    /// states of them.
+    deleting_uids: BTreeMap<Key, String>,
 }
 
 impl Index {
@@ -61,20 +62,20 @@ impl Index {
     pub fn members_of(&self, set: &ReplicaSet) -> (Vec<Found<'_>>, Vec<Found<'_>>) {
         let pick = Pick::of(set.spec.as_ref().map(|spec| &spec.selector));
         let namespace = set.namespace().unwrap_or_default();
-        let owned = self.pods_under(&set.uid().unwrap_or_default());
+        let owned = self.pods_of_owner(&set.uid().unwrap_or_default());
         let strays = self
-            .pods_under("")
+            .pods_of_owner("")
             .filter(|(key, pod)| key.namespace == namespace && pick.matches(&pod.labels));
         (owned.collect(), strays.collect())
     }
 
-    /// Whether a pod of these sets is still there, be it on its way out.
+    /// Whether a pod of these sets still exists, even if it is being deleted.
     pub fn any_pod_left(&self, sets: &[Arc<ReplicaSet>]) -> bool {
         let mut uids = sets.iter().filter_map(|set| set.uid());
-        uids.any(|uid| self.pods_under(&uid).any(|(_, pod)| !pod.finished))
+        uids.any(|uid| self.pods_of_owner(&uid).any(|(_, pod)| !pod.finished))
     }
 
-    fn pods_under(&self, uid: &str) -> impl Iterator<Item = Found<'_>> + use<'_> {
+    fn pods_of_owner(&self, uid: &str) -> impl Iterator<Item = Found<'_>> + use<'_> {
         let keys = self.pods_of.get(uid).into_iter().flatten();
         keys.filter_map(|key| self.pods.get_key_value(key))
     }
@@ -97,9 +98,9 @@ impl Index {
         if !replaces(self.replica_sets.get(&key), &set) {
             return Vec::new();
         }
-        let mut tasks = self.owners_of(&key, &set);
+        let mut tasks = self.deployments_for_set(&key, &set);
         if let Some(before) = self.replica_sets.insert(key.clone(), set) {
-            tasks.extend(self.owners_of(&key, &before));
+            tasks.extend(self.deployments_for_set(&key, &before));
         }
         tasks.push(Task::ReplicaSet(key));
         tasks
@@ -107,10 +108,10 @@ impl Index {
 
     pub fn delete_replica_set(&mut self, key: &Key) -> Vec<Task> {
         let gone = self.replica_sets.remove(key);
-        gone.map(|set| self.owners_of(key, &set)).unwrap_or_default()
+        gone.map(|set| self.deployments_for_set(key, &set)).unwrap_or_default()
     }
 
-    fn owners_of(&self, key: &Key, set: &ReplicaSet) -> Vec<Task> {
+    fn deployments_for_set(&self, key: &Key, set: &ReplicaSet) -> Vec<Task> {
         let owner = controller(&set.metadata);
         let deployments = in_namespace(&self.deployments, &key.namespace);
         let concerned = deployments.filter(|(_, deployment)| match owner {
@@ -123,9 +124,8 @@ impl Index {
     pub fn apply_pod(&mut self, pod: &Pod) -> Vec<Task> {
         let key = Key::of(pod);
         let mut member = Member::of(pod);
-        member.deleting |= self.doomed.get(&key) == Some(&member.uid);
-        // A pod that is placed or reported on changes nothing for its set: in a storm of pods most
-        // changes are such.
+        member.deleting |= self.deleting_uids.get(&key) == Some(&member.uid);
+        // Most changes, such as a new node or status, make no difference for the pod's set.
         if let Some(known) = self.pods.get_mut(&key).filter(|known| known.counts_as(&member)) {
             *known = member;
             return Vec::new();
@@ -135,22 +135,22 @@ impl Index {
             .entry(member.owner.clone())
             .or_default()
             .insert(key.clone());
-        tasks.extend(self.sets_with(&key, &member));
+        tasks.extend(self.sets_for_pod(&key, &member));
         self.pods.insert(key, member);
         tasks
     }
 
     pub fn delete_pod(&mut self, key: &Key) -> Vec<Task> {
-        self.doomed.remove(key);
+        self.deleting_uids.remove(key);
         let mut tasks = self.remove_pod(key);
-        // A Deployment that recreates its pods waits for the last old one to be gone, long after
-        // its set counts none.
+        // A Deployment that recreates its pods waits until the last old pod is gone, long after its
+        // set counts no pods.
         for task in tasks.clone() {
             let Task::ReplicaSet(set) = task else {
                 continue;
             };
             if let Some(owned) = self.replica_sets.get(&set) {
-                tasks.extend(self.owners_of(&set, owned));
+                tasks.extend(self.deployments_for_set(&set, owned));
             }
         }
         tasks
@@ -160,12 +160,11 @@ impl Index {
         self.pods.get(key).map(|pod| pod.uid.clone())
     }
 
-    /// From now on the pod counts as one that goes, whatever older state of it the watch still
-    /// sends.
-    pub fn doom_pod(&mut self, key: &Key) {
+    /// Counts the pod as being deleted from now on, even if the watch still brings older states.
+    pub fn mark_deleting(&mut self, key: &Key) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.deleting = true;
-            self.doomed.insert(key.clone(), pod.uid.clone());
+            self.deleting_uids.insert(key.clone(), pod.uid.clone());
         }
     }
 
@@ -179,10 +178,10 @@ impl Index {
                 self.pods_of.remove(&member.owner);
             }
         }
-        self.sets_with(key, &member)
+        self.sets_for_pod(key, &member)
     }
 
-    fn sets_with(&self, key: &Key, pod: &Member) -> Vec<Task> {
+    fn sets_for_pod(&self, key: &Key, pod: &Member) -> Vec<Task> {
         let sets = in_namespace(&self.replica_sets, &key.namespace);
         let concerned = sets.filter(|(_, set)| {
             if pod.owner.is_empty() {
@@ -195,8 +194,8 @@ impl Index {
     }
 }
 
-/// Our own writes are put in as they are answered; the watch then brings older states, which must
-/// not undo them.
+/// Whether `incoming` is not older than `held`. The answers of writes are applied at once, and
+/// older states from the watch must not undo them.
 fn replaces<K: Resource>(held: Option<&Arc<K>>, incoming: &K) -> bool {
     let version = |object: &K| object.resource_version().and_then(|v| v.parse::<u64>().ok());
     let Some(held) = held.filter(|held| held.uid() == incoming.uid()) else {
@@ -308,7 +307,7 @@ mod tests {
     fn a_pod_that_we_deleted_counts_as_going_until_it_is_gone() {
         let mut index = Index::default();
         index.apply_pod(&pod("p", Some("a"), "a"));
-        index.doom_pod(&key("p"));
+        index.mark_deleting(&key("p"));
         index.apply_pod(&pod("p", Some("a"), "a"));
         assert!(index.pods[&key("p")].deleting);
         index.delete_pod(&key("p"));

@@ -18,7 +18,7 @@ pub struct Member {
     pub labels: BTreeMap<String, String>,
     pub placed: bool,
     pub running: bool,
-    /// Succeeded or failed: it serves no more.
+    /// Succeeded or failed.
     pub finished: bool,
     pub deleting: bool,
     pub ready_since: Option<Timestamp>,
@@ -50,7 +50,8 @@ impl Member {
         }
     }
 
-    /// Whether its set would count it the same: where it runs matters only when one is to go.
+    /// Whether the set counts both states the same. The node of a pod only matters for the choice
+    /// of pods to delete.
     pub fn counts_as(&self, other: &Self) -> bool {
         let key = |member: &Self| (member.finished, member.deleting, member.ready_since);
         self.uid == other.uid
@@ -64,5 +65,5 @@ impl Member {
     }
 }
 
-/// A pod and what it is called.
+/// A pod and its key.
 pub type Found<'a> = (&'a Key, &'a Member);

@@ -1,4 +1,4 @@
-//! Who owns an object, and what an owner selects.
+//! The owner of an object, and the objects that an owner selects.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
     Some(&owner.uid)
 }
 
-/// What an object selects. A selector that can't be read picks nothing, nor does an empty one: the
-/// API refuses both.
+/// The selector of a Deployment or ReplicaSet. An invalid or empty one matches nothing; the API
+/// refuses both.
 pub struct Pick(Option<Selector>);
 
 impl Pick {

@@ -1,4 +1,4 @@
-//! What a Deployment says about its rollout: counts, Available, Progressing. Pure.
+//! The status of a Deployment's rollout: counts, Available, Progressing. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Sets<'a> {
     pub old: &'a [Arc<ReplicaSet>],
 }
 
-/// The status now, and when a rollout that makes no progress has to be looked at again.
+/// The new status, and when to check a rollout again that makes no progress.
 pub fn status(
     deployment: &Deployment,
     sets: &Sets,
@@ -83,11 +83,18 @@ pub fn status(
 
     let complete =
         updated == bounds.desired && replicas == bounds.desired && available == bounds.desired;
-    let moved = before.updated_replicas.unwrap_or(0) < updated
+    let progressed = before.updated_replicas.unwrap_or(0) < updated
         || before.ready_replicas.unwrap_or(0) < ready
         || before.available_replicas.unwrap_or(0) < available
         || before.replicas.unwrap_or(0) - before.updated_replicas.unwrap_or(0) > replicas - updated;
-    let recheck = progress(deployment, conditions, sets.new.map(Arc::as_ref), complete, moved, now);
+    let recheck = progress(
+        deployment,
+        conditions,
+        sets.new.map(Arc::as_ref),
+        complete,
+        progressed,
+        now,
+    );
     (status, recheck)
 }
 
@@ -96,7 +103,7 @@ fn progress(
     conditions: &mut Vec<DeploymentCondition>,
     new: Option<&ReplicaSet>,
     complete: bool,
-    moved: bool,
+    progressed: bool,
     now: &Time,
 ) -> Option<Duration> {
     const TYPE: &str = "Progressing";
@@ -114,7 +121,7 @@ fn progress(
     let name = new.map(ResourceExt::name_any)?;
     let known = conditions.iter().find(|c| c.type_ == TYPE);
     let reason = known.and_then(|c| c.reason.clone()).unwrap_or_default();
-    // The message names the set that it speaks of.
+    // The message of the condition names its ReplicaSet.
     let rollout_is_new = known
         .and_then(|c| c.message.as_ref())
         .is_none_or(|m| !m.contains(&format!("\"{name}\"")));
@@ -132,11 +139,11 @@ fn progress(
     if rollout_is_new {
         let message = format!("Created new replica set \"{name}\"");
         set(conditions, TYPE, ("True", "NewReplicaSetCreated", &message), true, now);
-    } else if moved {
+    } else if progressed {
         let message = format!("ReplicaSet \"{name}\" is progressing.");
         set(conditions, TYPE, ("True", "ReplicaSetUpdated", &message), true, now);
     } else if reason == "NewReplicaSetAvailable" {
-        // A finished rollout stays finished, whatever becomes of its pods.
+        // A complete rollout stays complete, even if its pods fail later.
         return None;
     }
     let seconds = spec.progress_deadline_seconds.unwrap_or(DEFAULT_DEADLINE_SECONDS);
@@ -157,7 +164,7 @@ fn progress(
     None
 }
 
-/// `touch` says that there was progress although the words may be the same.
+/// `touch` updates the condition's time even if its text stays the same.
 fn set(
     conditions: &mut Vec<DeploymentCondition>,
     type_: &str,
@@ -253,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_available_while_no_more_is_missing_than_may_be() {
+    fn a_deployment_is_available_within_its_max_unavailable() {
         let available = |available| {
             let mut deployment = deployment(4);
             step(&mut deployment, (4, available), (0, 0), 0);

@@ -1,4 +1,4 @@
-//! What a ReplicaSet needs: pods to make, to delete, to adopt and to let go, and its status. Pure.
+//! The plan for a ReplicaSet: pods to create, delete, adopt and release, and its status. Pure.
 
 mod apply;
 
@@ -18,13 +18,13 @@ pub struct Plan {
     pub release: Vec<Key>,
     pub create: usize,
     pub delete: Vec<Key>,
-    /// When it differs from what the object says.
+    /// The new status, if it differs from the object's.
     pub status: Option<ReplicaSetStatus>,
-    /// A ready pod becomes available by time alone: look again after this.
+    /// When to check again: a ready pod becomes available after a time without any event.
     pub recheck: Option<Duration>,
 }
 
-/// `failure` is what went wrong when pods were last made.
+/// `failure` is the error of the last try to create pods.
 pub fn plan(
     set: &ReplicaSet,
     owned: &[Found],
@@ -68,7 +68,7 @@ pub fn plan(
     if surplus == 0 {
         return plan;
     }
-    // Last things first: what serves least goes, and of equals the newest.
+    // The least useful pods are deleted first, and among equals the newest.
     active.sort_by_cached_key(|(key, pod)| {
         (
             pod.placed,
@@ -84,8 +84,7 @@ pub fn plan(
     plan
 }
 
-/// How long until a ready pod has been so for long enough; zero when it has, nothing when it is not
-/// ready.
+/// How long until a ready pod is available; zero if it is, `None` if the pod is not ready.
 fn until_available(pod: &Member, min_ready: Duration, now: &Time) -> Option<Duration> {
     let ready_for = now.0.duration_since(pod.ready_since?);
     let ready_for = Duration::try_from(ready_for).unwrap_or_default();

@@ -4,19 +4,19 @@
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How far a rollout may stray from the wanted number of pods.
+/// How far a rollout may deviate from the desired number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub desired: i32,
-    /// Pods above it at any time.
+    /// How many pods may exist above `desired`.
     pub surge: i32,
-    /// Pods below it that may be unavailable.
+    /// How many of the desired pods may be unavailable.
     pub unavailable: i32,
 }
 
 impl Bounds {
-    /// 25% each unless the Deployment says otherwise; a surge is rounded up, a lack down. Never
-    /// both zero: nothing could move. A Deployment that recreates its pods strays by none.
+    /// The default is 25% each. `surge` is rounded up, `unavailable` down. Both are zero only for a
+    /// Deployment that recreates its pods; a rolling update could replace no pod then.
     pub fn of(spec: &DeploymentSpec) -> Self {
         let desired = spec.replicas.unwrap_or(1);
         let strategy = spec.strategy.as_ref();
@@ -64,7 +64,7 @@ fn resolve(amount: &IntOrString, of: i32, up: bool) -> i32 {
 /// One ReplicaSet in a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// What it is asked to have.
+    /// `spec.replicas` of the set.
     pub asked: i32,
     pub available: i32,
 }
@@ -88,7 +88,7 @@ pub fn rolling(bounds: Bounds, new: Size, old: &[Size]) -> (i32, Vec<i32>) {
     if removable <= 0 {
         return (grown, unchanged());
     }
-    // Old pods that serve nobody go first, and do so even while the new ones come up.
+    // Old pods that are not available are removed first, even while new ones come up.
     let mut sizes: Vec<i32> = unchanged();
     for (asked, size) in sizes.iter_mut().zip(old) {
         let unhealthy = (size.asked - size.available).clamp(0, removable);
@@ -105,7 +105,7 @@ pub fn rolling(bounds: Bounds, new: Size, old: &[Size]) -> (i32, Vec<i32>) {
     (grown, sizes)
 }
 
-/// All old pods go before a new one comes.
+/// Removes all old pods before it creates a new one.
 pub fn recreate(desired: i32, old: &[Size], old_pods_left: bool) -> (i32, Vec<i32>) {
     let done = !old_pods_left && old.iter().all(|size| size.asked == 0);
     (if done { desired } else { 0 }, vec![0; old.len()])
@@ -177,8 +177,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the numbers, a rollout whose pods become available ends, and on the way stays
-        /// within its bounds.
+        /// For all numbers: a rollout whose pods become available ends, and stays within its bounds
+        /// until then.
         #[test]
         fn a_rollout_ends_and_stays_within_its_bounds(
             desired in 0..60i32,

@@ -1,4 +1,4 @@
-//! From a template to what is made of it: a Deployment's ReplicaSet, a ReplicaSet's pod.
+//! Objects made from a template: a Deployment's ReplicaSet, a ReplicaSet's pod.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
@@ -10,8 +10,8 @@ use super::rollout::Bounds;
 pub const HASH_LABEL: &str = "pod-template-hash";
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// What ties an object to the one that it was made for, which waits for it when it is deleted in
-/// the foreground.
+/// The owner reference of an object that `of` controls. `of` waits for the object when it is
+/// deleted in the foreground.
 pub fn owner(of: &impl Resource<DynamicType = ()>) -> Option<OwnerReference> {
     let reference = of.controller_owner_ref(&())?;
     Some(OwnerReference {
@@ -20,7 +20,7 @@ pub fn owner(of: &impl Resource<DynamicType = ()>) -> Option<OwnerReference> {
     })
 }
 
-/// How many pods the Deployment wanted and allowed in all when it last gave a set its size.
+/// The annotations of a scaled set: the Deployment's wanted and maximum number of pods.
 pub fn sizes(deployment: &Deployment) -> [(String, String); 2] {
     let bounds = deployment.spec.as_ref().map(Bounds::of);
     let desired = bounds.map_or(0, |bounds| bounds.desired);
@@ -29,7 +29,7 @@ pub fn sizes(deployment: &Deployment) -> [(String, String); 2] {
         .map(|(name, count)| (format!("deployment.kubernetes.io/{name}"), count.to_string()))
 }
 
-/// Whether the ReplicaSet was made from this template: the same but for the hash.
+/// Whether the ReplicaSet was made from this template. The hash label does not count.
 pub fn made_from(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
     let Some(mut own) = set.spec.as_ref().and_then(|s| s.template.clone()) else {
         return false;
@@ -42,7 +42,7 @@ pub fn made_from(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
     own == template
 }
 
-/// The ReplicaSet for the Deployment's template as it is now.
+/// The ReplicaSet for the Deployment's current template.
 pub fn replica_set(deployment: &Deployment, replicas: i32, revision: i64) -> Option<ReplicaSet> {
     let spec = deployment.spec.as_ref()?;
     let collisions = deployment.status.as_ref().and_then(|s| s.collision_count);
@@ -57,7 +57,8 @@ pub fn replica_set(deployment: &Deployment, replicas: i32, revision: i64) -> Opt
         .match_labels
         .get_or_insert_default()
         .insert(HASH_LABEL.to_owned(), hash.clone());
-    // So that `rollout history` can show why; but not what belongs to the Deployment alone.
+    // `rollout history` shows annotations such as the change cause. Those that belong to the
+    // Deployment alone are left out.
     let mut annotations = deployment.annotations().clone();
     annotations.retain(|key, _| {
         key != "kubectl.kubernetes.io/last-applied-configuration"
@@ -84,7 +85,7 @@ pub fn replica_set(deployment: &Deployment, replicas: i32, revision: i64) -> Opt
     })
 }
 
-/// A pod for the ReplicaSet; the API gives it the end of its name.
+/// A pod for the ReplicaSet. The API generates the end of its name.
 pub fn pod(set: &ReplicaSet) -> Option<Pod> {
     let template = set.spec.as_ref()?.template.as_ref()?;
     let wanted = template.metadata.clone().unwrap_or_default();
@@ -103,8 +104,8 @@ pub fn pod(set: &ReplicaSet) -> Option<Pod> {
     })
 }
 
-/// Short, the same for the same template, and without letters that could form words. Two templates
-/// that share one are told apart by the number of collisions so far.
+/// A short hash of the template, without letters that could form words. If two templates have the
+/// same hash, the number of collisions so far changes it.
 fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Option<String> {
     const LETTERS: [char; 27] = [
         'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_set_is_made_from_the_template_it_was_made_from_and_no_other() {
+    fn a_replica_set_matches_only_the_template_it_was_made_from() {
         let (one, two) = (deployment("one"), deployment("two"));
         let set = replica_set(&one, 3, 1).unwrap();
         assert!(made_from(&set, &one.spec.unwrap().template));

@@ -1,5 +1,5 @@
-//! Control groups: a directory for the cluster in each hierarchy of this machine, and in it one for
-//! each node, which is the root of what the node sees. Both generations, and the two together.
+//! Control groups: one directory for the cluster in each hierarchy of this machine, and in it one
+//! for each node, which is the root that the node sees. Supports cgroup v1, v2 and both together.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,19 +9,19 @@ use anyhow::{Context, Result, bail};
 use crate::component::POLL_INTERVAL;
 use crate::shell;
 
-/// A hierarchy as it is mounted here.
+/// A mounted hierarchy.
 #[derive(Debug, PartialEq, Eq)]
 struct Hierarchy {
     mount: PathBuf,
     /// `cgroup` or `cgroup2`.
     kind: String,
-    /// What to mount it with, such as `cpu` or `none,name=systemd`.
+    /// The mount options, such as `cpu` or `none,name=systemd`.
     options: String,
-    /// Under which a new directory is made.
+    /// The parent of new directories.
     parent: PathBuf,
 }
 
-/// One directory in each hierarchy, by the name of the cluster's own directory. Nothing is made
+/// One directory in each hierarchy, with the name of the cluster's own directory. Makes nothing
 /// yet.
 pub fn of_cluster(name: &str) -> Result<Vec<PathBuf>> {
     let directories = hierarchies()?;
@@ -31,7 +31,7 @@ pub fn of_cluster(name: &str) -> Result<Vec<PathBuf>> {
     Ok(directories.collect())
 }
 
-/// The groups of one node, made in those of its cluster.
+/// The groups of one node, inside those of its cluster.
 #[derive(Clone, Debug)]
 pub struct Groups {
     directories: Vec<PathBuf>,
@@ -52,7 +52,7 @@ impl Groups {
         Ok(Self { directories })
     }
 
-    /// A command that joins the groups, and then becomes what is appended to it.
+    /// A command that joins the groups, and then executes what is appended to it.
     pub fn command(&self) -> Command {
         const JOIN: &str =
             r#"while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@""#;
@@ -66,10 +66,10 @@ impl Groups {
         command
     }
 
-    /// In the second generation a group has processes or groups with controllers, not both: the
-    /// node's own processes move to a leaf. Called when the node's namespace is there, whose root
+    /// In cgroup v2 a group has either processes or child groups with controllers: so the node's
+    /// own processes move to a leaf. Call this once the node's cgroup namespace exists; its root
     /// stays where it is.
-    pub fn settle(&self) -> Result<()> {
+    pub fn move_processes_to_leaf(&self) -> Result<()> {
         for directory in &self.directories {
             let controllers =
                 std::fs::read_to_string(directory.join("cgroup.controllers")).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Groups {
             let leaf = directory.join("init");
             std::fs::create_dir_all(&leaf).with_context(|| format!("making {}", leaf.display()))?;
             for pid in std::fs::read_to_string(directory.join("cgroup.procs"))?.lines() {
-                // One that has just ended can't be moved, and need not be.
+                // A process that has just ended cannot be moved, and need not be.
                 drop(std::fs::write(leaf.join("cgroup.procs"), pid));
             }
             enable(directory, &controllers)?;
@@ -88,8 +88,8 @@ impl Groups {
     }
 }
 
-/// Lines for a shell in a control-group namespace: everything mounted again, so that its root is
-/// what is seen.
+/// Shell lines for a cgroup namespace: they mount everything again, so that the namespace's root is
+/// visible.
 pub fn remounts() -> Result<String> {
     let mut script = String::new();
     for Hierarchy {
@@ -107,7 +107,7 @@ pub fn remounts() -> Result<String> {
     Ok(script)
 }
 
-/// Removes a group and all in it. It is busy for as long as the last of its processes takes to go.
+/// Removes a group and all in it. A group is busy until its last process is gone.
 pub fn remove(directory: &Path) -> Result<()> {
     for _ in 0..100 {
         if !directory.exists() || remove_tree(directory).is_ok() {
@@ -128,8 +128,7 @@ fn remove_tree(directory: &Path) -> std::io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// In the first generation a new group may use no processor and no memory node until it is told
-/// which.
+/// In cgroup v1 a new group may use no CPU and no memory node until they are set.
 fn inherit_cpuset(directory: &Path) -> Result<()> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let own = directory.join(name);
@@ -156,8 +155,8 @@ fn hierarchies() -> Result<Vec<Hierarchy>> {
     parse(&mounts, &own)
 }
 
-/// `own` names our group in each hierarchy: `number:controllers:path`, with no controllers for the
-/// second generation.
+/// `own` names our group in each hierarchy: `number:controllers:path`, without controllers for
+/// cgroup v2.
 fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
     let mut found = Vec::new();
     for line in own.lines() {
@@ -167,12 +166,13 @@ fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
         else {
             bail!("/proc/self/cgroup: {line} is not understood");
         };
-        // Not mounted, not used.
+        // Skips hierarchies that are not mounted.
         let Some(mount) = mounts.lines().find_map(|mount| mount_of(mount, controllers)) else {
             continue;
         };
         let (kind, options, parent) = if controllers.is_empty() {
-            // At the root: our own group has processes, and so can't have groups with controllers.
+            // At the root: our own group has processes, and so cannot have child groups with
+            // controllers.
             ("cgroup2", String::new(), mount.clone())
         } else {
             let options = match controllers.strip_prefix("name=") {

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use crate::image::SANDBOX_IMAGE;
 use crate::programs::peers;
 
-/// As the node sees it.
+/// The path inside the node.
 pub const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// Which containerd a node has. The first is 1.6, which never asks plugins for their STATUS.
+/// The containerd of a node. The first is 1.6, which never asks plugins for their STATUS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runtime {
     #[default]
@@ -20,7 +20,7 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// `PATH=...` with the directory of its programs in front: containerd finds its shim there.
+    /// `PATH=...` with its programs first: containerd finds its shim there.
     pub fn path_variable(self) -> Result<OsString> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut directories: Vec<_> = std::env::split_paths(&path).collect();
@@ -37,8 +37,8 @@ impl Runtime {
         Ok(variable)
     }
 
-    /// `/etc/containerd/config.toml` on the node; everything else is at its default place, which is
-    /// the node's own.
+    /// `/etc/containerd/config.toml` on the node; all other paths are the defaults, which are
+    /// private to the node.
     pub fn configuration(self) -> String {
         let plugins = match self {
             Self::Debian => version_2(),
@@ -53,8 +53,8 @@ address = "{SOCKET}"
     }
 }
 
-// Where the capability to raise a process's chances of survival is missing, containers would not
-// start: hence restrict_oom_score_adj.
+// Hence restrict_oom_score_adj: without the capability to lower a process's OOM score, containers
+// would not start.
 
 fn version_2() -> String {
     format!(

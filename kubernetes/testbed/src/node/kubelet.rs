@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::containerd;
 use super::network::Seat;
 
-/// What the kubelet wants of the kernel, as it reads it from `/proc/sys`.
+/// The kernel parameters that the kubelet requires, in `/proc/sys`.
 pub const SYSCTLS: &[(&str, &str)] = &[
     ("kernel.keys.root_maxbytes", "25000000"),
     ("kernel.keys.root_maxkeys", "1000000"),
@@ -31,7 +31,7 @@ pub fn configuration(seat: &Seat, max_pods: u32) -> Value {
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "resolvConf": "",
         "maxPods": max_pods,
-        // Several nodes share one machine: none of them manages its limits, its memory or its disk.
+        // Several nodes share one machine: no node manages its limits, memory or disk.
         "cgroupDriver": "cgroupfs",
         "cgroupsPerQOS": false,
         "enforceNodeAllocatable": [],

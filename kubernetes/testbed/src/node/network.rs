@@ -1,30 +1,29 @@
-//! The pods' network on a node: which CNI configuration, and which plugins.
+//! The pod network of a node: its CNI configuration and plugins.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde_json::json;
 
-/// What a node's network depends on.
+/// The names and addresses of one node.
 #[derive(Clone, Debug)]
 pub struct Seat {
     /// The node's name.
     pub node: String,
-    /// From 1.
+    /// Nodes count from 1.
     pub number: u8,
     pub address: Ipv4Addr,
     pub address_v6: Ipv6Addr,
-    /// A block for the pods of this node that no other node has.
+    /// The podCIDR of this node.
     pub pods: String,
 }
 
 /// A CNI configuration, and the directory of the plugins that it names.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// The content of a `.conflist`; without one the node stays NotReady until somebody puts one in
-    /// place.
+    /// The content of a `.conflist`; without one the node stays NotReady until a test adds one.
     pub configuration: Option<String>,
-    /// Each file in it can be called.
+    /// Every file in this directory can be called.
     pub plugins: PathBuf,
 }
 

@@ -16,23 +16,23 @@ use crate::cache;
 use crate::digest::sha256;
 use crate::shell;
 
-/// Between two lines about the progress.
-const BETWEEN: Duration = Duration::from_secs(10);
+/// The time between two lines about the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What to build, and from what.
+/// A module to build.
 #[derive(Debug)]
 pub struct Module {
-    /// What people call it.
+    /// Its name for people.
     pub title: &'static str,
     /// Its directory under `xtask/`, and under the cache.
     pub directory: &'static str,
     pub sources: &'static [&'static str],
-    /// The requirement whose version is the program's.
+    /// The requirement in go.mod whose version is the program's.
     pub requirement: &'static str,
     pub commands: &'static [Command],
     /// Build tags, separated by commas.
     pub tags: &'static str,
-    /// For the linker, by version.
+    /// Variables for the linker, given the version.
     pub variables: fn(&str) -> Vec<(&'static str, String)>,
     /// How long it takes, in words.
     pub takes: &'static str,
@@ -43,19 +43,19 @@ pub struct Module {
 pub struct Command {
     /// Its package, as the module sees it.
     pub package: &'static str,
-    /// All that it can be called by.
+    /// All names that it can be called by.
     pub names: &'static [&'static str],
 }
 
 impl Module {
-    /// Where the programs are once they are built.
+    /// The directory of the built programs.
     pub fn built(&self) -> Result<PathBuf> {
         let mut parts = Vec::new();
         for name in self.sources {
             let path = self.sources_directory().join(name);
             let content =
                 std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-            // With its length, so that what moves from one file to the next makes a difference.
+            // The length of each file counts, so that moving text between files changes the hash.
             parts.push(content.len().to_le_bytes().to_vec());
             parts.push(content);
         }
@@ -63,8 +63,8 @@ impl Module {
         Ok(cache::directory()?.join(self.directory).join(&hash[..16]))
     }
 
-    /// Does nothing when it is there already. Only one process builds at a time; the others wait
-    /// and find it.
+    /// Builds the module unless it is built already. Only one process builds at a time; the others
+    /// wait and use its result.
     pub fn build(&self, say: &dyn Fn(&str)) -> Result<()> {
         let directory = self.built()?;
         let names = || self.commands.iter().flat_map(|command| command.names);
@@ -92,7 +92,8 @@ impl Module {
             go.display(),
             self.takes
         ));
-        // In place only when it is whole. What a killed build left is made anew.
+        // The directory is renamed into place when it is complete. What a killed build left is
+        // built again.
         let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;
@@ -113,7 +114,7 @@ impl Module {
         Ok(())
     }
 
-    /// Where Go keeps the files of the requirement, for what is not compiled.
+    /// The directory of the requirement's sources, for files that are not compiled.
     pub fn source(&self) -> Result<PathBuf> {
         let go = go::find(&self.go_version()?, &|_| {})?;
         let mut command = self.command(&go);
@@ -133,14 +134,13 @@ impl Module {
             flags.push(format!("-X {name}={value}"));
         }
         let mut command = self.command(go);
-        // Nobody debugs them: without DWARF the compiler is done a seventh earlier.
+        // Without debug information the compiler needs a seventh less time.
         command.args(["build", "-v", "-trimpath", "-gcflags=all=-dwarf=false", &tags]);
         command.args(["-ldflags", &flags.join(" "), "-o"]);
         command.arg(output).arg(package).stderr(Stdio::piped());
         let mut child = command.spawn().context("starting go build")?;
         let lines = child.stderr.take().context("go build has no output")?;
-        // With -v there is a line for each package that is compiled; anything with a space in it is
-        // an error.
+        // With -v there is a line for each compiled package; a line with a space in it is an error.
         let mut errors = VecDeque::new();
         let mut compiled = 0;
         let mut said = Instant::now();
@@ -152,7 +152,7 @@ impl Module {
                 continue;
             }
             compiled += 1;
-            if said.elapsed() >= BETWEEN {
+            if said.elapsed() >= PROGRESS_INTERVAL {
                 said = Instant::now();
                 say(&format!("compiled {compiled} of at most {packages} packages"));
             }
@@ -167,7 +167,7 @@ impl Module {
     fn command(&self, go: &Path) -> std::process::Command {
         let mut command = std::process::Command::new(go);
         command.current_dir(self.sources_directory());
-        // Static, and by the Go that was chosen.
+        // Static, and with the Go that was chosen.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
         command.env_remove("GOFLAGS").stdin(Stdio::null());
         command
@@ -178,7 +178,7 @@ impl Module {
         xtask.join(self.directory)
     }
 
-    /// The Go that the module asks for.
+    /// The Go version that the module asks for.
     pub fn go_version(&self) -> Result<String> {
         self.required("go")
     }

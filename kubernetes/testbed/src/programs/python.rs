@@ -1,5 +1,5 @@
-//! Servers from PyPI, each in a virtual environment of its own: made once, in a directory of the
-//! cache that is named after the hash of its requirements.
+//! Servers from PyPI, each in its own virtual environment: made once, in a directory of the cache
+//! that is named after the hash of its requirements.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use crate::digest::sha256;
 use crate::{cache, shell};
 
-/// What to install, and from what.
+/// An environment to install.
 #[derive(Debug)]
 pub struct Environment {
-    /// What people call it.
+    /// Its name for people.
     pub title: &'static str,
     /// Its directory under `xtask/`, with `requirements.txt`, and under the cache.
     pub directory: &'static str,
@@ -23,7 +23,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Its Python, once it is made.
+    /// The Python of the installed environment.
     pub fn python(&self) -> Result<PathBuf> {
         let python = self.made()?.join("bin/python");
         ensure!(
@@ -34,8 +34,8 @@ impl Environment {
         Ok(python)
     }
 
-    /// Does nothing when it is there already. Only one process installs at a time; the others wait
-    /// and find it.
+    /// Installs the environment unless it is there already. Only one process installs at a time;
+    /// the others wait and use its result.
     pub fn make(&self, say: &dyn Fn(&str)) -> Result<()> {
         let directory = self.made()?;
         if directory.exists() {
@@ -50,7 +50,8 @@ impl Environment {
         }
         let start = Instant::now();
         say(&format!("installing {} from PyPI: {}, once", self.title, self.takes));
-        // In place only when it is whole. What a killed run left is made anew.
+        // The directory is renamed into place when it is complete. What a killed run left is made
+        // again.
         let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;

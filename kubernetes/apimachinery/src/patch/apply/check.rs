@@ -1,5 +1,5 @@
-//! Whether a configuration can be applied at all: nothing that the shape does not know, no item of
-//! a list twice or without its key.
+//! Checks a configuration before it is applied: no unknown fields, no list items that are duplicate
+//! or lack their key.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::patch::field_set::{element, shown};
 use crate::patch::{go, member_shape};
 use crate::shape::{List, ListKind, Scalar, Shape};
 
-/// The error names each problem and where it is.
+/// The error names each problem with its path.
 pub(super) fn configuration(applied: &Value, shape: &Shape) -> Result<(), String> {
     let mut problems = Vec::new();
     value(applied, shape, "", &mut problems);
@@ -24,7 +24,7 @@ fn value(given: &Value, shape: &Shape, path: &str, problems: &mut Vec<String>) {
     match (shape, given) {
         (Shape::Any, _) | (_, Value::Null) => {}
         (Shape::Scalar(scalar), _) => {
-            if let Some(problem) = unfit(*scalar, given) {
+            if let Some(problem) = scalar_problem(*scalar, given) {
                 problems.push(format!("{path}: {problem}"));
             }
         }
@@ -52,7 +52,7 @@ fn is_unknown(shape: &Shape, name: &str) -> bool {
     matches!(shape, Shape::Object(object) if !object.open && !object.fields.contains_key(name))
 }
 
-fn unfit(scalar: Scalar, given: &Value) -> Option<String> {
+fn scalar_problem(scalar: Scalar, given: &Value) -> Option<String> {
     match scalar {
         Scalar::Int32 | Scalar::Int64 | Scalar::Float => (!given.is_number())
             .then(|| format!("expected numeric (int or float), got {}", go::type_name(given))),
@@ -78,7 +78,8 @@ fn each_item(items: &[Value], list: &List, path: &str, problems: &mut Vec<String
         let mut at = format!("{path}[{index}]");
         if list.kind != ListKind::Atomic {
             let Some(name) = element(item, list) else {
-                problems.push(format!("{path}: element {index}: {}", nameless(item, &list.kind)));
+                problems
+                    .push(format!("{path}: element {index}: {}", key_problem(item, &list.kind)));
                 return;
             };
             at = format!("{path}{}", shown(&name));
@@ -91,7 +92,7 @@ fn each_item(items: &[Value], list: &List, path: &str, problems: &mut Vec<String
     }
 }
 
-fn nameless(item: &Value, kind: &ListKind) -> String {
+fn key_problem(item: &Value, kind: &ListKind) -> String {
     match (kind, item) {
         (ListKind::Map(_), Value::Null) => {
             "associative list with keys may not have a null element".to_owned()

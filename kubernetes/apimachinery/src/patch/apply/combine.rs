@@ -1,4 +1,4 @@
-//! What is live with what is applied laid over it.
+//! Merges an applied configuration into a live object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ pub(super) fn merge(live: &mut Value, applied: &Value, shape: &Shape) {
         ) => {
             merge_members(live, applied, shape);
         }
-        // `creationTimestamp: null` is in all that kubectl generates, and asks for nothing.
+        // kubectl writes `creationTimestamp: null` into all generated objects; it has no meaning.
         (Shape::Scalar(Scalar::Time), _, Value::Null) => {}
         (Shape::Object(_) | Shape::Map(_), Value::Object(live), Value::Null)
             if !live.is_empty() => {}
@@ -44,16 +44,14 @@ fn merge_members(live: &mut Map<String, Value>, applied: &Map<String, Value>, sh
     }
 }
 
-/// What is applied comes in the order in which it is applied; what else is live stays near where it
-/// was.
+/// Applied items come in the applied order. The other live items stay near their old position.
 fn merge_items(live: Vec<Value>, applied: &[Value], list: &List) -> Vec<Value> {
     let name = |item: &Value| element(item, list).unwrap_or_default();
     let left: Vec<String> = live.iter().map(name).collect();
     let right: Vec<String> = applied.iter().map(name).collect();
     let in_right: HashSet<&str> = right.iter().map(String::as_str).collect();
     let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();
-    // A name that more than one live item has can't say which of them to merge with: what is
-    // applied stands for them all.
+    // If several live items share a name, the applied item replaces them all.
     let mut in_left: HashMap<&str, Option<usize>> = HashMap::new();
     for (index, name) in left.iter().enumerate() {
         in_left.entry(name).and_modify(|one| *one = None).or_insert(Some(index));
@@ -72,7 +70,7 @@ fn merge_items(live: Vec<Value>, applied: &[Value], list: &List) -> Vec<Value> {
             && in_right.contains(one.as_str())
             && shared.peek().is_some_and(|next| *next != one)
         {
-            // Applied too, but others that are applied come first.
+            // This item is applied too, but another applied item comes first.
             l += 1;
             continue;
         }

@@ -15,7 +15,7 @@ fn containers(containers: Value) -> Value {
     deployment(json!({"template": {"spec": {"containers": containers}}}))
 }
 
-/// What a manager applies that wants nothing any more.
+/// The configuration of a manager that gives up all its fields.
 fn nothing() -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"}})
 }
@@ -57,7 +57,7 @@ fn a_new_object_is_what_was_applied_and_who_applied_it_owns_it() {
 }
 
 #[test]
-fn a_value_that_another_owns_is_a_conflict_that_names_owner_and_field() {
+fn a_conflict_names_the_other_owner_and_the_field() {
     let live = updated(None, deployment(json!({"replicas": 1})), "kubectl-client-side-apply");
     let status = run(Some(&live), &deployment(json!({"replicas": 2})), "m", false).unwrap_err();
     assert_eq!((status.code, status.reason), (409, "Conflict"));
@@ -156,7 +156,7 @@ fn what_an_update_set_stays_when_an_applier_leaves() {
 }
 
 #[test]
-fn applied_items_come_in_their_order_and_others_stay_near_their_place() {
+fn list_items_keep_the_order_in_which_they_are_applied() {
     let names = |object: &Value| -> Vec<String> {
         let items = object["spec"]["template"]["spec"]["containers"].as_array().unwrap();
         items
@@ -206,7 +206,7 @@ fn what_every_object_has_is_nobodys() {
 }
 
 #[test]
-fn an_object_without_entries_belonged_to_somebody_before_its_first_apply() {
+fn an_unmanaged_object_is_owned_by_before_first_apply() {
     let mut live = deployment(json!({"replicas": 1}));
     live["status"] = json!({"replicas": 1});
     let status = run(Some(&live), &deployment(json!({"replicas": 2})), "m", false).unwrap_err();
@@ -235,7 +235,7 @@ fn managed_fields_can_not_be_applied() {
 }
 
 #[test]
-fn a_configuration_that_does_not_fit_is_refused_with_each_reason() {
+fn an_apply_that_fails_the_schema_is_refused_with_each_reason() {
     for (spec, reason) in [
         (json!({"nope": 1}), ".spec.nope: field not declared in schema"),
         (
@@ -310,7 +310,7 @@ fn kubectl_takes_over_from_client_side_apply_without_a_conflict() {
 }
 
 #[test]
-fn kubectl_still_meets_a_conflict_over_what_others_have_changed_since() {
+fn kubectl_conflicts_over_fields_changed_since_its_last_apply() {
     let live = client_side(json!({"replicas": 1, "paused": true}));
     let mut changed = live.clone();
     changed["spec"]["replicas"] = 5.into();
@@ -377,7 +377,7 @@ fn some_of<S: Strategy<Value = Value> + 'static>(
     fields.prop_map(|fields| fields.into_iter().flatten().collect()).boxed()
 }
 
-/// Without empty lists of named items: nobody owns those, so nobody can take them along.
+/// Removes empty lists of named items: they have no owner, so no apply removes them.
 fn configuration() -> impl Strategy<Value = Value> {
     let text = || prop::sample::select(vec!["x", "y"]).prop_map(Value::from).boxed();
     let map = || some_of(vec![("a", text()), ("b", text()), ("c", text())]);
@@ -448,7 +448,7 @@ proptest! {
         prop_assert_eq!(&with_others, &left, "all of m2 stays");
         let mut fields = FieldSet::of(&left, &shape);
         fields.subtract(&FieldSet::of(&others, &shape).with_parents(&shape));
-        fields.strip();
+        fields.strip_meta();
         prop_assert_eq!(fields.paths(), Vec::<String>::new(), "nothing of m1 alone remains");
         prop_assert!(left["metadata"]["managedFields"].as_array().into_iter().flatten().all(|entry| entry["manager"] == "m2"));
     }

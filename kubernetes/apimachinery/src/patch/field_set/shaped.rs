@@ -1,5 +1,4 @@
-//! From values to sets of fields: which fields a value has, and which ones differ between two
-//! values.
+//! Field sets from values: the fields that a value has, and those that differ between two values.
 
 use std::sync::LazyLock;
 
@@ -11,8 +10,8 @@ use crate::shape::{Field, List, ListKind, Shape};
 
 static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
-/// What happened to an object. A field that holds others is itself in the sets only when it
-/// appeared or went as a whole.
+/// The changes of an object. A field that holds others is itself in the sets only if it was added
+/// or removed as a whole.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::patch) struct Change {
     /// Added or modified.
@@ -32,33 +31,31 @@ impl Change {
 }
 
 impl FieldSet {
-    /// What a configuration claims when it is applied.
+    /// The fields that an applied configuration claims.
     pub fn of(value: &Value, shape: &Shape) -> Self {
         Self(fields_of(value, shape).children)
     }
 
-    /// Adds the fields on the way to each member, as far as they are fields by the shape and not
-    /// keys of a map or list.
+    /// Adds the parents of each member that are fields in the shape, not keys of a map or list.
     pub(in crate::patch) fn with_parents(mut self, shape: &Shape) -> Self {
         add_parents(&mut self.0, shape);
         self
     }
 
-    /// Takes the members out of a value, with all that is in them. What is left empty by that
-    /// stays, and counts as a field: a list is null then, as an empty one is nobody's.
+    /// Removes the members from a value, with all that is in them. A parent that becomes empty
+    /// stays and counts as a field; a list becomes null, since an empty list has no owner.
     pub(in crate::patch) fn remove_from(&self, value: &mut Value, shape: &Shape) {
         remove(value, &self.0, shape, false);
     }
 
-    /// After `remove_from`: takes out what was left empty, too, where a built-in kind has no way to
-    /// say so.
-    pub(in crate::patch) fn tidy(&self, value: &mut Value, shape: &Shape) {
+    /// After `remove_from`: also removes empty parents where a built-in kind can't express them.
+    pub(in crate::patch) fn remove_empty(&self, value: &mut Value, shape: &Shape) {
         remove(value, &self.0, shape, true);
     }
 }
 
-/// The name of a list's item among its siblings. `None` where they have no names, or the item lacks
-/// its key.
+/// The name of an item in its list. `None` if the list's items have no names, or the item lacks its
+/// key.
 pub(in crate::patch) fn element(item: &Value, list: &List) -> Option<String> {
     let keys = match &list.kind {
         ListKind::Atomic => return None,
@@ -121,7 +118,7 @@ impl Node {
     }
 }
 
-/// What of `new` was written, and what of `old` is gone.
+/// The fields of `new` that were written, and those of `old` that are gone.
 fn compare(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (Node, Node) {
     let mut given = [old, new].into_iter().flatten();
     match shape {
@@ -131,7 +128,7 @@ fn compare(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (Node, No
         Shape::Any if given.all(|value| value.is_object() || value.is_null()) => {
             compare_members(old, new, shape)
         }
-        // From an object to something else or back.
+        // An object became something else, or the reverse.
         Shape::Any => {
             let (mut written, _) = compare(None, new, shape);
             let (_, mut removed) = compare(old, None, shape);
@@ -192,9 +189,8 @@ fn compare_members(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (
     (written, removed)
 }
 
-/// What Go has in place of a field that nobody has set, and that can't come or go while its parent
-/// is there: a struct that is no pointer to one, and the only list with keys that is written even
-/// when it is empty.
+/// Go's value of an unset field that exists whenever its parent does: a struct that is no pointer,
+/// and `containers`, the only list with keys that Go writes even if it is empty.
 fn implied(name: &str, field: &Field) -> Option<&'static Value> {
     match &*field.shape {
         _ if field.pointer => None,
@@ -206,7 +202,7 @@ fn implied(name: &str, field: &Field) -> Option<&'static Value> {
     }
 }
 
-/// What Go writes of a field that nobody has set.
+/// Whether the value is what Go writes for an unset field.
 fn counts_as_absent(value: &Value, field: &Field) -> bool {
     match value {
         Value::Null => !field.pointer,
@@ -306,7 +302,7 @@ fn add_parents(node: &mut Map<String, Value>, shape: &Shape) {
     }
 }
 
-fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, tidy: bool) {
+fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, remove_empty: bool) {
     match (shape, &mut *value) {
         _ if is_atomic(shape) => {}
         (Shape::List(list), Value::Array(items)) => {
@@ -314,7 +310,7 @@ fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, tidy: bool
                 let name = element(item, list);
                 let node = name.and_then(|name| set.get(&name)?.as_object());
                 if let Some(node) = node.filter(|node| !contains_self(node)) {
-                    remove(item, node, &list.item, tidy);
+                    remove(item, node, &list.item, remove_empty);
                 }
                 !node.is_some_and(contains_self)
             });
@@ -322,7 +318,7 @@ fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, tidy: bool
                 *value = Value::Null;
             }
         }
-        (Shape::List(_), Value::Null) if tidy => *value = Value::Array(Vec::new()),
+        (Shape::List(_), Value::Null) if remove_empty => *value = Value::Array(Vec::new()),
         (_, Value::Object(fields)) => {
             for (element, node) in set {
                 let (Some(name), Value::Object(node)) = (element.strip_prefix("f:"), node) else {
@@ -332,10 +328,11 @@ fn remove(value: &mut Value, set: &Map<String, Value>, shape: &Shape, tidy: bool
                     None => false,
                     Some(_) if contains_self(node) => true,
                     Some(child) => {
-                        remove(child, node, member_shape(shape, name), tidy);
+                        remove(child, node, member_shape(shape, name), remove_empty);
                         let is_empty = child.as_object().is_some_and(Map::is_empty)
                             || child.as_array().is_some_and(Vec::is_empty);
-                        tidy && is_empty
+                        remove_empty
+                            && is_empty
                             && declared(shape, name).is_some_and(|field| !field.tag.is_empty())
                     }
                 };

@@ -138,7 +138,7 @@ fn written(old: Value, new: Value) -> Value {
 }
 
 #[test]
-fn items_are_named_by_their_keys_and_a_missing_key_by_its_default() {
+fn list_items_are_named_by_their_keys_and_key_defaults() {
     let ports = json!([{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]);
     let spec = pod_spec(json!({"containers": [{"name": "a", "ports": ports}]}));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The order of a merged list: what the patch names comes in the patch's order, the rest stays
-//! where it was as far as that allows.
+//! The order of a merged list: items that the patch names come in its order, and the others keep
+//! their position as far as possible.
 
 use std::cmp::Ordering;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::patch::go;
 use crate::status::{Result, Status};
 
-/// The directive that says what becomes of an item or a map.
+/// The directive for an item or a map, such as `delete` or `replace`.
 pub(super) const PATCH: &str = "$patch";
 
-/// What tells an item from others: the whole of a scalar, the merge key of an object.
+/// What identifies an item: its merge key, or the whole item without one.
 fn identity<'a>(item: &'a Value, key: Option<&str>) -> Option<&'a Value> {
     match key {
         Some(key) => item.get(key),
@@ -24,9 +24,8 @@ fn position(list: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
     list.iter().position(|other| identity(other, key) == Some(wanted))
 }
 
-/// Sorts `merged` so that items of `wanted` are in its order and the others in the order of
-/// `before`; where the two meet, an other item goes ahead of a wanted one if it was ahead of it
-/// before.
+/// Sorts `merged`: items in `wanted` take its order, all others that of `before`. One of the others
+/// comes ahead of a wanted item if it was ahead of it before.
 pub(super) fn arrange(
     merged: Vec<Value>,
     wanted: &[Value],
@@ -63,7 +62,7 @@ pub(super) fn arrange(
     Ok(arranged)
 }
 
-/// The items of the patch must come in the order that the patch itself asks for.
+/// The items of the patch must be in the order of its own `$setElementOrder`.
 pub(super) fn check(patch: &[Value], wanted: &[Value], key: Option<&str>) -> Result<()> {
     if wanted.is_empty() {
         return Ok(());

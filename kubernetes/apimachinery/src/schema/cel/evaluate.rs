@@ -1,4 +1,4 @@
-//! Running an expression with `self` and `oldSelf`.
+//! Evaluates an expression with `self` and `oldSelf`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     context
 });
 
-/// Stricter than the library's: no leading zeroes, no IPv4 inside of IPv6.
+/// Stricter than the library's function: no leading zeroes, no IPv4-mapped IPv6 addresses.
 fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else {
         return false;
@@ -38,7 +38,7 @@ fn is_cidr(text: &str) -> bool {
 }
 
 /// A message longer than this is not shown.
-const LONGEST_MESSAGE: usize = 5120;
+const MAX_MESSAGE_LENGTH: usize = 5120;
 
 /// Why an expression has no value.
 #[derive(Debug)]
@@ -58,12 +58,13 @@ impl EvaluateError {
     }
 }
 
-/// What the rules of one node see.
+/// The variables for the rules of one node.
 pub(super) struct Variables<'v> {
     node: &'v Subschema,
     resource: bool,
     old: Option<&'v Value>,
-    /// The scope for plain rules and, once one is met, that for rules with `optionalOldSelf`.
+    /// The scope for plain rules. `optional` is the scope for rules with `optionalOldSelf`, made on
+    /// first use.
     plain: Context<'static>,
     optional: Option<Context<'static>>,
     value: &'v Value,
@@ -102,13 +103,13 @@ impl<'v> Variables<'v> {
         }
     }
 
-    /// The text of a `messageExpression`, if it gives one that can be shown.
+    /// The text of a `messageExpression`, if it is fit for a message.
     pub(super) fn message(&mut self, expression: &Expression, optional: bool) -> Option<String> {
         let CelValue::String(text) = self.resolve(expression, optional).ok()? else {
             return None;
         };
         let text = text.trim();
-        let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+        let fits = !text.is_empty() && text.len() <= MAX_MESSAGE_LENGTH && !text.contains('\n');
         fits.then(|| text.to_owned())
     }
 
@@ -139,18 +140,17 @@ fn scope(variables: BTreeMap<String, Box<dyn Val>>) -> Context<'static> {
     }
 }
 
-/// The interpreter panics on a few well-formed expressions; to the one who wrote the rule that is
-/// an error like any other.
+/// The interpreter panics on a few well-formed expressions. A panic becomes an ordinary error.
 pub(super) fn resolve(
     expression: &Expression,
     context: &Context<'_>,
 ) -> Result<CelValue, EvaluateError> {
     catch_unwind(AssertUnwindSafe(|| CelValue::resolve(expression, context)))
         .unwrap_or_else(|_| Err(ExecutionError::NoSuchOverload))
-        .map_err(|error| EvaluateError(words(&error)))
+        .map_err(|error| EvaluateError(message_of(&error)))
 }
 
-fn words(error: &ExecutionError) -> String {
+fn message_of(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => {

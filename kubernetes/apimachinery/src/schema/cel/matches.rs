@@ -1,5 +1,5 @@
-//! `matches` of CEL, with patterns that are compiled once: compiling one takes far longer than to
-//! look whether it matches, and a rule asks with the same one on every write.
+//! CEL's `matches` with a cache of compiled patterns. Compiling takes far longer than matching, and
+//! a rule uses the same pattern on every write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -9,44 +9,44 @@ use kube_cel::cel::{ExecutionError, FunctionContext};
 use parking_lot::Mutex;
 use regex::Regex;
 
-/// More than the CRDs of a cluster have, mostly. A rule may also take its pattern from an object:
-/// of these, too, no more are kept.
-const MAX_KEPT: usize = 128;
+/// More patterns than the CRDs of most clusters have. The limit is needed because a rule may also
+/// take its pattern from an object.
+const MAX_PATTERNS: usize = 128;
 
-static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 pub(super) fn matches(
     call: &FunctionContext<'_, '_>,
     This(text): This<Arc<String>>,
     pattern: Arc<String>,
 ) -> Result<bool, ExecutionError> {
-    match compiled(&KEPT, &pattern) {
+    match compiled(&CACHE, &pattern) {
         Ok(compiled) => Ok(compiled.is_match(&text)),
         Err(error) => Err(call.error(format!("'{pattern}' not a valid regex:\n{error}"))),
     }
 }
 
-/// Nothing is locked while a pattern is compiled: a very large one makes no other rule wait. If two
-/// compile the same at once, one of the two is kept.
-fn compiled(kept: &Mutex<Kept>, pattern: &str) -> Result<Regex, regex::Error> {
-    if let Some(compiled) = kept.lock().0.get(pattern) {
+/// The cache is not locked during compilation, so a very large pattern does not hold up other
+/// rules. If two threads compile the same pattern, the cache keeps one.
+fn compiled(cache: &Mutex<Cache>, pattern: &str) -> Result<Regex, regex::Error> {
+    if let Some(compiled) = cache.lock().0.get(pattern) {
         return Ok(compiled.clone());
     }
     let compiled = Regex::new(pattern)?;
-    kept.lock().keep(pattern, compiled.clone());
+    cache.lock().insert(pattern, compiled.clone());
     Ok(compiled)
 }
 
 #[derive(Default)]
-struct Kept(HashMap<String, Regex>);
+struct Cache(HashMap<String, Regex>);
 
-impl Kept {
-    fn keep(&mut self, pattern: &str, compiled: Regex) {
-        let Self(kept) = self;
-        if kept.len() >= MAX_KEPT {
-            kept.clear();
+impl Cache {
+    fn insert(&mut self, pattern: &str, compiled: Regex) {
+        let Self(cache) = self;
+        if cache.len() >= MAX_PATTERNS {
+            cache.clear();
         }
-        kept.insert(pattern.to_owned(), compiled);
+        cache.insert(pattern.to_owned(), compiled);
     }
 }
 
@@ -56,22 +56,22 @@ mod tests {
 
     #[test]
     fn a_pattern_is_kept_and_one_that_is_none_is_not() {
-        let kept = Mutex::default();
+        let cache = Mutex::default();
         for _ in 0..2 {
-            assert!(compiled(&kept, "^a+$").unwrap().is_match("aa"));
-            assert!(!compiled(&kept, "^b+$").unwrap().is_match("aa"));
-            assert!(compiled(&kept, "(").is_err());
+            assert!(compiled(&cache, "^a+$").unwrap().is_match("aa"));
+            assert!(!compiled(&cache, "^b+$").unwrap().is_match("aa"));
+            assert!(compiled(&cache, "(").is_err());
         }
-        assert_eq!(kept.lock().0.len(), 2);
+        assert_eq!(cache.lock().0.len(), 2);
     }
 
     #[test]
     fn no_more_are_kept_than_there_is_room_for() {
-        let kept = Mutex::default();
-        for n in 0..=3 * MAX_KEPT {
+        let cache = Mutex::default();
+        for n in 0..=3 * MAX_PATTERNS {
             let pattern = format!("^{n}$");
-            assert!(compiled(&kept, &pattern).unwrap().is_match(&n.to_string()));
-            assert!(kept.lock().0.len() <= MAX_KEPT);
+            assert!(compiled(&cache, &pattern).unwrap().is_match(&n.to_string()));
+            assert!(cache.lock().0.len() <= MAX_PATTERNS);
         }
     }
 }

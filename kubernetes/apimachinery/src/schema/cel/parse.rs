@@ -1,5 +1,5 @@
-//! What can be said of a rule before it runs: it parses, and the names in it exist. Whether types
-//! fit shows when it runs.
+//! Checks a rule before it runs: it parses, and the names in it exist. Types are only checked when
+//! it runs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,8 +24,8 @@ pub(super) fn parse(source: &str) -> Result<Expression, String> {
     Ok(expression)
 }
 
-/// `a.?b` as `a[?'b']`: they mean the same, but the interpreter takes a missing field for an error
-/// in the first.
+/// Rewrites `a.?b` to `a[?'b']`. They mean the same, but the interpreter reports a missing field as
+/// an error in the first form.
 fn index_optionally(expression: &mut Expression) {
     if let Expr::Call(call) = &mut expression.expr
         && call.func_name == operators::OPT_SELECT
@@ -56,7 +56,7 @@ fn index_optionally(expression: &mut Expression) {
     }
 }
 
-/// `names`: the variables that are known here.
+/// `names` are the variables in scope.
 fn check_names(expression: &Expression, names: &mut Vec<String>) -> Result<(), String> {
     match &expression.expr {
         Expr::Ident(name) if names.contains(name) => Ok(()),
@@ -114,8 +114,8 @@ fn undeclared(name: &str) -> String {
     format!("ERROR: undeclared reference to '{name}'")
 }
 
-/// Whether there is a function of this name. The registry does not tell, but calling one that is
-/// missing does.
+/// Whether a function of this name exists. The registry has no look-up, but a call of a missing
+/// function fails in a known way.
 fn is_declared(name: &str) -> bool {
     let call = Expression {
         id: 0,

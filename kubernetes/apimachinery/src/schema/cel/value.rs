@@ -1,5 +1,5 @@
-//! JSON as CEL sees it through a schema: `1` is an int or a double by the declared type, dates and
-//! durations are their own types, and only declared fields are there.
+//! JSON as CEL values by its schema: `1` is an int or a double by the declared type, dates and
+//! durations have their own types, and only declared fields exist.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ fn object(node: &Subschema, resource: bool, fields: &Map<String, Value>) -> Boxe
     Box::new(CelMap::from(map))
 }
 
-/// Of metadata, rules may see the name alone.
+/// Rules see only the names in the metadata.
 fn metadata(value: &Value) -> Boxed {
     let seen = ["name", "generateName"]
         .iter()
@@ -142,7 +142,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// A field's name as an identifier of CEL. Names that can't be one are out of reach of rules.
+/// A field's name as a CEL identifier. Rules can't use fields whose name can't be one.
 fn escape(name: &str) -> Option<Cow<'_, str>> {
     if RESERVED.contains(&name) {
         return Some(Cow::Owned(format!("__{name}__")));

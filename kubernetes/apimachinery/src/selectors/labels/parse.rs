@@ -1,4 +1,4 @@
-//! Reading a label selector from a query. Complaints are worded as kube-apiserver words them.
+//! Parses a label selector from a query. Errors have the words of kube-apiserver.
 
 use std::collections::BTreeSet;
 
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(a,b)`. Nothing before a comma or parenthesis is the empty value.
+    /// `(a,b)`. No text before a comma or parenthesis means the empty value.
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
         let open = self.take();
         if open.kind != Kind::Open {

@@ -1,4 +1,4 @@
-//! What one label must be.
+//! A requirement on one label.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::names;
 use crate::status::{FieldError, Path};
 
-/// What one label must be. Key and values are well formed, and as many as the operator needs: `new`
-/// sees to it.
+/// A requirement on one label. `new` checks that the key and values are valid, and that their
+/// number fits the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     key: String,
@@ -71,7 +71,7 @@ impl Requirement {
         &self.key
     }
 
-    /// `value` is the label's, `None` where the object has no such label.
+    /// `value` is that of the label, `None` if the object has no such label.
     pub fn accepts(&self, value: Option<&str>) -> bool {
         let listed = value.is_some_and(|value| self.values.contains(value));
         let compare = |wanted: std::cmp::Ordering| {

@@ -1,5 +1,5 @@
-//! The words of Go's JSON decoder, which users of Kubernetes know: `json: cannot unmarshal string
-//! into Go struct field DeploymentSpec.spec.replicas of type int32`.
+//! The messages of Go's JSON decoder, which users of Kubernetes know: `json: cannot unmarshal
+//! string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ pub(super) fn mismatch(given: &Value, expected: &str, outermost: &str, at: &Trai
     let given = match given {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
-        // A number that does not fit is shown; one where no number belongs is not.
+        // A number out of range is shown, but not one in place of another type.
         Value::Number(number) if matches!(expected, "int32" | "int64") => {
             format!("number {number}")
         }
@@ -56,7 +56,7 @@ pub(super) fn scalar_name(scalar: Scalar) -> &'static str {
     }
 }
 
-/// The field names on the way, without indices and keys.
+/// The field names of the path, without indices and keys.
 fn fields<'t>(at: &Trail<'t>) -> Vec<&'t str> {
     match at {
         Trail::Root => Vec::new(),
@@ -69,8 +69,8 @@ fn fields<'t>(at: &Trail<'t>) -> Vec<&'t str> {
     }
 }
 
-/// The Go type that these fields lead to. Shapes do not keep type names; Kubernetes' are regular
-/// enough to be told from the fields.
+/// The Go type at this path. Shapes have no type names, but those of Kubernetes can be guessed from
+/// the fields.
 fn struct_name(names: &[&str], outermost: &str) -> String {
     let (holders, name) = match names {
         [] => return outermost.to_owned(),

@@ -1,4 +1,4 @@
-//! JSON with an eye on fields that are given twice. The last one counts, as it does for Go.
+//! Parses JSON and reports duplicate fields. The last one counts, as in Go.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::trail::Trail;
 
-/// The value, and the paths of fields that are there more than once.
+/// The value, and the paths of duplicate fields.
 pub fn parse_json(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);

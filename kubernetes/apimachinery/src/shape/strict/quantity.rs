@@ -1,4 +1,4 @@
-//! Quantities: `100m`, `1.5Gi`, `1e3`, each in its shortest form without a fraction.
+//! Quantities such as `100m`, `1.5Gi`, `1e3`, brought into their shortest form without a fraction.
 
 const PATTERN: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -16,8 +16,8 @@ enum Notation {
     Exponent,
 }
 
-/// The amount as users see it again. Amounts below a nano are rounded up to one; those too large to
-/// count stay as they are written.
+/// The amount in canonical form. Amounts below a nano are rounded up to one. Those too large for an
+/// integer stay as they are.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let text = text.trim();
     let (nano, notation) = read(text)?;
@@ -26,7 +26,7 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
         .unwrap_or_else(|| text.to_owned()))
 }
 
-/// The amount in nano, if it is one and can be counted.
+/// The amount in nano, if it is valid and not too large.
 pub fn nano(text: &str) -> Option<i128> {
     read(text.trim()).ok()?.0
 }
@@ -111,7 +111,7 @@ fn write(nano: i128, notation: Notation) -> String {
     format!("{number}{}", DECIMAL[times])
 }
 
-/// Takes the factor out as often as it goes, up to a limit.
+/// Divides by the factor as often as possible, up to a limit.
 fn divide(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
     while times < most && number % factor == 0 {

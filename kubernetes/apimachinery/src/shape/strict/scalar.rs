@@ -1,4 +1,4 @@
-//! Scalars: type, range, and the one form in which a value is written.
+//! Scalars: type, range, and the canonical form of a value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,7 +44,7 @@ fn fits_i32(number: &Number) -> bool {
     number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
-/// Line breaks inside are allowed, and gone afterwards.
+/// Line breaks are allowed, and removed.
 fn bytes(text: &mut String) -> Result<(), String> {
     text.retain(|c| c != '\n' && c != '\r');
     match STANDARD.decode(text.as_bytes()) {
@@ -64,11 +64,11 @@ fn time(text: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// In UTC, with six digits: neither more nor fewer are taken.
+/// In UTC, with exactly six digits of a second.
 fn micro_time(text: &mut String) -> Result<(), String> {
     let layout = "2006-01-02T15:04:05.000000Z07:00";
     let parsed = parse_time(text).ok_or_else(|| bad_time(text, layout, text, "2006"))?;
-    // RFC 3339 puts the fraction, if there is one, behind 19 characters.
+    // In RFC 3339, a fraction comes after 19 characters.
     let rest = text.get(19..).unwrap_or_default();
     let digits = rest.bytes().skip(1).take_while(u8::is_ascii_digit).count();
     if !rest.starts_with('.') || digits < 6 {
@@ -82,7 +82,7 @@ fn micro_time(text: &mut String) -> Result<(), String> {
 }
 
 fn parse_time(text: &str) -> Option<Timestamp> {
-    // The parser also knows other notations than RFC 3339's.
+    // The parser accepts more forms than RFC 3339.
     let plain = text.as_bytes().get(10) == Some(&b'T') && !text.contains('[');
     text.parse().ok().filter(|_| plain)
 }

@@ -1,4 +1,4 @@
-//! What a pod's row says. One word has to stand for the pod, its init containers and its
+//! A pod's row in a table. Its status is one word for the pod, its init containers and its
 //! containers: the one that explains most.
 
 use berth_apimachinery::columns::{AGE, Column, NAME, list, number, or, since_text, text};
@@ -90,7 +90,7 @@ impl<'a> Tally<'a> {
         let mut of_sidecars = Restarts::default();
         let initializing = tally.count_init(pod, &mut of_sidecars);
         if !initializing || condition_is_true(pod, "Initialized") {
-            // What restarted before the pod ran is of no interest any more.
+            // Once the pod is initialized, only sidecars among its init containers count.
             tally.restarts = of_sidecars;
             tally.count_main(pod);
         }
@@ -104,10 +104,10 @@ impl<'a> Tally<'a> {
         tally
     }
 
-    /// Whether an init container is still to be waited for.
+    /// Counts the init containers. Returns whether the pod still waits for one.
     fn count_init(&mut self, pod: &'a Value, of_sidecars: &mut Restarts<'a>) -> bool {
         let specs = list(pod, "/spec/initContainers");
-        // A sidecar: an init container that goes on running counts among the containers.
+        // A sidecar is an init container that keeps running. It counts as a container.
         let is_sidecar = |spec: &Value| text(spec, "/restartPolicy") == "Always";
         self.containers += specs.iter().filter(|spec| is_sidecar(spec)).count();
         for (index, container) in list(pod, "/status/initContainerStatuses").iter().enumerate() {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_being_deleted_is_terminating_unless_it_has_ended() {
+    fn a_pod_being_deleted_shows_terminating_unless_it_has_ended() {
         let mut pod = pod("Running", json!([]), json!([container("a", json!({"running": {}}))]));
         pod["metadata"]["deletionTimestamp"] = NOW.into();
         assert_eq!(shown(&pod), "1/1 Terminating 0");

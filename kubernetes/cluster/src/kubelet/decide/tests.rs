@@ -155,7 +155,7 @@ fn a_pod_whose_node_was_deleted_is_finished() {
 }
 
 #[test]
-fn pods_on_nodes_of_others_or_not_run_any_more_and_finished_pods_are_left_alone() {
+fn finished_pods_and_pods_of_other_nodes_are_left_alone() {
     assert_eq!(act(&pod(json!({"nodeName": "worker-1"}))), None);
     assert_eq!(act(&pod(json!({"nodeName": "berth-node-3"}))), None);
     let mut done = pod(json!({}));
@@ -164,7 +164,7 @@ fn pods_on_nodes_of_others_or_not_run_any_more_and_finished_pods_are_left_alone(
 }
 
 #[test]
-fn a_pod_says_that_it_waits_then_is_attached_and_then_runs_with_what_it_got() {
+fn a_pod_runs_with_its_addresses_once_it_is_attached() {
     let waiting = reported_on(pod(json!({})), &UNKNOWN, 100);
     let message = waiting.status.as_ref().unwrap().message.clone().unwrap();
     assert!(message.contains("its node asks for one"), "{message}");
@@ -181,7 +181,7 @@ fn a_pod_says_that_it_waits_then_is_attached_and_then_runs_with_what_it_got() {
 }
 
 #[test]
-fn after_a_start_a_pod_that_ran_is_attached_again_and_only_other_addresses_are_news() {
+fn a_pod_attached_again_reports_only_a_changed_address() {
     let running = reported_on(pod(json!({})), &attached(&["10.64.0.9"]), 100);
     assert_eq!(act_on(&running, &UNKNOWN), Some(Action::Attach));
     assert_eq!(act_on(&running, &attached(&["10.64.0.9"])), None);

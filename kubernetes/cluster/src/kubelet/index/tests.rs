@@ -15,7 +15,7 @@ fn key(name: &str) -> Key {
     }
 }
 
-/// All of its nodes have been collected.
+/// An index whose nodes have all been collected.
 fn index() -> Index {
     Index::new(true, std::iter::empty())
 }
@@ -35,17 +35,17 @@ fn what_a_pod_may_have_outlives_it_until_it_is_detached() {
     let mut index = index();
     index.apply_pod(Change::Apply(pod("a", "1", NODE)));
     assert_eq!(index.apply_pod(Change::Delete(key("a"))), Some(key("a")));
-    assert_eq!(uids(&index.left(&key("a"))), ["1"]);
-    // Of the same name, and the watch did not tell of the end of the one before.
+    assert_eq!(uids(&index.leftovers(&key("a"))), ["1"]);
+    // A new pod of the same name, without a watch event for the end of the old one.
     index.apply_pod(Change::Apply(pod("a", "2", NODE)));
     index.apply_pod(Change::Apply(pod("a", "3", NODE)));
-    assert_eq!(uids(&index.left(&key("a"))), ["1", "2"]);
+    assert_eq!(uids(&index.leftovers(&key("a"))), ["1", "2"]);
     index.detached(&key("a"), "1");
     index.detached(&key("a"), "3");
-    assert_eq!(uids(&index.left(&key("a"))), ["2"]);
+    assert_eq!(uids(&index.leftovers(&key("a"))), ["2"]);
     assert_eq!(index.apply_pod(Change::Delete(key("a"))), None, "it has nothing");
     index.detached(&key("a"), "2");
-    assert!(index.left.is_empty() && index.pods.is_empty());
+    assert!(index.leftovers.is_empty() && index.pods.is_empty());
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_pod_that_goes_while_it_is_attached_is_left_to_be_detached() {
     index.apply_pod(Change::Delete(key("a")));
     index.apply_pod(Change::Apply(pod("a", "2", NODE)));
     index.attached(&key("a"), "1", Some(vec!["10.64.0.5".parse().unwrap()]));
-    assert_eq!(uids(&index.left(&key("a"))), ["1"]);
+    assert_eq!(uids(&index.leftovers(&key("a"))), ["1"]);
     assert_eq!(
         index.attachment(&key("a"), "2"),
         Some(Attachment::Unknown { tried: false })
@@ -74,7 +74,7 @@ fn pods_beyond_the_limit_are_called_one_by_one_in_their_order() {
         let again = |index: &mut Index| index.begin_attaching(&key(name), name);
         assert!(is_now(&turn) || again(&mut index) == Turn::Later);
     }
-    let (first, waiting) = names.split_at(ATTACHING);
+    let (first, waiting) = names.split_at(MAX_ATTACHING);
     assert_eq!(index.next_waiting(), None);
     for (done, next) in first.iter().zip(waiting) {
         index.attached(&key(done), done, None);
@@ -118,7 +118,7 @@ fn a_node_attaches_nothing_before_it_was_collected_once() {
 }
 
 #[test]
-fn without_a_network_and_on_the_hosts_there_is_nothing_to_attach() {
+fn pods_on_the_host_network_or_no_network_need_no_attachment() {
     let mut on_host = Arc::unwrap_or_clone(pod("a", "1", NODE));
     on_host.spec.as_mut().unwrap().host_network = Some(true);
     for (networked, pod) in [(true, Arc::new(on_host)), (false, pod("a", "1", NODE))] {

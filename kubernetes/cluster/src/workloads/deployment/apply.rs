@@ -1,4 +1,4 @@
-//! Carries out what [`super::plan`] says for a Deployment.
+//! Runs the [`super::plan`] of a Deployment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Scale, plan, split};
 use berth_kit::watch::Key;
 
 impl Workloads {
-    /// Returns when to look again though nothing changes.
+    /// Returns when to sync again if nothing changes.
     pub(in super::super) async fn sync_deployment(
         &mut self,
         key: &Key,
@@ -32,7 +32,7 @@ impl Workloads {
             for orphan in orphans {
                 let patch = json!({"metadata": {"ownerReferences": [template::owner(deployment.as_ref())]}});
                 let adopted = merge(&api, &orphan.name, patch).await?;
-                self.put(adopted);
+                self.apply_written(adopted);
             }
         }
         let (new, old) = split(&deployment, sets);
@@ -46,7 +46,7 @@ impl Workloads {
             self.scale(&deployment, &api, scale).await?;
         }
         if let Some(revision) = plan.revision {
-            self.renumber(key, &api, new.as_deref(), revision).await?;
+            self.set_revision(key, &api, new.as_deref(), revision).await?;
         }
         for set in plan.prune {
             api.delete(&set.name, &DeleteParams::background()).await?;
@@ -67,8 +67,8 @@ impl Workloads {
         let refused = match api.create(&PostParams::default(), &set).await {
             Ok(created) => {
                 let replicas = created.spec.as_ref().and_then(|s| s.replicas).unwrap_or(0);
-                self.tell_scaled(deployment, &name, 0, replicas);
-                self.put(created);
+                self.emit_scaled(deployment, &name, 0, replicas);
+                self.apply_written(created);
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 => status,
@@ -78,11 +78,11 @@ impl Workloads {
         let ours =
             |set: &ReplicaSet| controller(&set.metadata) == deployment.metadata.uid.as_deref();
         if let Some(set) = there.filter(ours) {
-            self.put(set);
+            self.apply_written(set);
             return Ok(());
         }
-        // Two templates with one hash, or somebody took the name: count it, and the next try has
-        // another name.
+        // Two templates have the same hash, or another object has the name. The collision is
+        // counted, so that the next try has another name.
         let collisions = deployment.status.as_ref().and_then(|s| s.collision_count);
         let patch =
             json!({"status": {"collisionCount": collisions.unwrap_or(0).saturating_add(1)}});
@@ -91,7 +91,7 @@ impl Workloads {
             .patch_status(&deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch))
             .await?;
         let tasks = self.index.apply_deployment(Arc::new(counted));
-        self.look_at(tasks);
+        self.enqueue(tasks);
         Err(kube::Error::Api(refused))
     }
 
@@ -107,12 +107,12 @@ impl Workloads {
             json!({"resourceVersion": scale.set.resource_version(), "annotations": sizes});
         let patch = json!({"metadata": metadata, "spec": {"replicas": scale.to}});
         let scaled = merge(api, &name, patch).await?;
-        self.put(scaled);
-        self.tell_scaled(deployment, &name, scale.from, scale.to);
+        self.apply_written(scaled);
+        self.emit_scaled(deployment, &name, scale.from, scale.to);
         Ok(())
     }
 
-    async fn renumber(
+    async fn set_revision(
         &mut self,
         key: &Key,
         api: &Api<ReplicaSet>,
@@ -121,21 +121,22 @@ impl Workloads {
     ) -> kube::Result<()> {
         let patch = json!({"metadata": {"annotations": {REVISION: revision.to_string()}}});
         if let Some(set) = new {
-            let renumbered = merge(api, &set.name_any(), patch.clone()).await?;
-            self.put(renumbered);
+            let revised = merge(api, &set.name_any(), patch.clone()).await?;
+            self.apply_written(revised);
         }
         let deployments = self.api::<Deployment>(&key.namespace);
-        // With the status: by itself it would count as a change of what is wanted.
+        // Through `/status`: a change of annotations on the main resource would raise the
+        // generation.
         let params = PatchParams::default();
-        let renumbered = deployments
+        let revised = deployments
             .patch_status(&key.name, &params, &Patch::Merge(patch))
             .await?;
-        self.index.apply_deployment(Arc::new(renumbered));
+        self.index.apply_deployment(Arc::new(revised));
         Ok(())
     }
 
     async fn report(&mut self, key: &Key, status: DeploymentStatus) -> kube::Result<()> {
-        // As it is by now: our own changes have made it newer than the plan's.
+        // The current state: this sync's own writes have made it newer than the plan's.
         let Some(mut deployment) = self.index.deployment(key).map(Arc::unwrap_or_clone) else {
             return Ok(());
         };
@@ -147,13 +148,13 @@ impl Workloads {
         Ok(())
     }
 
-    /// Takes in a ReplicaSet as a write was answered with it.
-    pub(in super::super) fn put(&mut self, set: ReplicaSet) {
+    /// Applies the ReplicaSet in the answer of a write to the index.
+    pub(in super::super) fn apply_written(&mut self, set: ReplicaSet) {
         let tasks = self.index.apply_replica_set(Arc::new(set));
-        self.look_at(tasks);
+        self.enqueue(tasks);
     }
 
-    fn tell_scaled(&self, deployment: &Deployment, set: &str, from: i32, to: i32) {
+    fn emit_scaled(&self, deployment: &Deployment, set: &str, from: i32, to: i32) {
         let direction = if to > from { "up" } else { "down" };
         let event = Event {
             type_: EventType::Normal,

@@ -1,4 +1,4 @@
-//! Carries out what [`super::plan`] says for a ReplicaSet.
+//! Runs the [`super::plan`] of a ReplicaSet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use super::plan;
 use crate::writes::CONCURRENCY;
 use berth_kit::watch::Key;
 
-/// How many pods of one set are made or deleted before others have their turn.
+/// How many pods of one set are created or deleted before others have their turn.
 const BURST: usize = 500;
 
 impl Workloads {
-    /// Returns when to look again though nothing changes.
+    /// Returns when to sync again if nothing changes.
     pub(in super::super) async fn sync_replica_set(
         &mut self,
         key: &Key,
@@ -48,7 +48,7 @@ impl Workloads {
             let released = pods.patch(&pod.name, &params, &Patch::Strategic(patch)).await?;
             self.index.apply_pod(&released);
         }
-        // First what is, then the work: a set that can't make its pods still says how many it has.
+        // The status first, so that a set that can't create its pods still reports its counts.
         if let Some(status) = plan.status.take() {
             self.report_set(key, status).await?;
         }
@@ -56,9 +56,9 @@ impl Workloads {
         plan.delete.truncate(BURST);
         self.delete_pods(&set, &pods, &plan.delete).await?;
         if plan.create > 0 || !plan.delete.is_empty() {
-            // What is left to do, and the status: the watch will bring nothing that we don't know
-            // already.
-            self.look_at(vec![Task::ReplicaSet(key.clone())]);
+            // The rest of the work and the status need another sync. The watch causes none, since
+            // the index has these changes already.
+            self.enqueue(vec![Task::ReplicaSet(key.clone())]);
         }
         Ok(plan.recheck)
     }
@@ -71,7 +71,7 @@ impl Workloads {
         let api = self.api::<ReplicaSet>(&key.namespace);
         let params = PostParams::default();
         let written = api.replace_status(&key.name, &params, &set).await?;
-        self.put(written);
+        self.apply_written(written);
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Workloads {
                     Ok(pod) => {
                         self.index.apply_pod(&pod);
                         let note = format!("Created pod: {}", pod.name_any());
-                        self.tell(set, EventType::Normal, "SuccessfulCreate", note);
+                        self.emit(set, EventType::Normal, "SuccessfulCreate", note);
                     }
                     Err(error) => failed = Some(error),
                 }
@@ -109,7 +109,7 @@ impl Workloads {
         Ok(())
     }
 
-    /// Keeps the reason for the set's status, which is written when the set is next looked at.
+    /// Keeps the reason for the set's status, which the next sync writes.
     fn create_failed(&mut self, set: &ReplicaSet, error: &kube::Error) {
         let message = match error {
             kube::Error::Api(status) => status.message.clone(),
@@ -117,7 +117,7 @@ impl Workloads {
         };
         self.failures.insert(Key::of(set), message.clone());
         let note = format!("Error creating: {message}");
-        self.tell(set, EventType::Warning, "FailedCreate", note);
+        self.emit(set, EventType::Warning, "FailedCreate", note);
     }
 
     async fn delete_pods(
@@ -135,9 +135,9 @@ impl Workloads {
             for (pod, deleted) in batch.iter().zip(join_all(deletions).await) {
                 match deleted {
                     Ok(_) => {
-                        self.index.doom_pod(pod);
+                        self.index.mark_deleting(pod);
                         let note = format!("Deleted pod: {}", pod.name);
-                        self.tell(set, EventType::Normal, "SuccessfulDelete", note);
+                        self.emit(set, EventType::Normal, "SuccessfulDelete", note);
                     }
                     Err(kube::Error::Api(status)) if status.code == 404 => {}
                     Err(error) => return Err(error),
@@ -147,7 +147,7 @@ impl Workloads {
         Ok(())
     }
 
-    /// Only the pod that was decided on, not one made anew under its name.
+    /// Deletes only the pod that was decided on, not a new one of the same name.
     fn delete_params(&self, pod: &Key) -> DeleteParams {
         DeleteParams::background().preconditions(Preconditions {
             uid: self.index.uid_of_pod(pod),
@@ -155,7 +155,7 @@ impl Workloads {
         })
     }
 
-    fn tell(&self, set: &ReplicaSet, type_: EventType, reason: &'static str, note: String) {
+    fn emit(&self, set: &ReplicaSet, type_: EventType, reason: &'static str, note: String) {
         let event = Event {
             type_,
             reason,
