@@ -97,7 +97,7 @@ impl Bench {
     }
 }
 
-/// Where it can't be built, the benchmark says that it is left out.
+/// If it cannot be built, the benchmark says that it is left out.
 fn build_kubernetes() -> Result<()> {
     if Programs::obstacle().is_none() {
         Programs::find_or_build(&|line| eprintln!("{line}"))?;
@@ -105,7 +105,7 @@ fn build_kubernetes() -> Result<()> {
     Ok(())
 }
 
-/// The program as a user runs it, for what only the whole can show.
+/// Builds the program as a user runs it, for figures of the whole.
 fn build_berth() -> Result<PathBuf> {
     let built = cargo().args(["build", "--release", "--package", "berth"]).status();
     ensure!(

@@ -1,4 +1,4 @@
-//! A browser for the page of the dashboard, and what drives it.
+//! A browser for the page of the dashboard, and the packages that drive it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,11 +12,11 @@ pub fn set_up(say: &dyn Fn(&str)) -> Result<()> {
     web_packages(say)
 }
 
-/// What the page of the dashboard is built and tested with, as its lock file has it.
+/// The packages that build and test the page of the dashboard, from its lock file.
 fn web_packages(say: &dyn Fn(&str)) -> Result<()> {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/dashboard/web");
     let modified = |file: &str| web.join(file).metadata().and_then(|file| file.modified()).ok();
-    // npm writes the second when it is through.
+    // npm writes the second file when it is done.
     let installed = modified("node_modules/.package-lock.json");
     if installed.is_some() && installed >= modified("package-lock.json") {
         return Ok(());

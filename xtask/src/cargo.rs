@@ -1,4 +1,4 @@
-//! Calling cargo from a program that cargo has started.
+//! Calls cargo from a program that cargo has started.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
-/// Cargo, at the workspace's root, as a user would call it.
+/// Cargo in the workspace's root, with the environment of a user's call.
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
@@ -19,7 +19,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// What cargo knows of the workspace's packages, as JSON.
+/// Cargo's metadata of the workspace's packages, as JSON.
 pub fn metadata() -> Result<Vec<u8>> {
     let output = cargo()
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -31,8 +31,8 @@ pub fn metadata() -> Result<Vec<u8>> {
 }
 
 /// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for
-/// one) ask to run again when these variables change: with them in place, `cargo xtask` and a plain
-/// `cargo test` would each compile half of the dependencies anew after the other.
+/// one) run again when these variables change: if they were passed on, `cargo xtask` and a plain
+/// `cargo test` would each recompile half of the dependencies after the other.
 fn describes_xtask(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with("CARGO_PKG_")
@@ -41,14 +41,14 @@ fn describes_xtask(name: &OsStr) -> bool {
     })
 }
 
-/// Where cargo puts what it builds, by profile: this program is in one of its directories.
+/// Cargo's target directory, with one directory for each profile: this program is in one of them.
 pub fn target_directory() -> Result<PathBuf> {
     let xtask = std::env::current_exe().context("looking for the target directory")?;
     let target = xtask.parent().and_then(Path::parent);
     target.map(Path::to_owned).context("xtask is not in a target directory")
 }
 
-/// Ours is what cargo's was.
+/// Our exit code is cargo's.
 pub fn exit_code(status: ExitStatus) -> ExitCode {
     if status.success() {
         ExitCode::SUCCESS
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_cargo_says_about_this_package_is_not_handed_on() {
-        // Set here too: cargo runs this test.
+        // The variables are set here, too: cargo runs this test.
         let command = cargo();
         let removed =
             |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());

@@ -5,13 +5,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::cargo;
 
-/// The tests of `berth` that compare what is generated, and write it when they are told to. So this
-/// program needs none of our crates, and is built in seconds.
+/// Tests of `berth` compare the generated files, and write them if asked to. So this program uses
+/// none of our crates, and is built in seconds.
 const TESTS: &str = "commands::reference::";
 
-/// Writes the CRDs and the tables, or with `check` only says which files differ from what would be
-/// written. All of the workspace is selected, so that what is built for this is what `cargo xtask
-/// test` uses.
+/// Writes the CRDs and the tables; with `check` only says which files differ. Selects the whole
+/// workspace, so that `cargo xtask test` uses the same build.
 pub fn run(check: bool) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--quiet", "--workspace", "--bin", "berth", "--", TESTS]);

@@ -9,20 +9,21 @@ use serde::Deserialize;
 
 use crate::cargo::metadata;
 
-/// No crate holds more of all lines.
+/// The maximum share of a crate in all lines.
 const MAX_PERCENT: usize = 15;
-/// Of `crates/`, which the other wing may use: it knows nothing of addresses.
+/// The crate in `crates/` that the other wing may use: it knows nothing of addresses.
 const SHARED: &str = "berth-kit";
-/// Of `crates/`, which only tests may use. It uses none of ours, so that all of them can.
+/// The crate in `crates/` that only tests may use. It uses none of ours, so that all of them can
+/// use it.
 const TESTKIT: &str = "berth-testkit";
-/// Of `crates/`, which may use the other wing.
+/// The crate in `crates/` that may use the other wing.
 const PROGRAM: &str = "berth";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wing {
     Berth,
     Kubernetes,
-    /// What works on both: xtask and the suites on a real cluster.
+    /// Tools for both wings: xtask and the suites on a real cluster.
     Tools,
 }
 
@@ -30,9 +31,9 @@ pub enum Wing {
 pub struct Package {
     pub name: String,
     pub wing: Wing,
-    /// Of the workspace, without those that only tests need.
+    /// The crates of the workspace that it uses, without those for tests only.
     pub uses: BTreeSet<String>,
-    /// Where its `lib.rs` or `main.rs` is.
+    /// The directory of its `lib.rs` or `main.rs`.
     pub source: PathBuf,
     pub lines: usize,
 }
@@ -84,7 +85,7 @@ fn wing_of(directory: &Path) -> Wing {
     }
 }
 
-/// All Rust files below it, in order.
+/// All Rust files below the directory, in order.
 pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
@@ -107,8 +108,8 @@ fn lines(directory: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// What stands in the way of two wings, a line each.
-pub fn arrows_back(packages: &[Package]) -> Vec<String> {
+/// The uses and sizes of crates that break the rules, a line each.
+pub fn forbidden_uses(packages: &[Package]) -> Vec<String> {
     let wings: BTreeMap<&str, Wing> = packages
         .iter()
         .map(|package| (package.name.as_str(), package.wing))
@@ -140,7 +141,7 @@ pub fn arrows_back(packages: &[Package]) -> Vec<String> {
     findings
 }
 
-/// The lowest first: each line uses only what is above it.
+/// Prints the lowest crate first: each line uses only crates above it.
 pub fn print() -> Result<()> {
     let mut left = of_workspace()?;
     left.sort_by(|one, other| one.name.cmp(&other.name));
@@ -184,7 +185,7 @@ mod tests {
             package("berth-apiserver", Wing::Kubernetes, &["berth-kit", "berth-agent"]),
             package("berth", Wing::Berth, &["berth-apiserver"]),
         ];
-        let found = arrows_back(&packages);
+        let found = forbidden_uses(&packages);
         assert_eq!(
             found,
             [
@@ -202,7 +203,7 @@ mod tests {
             package("berth-agent", Wing::Berth, &["berth-testkit"]),
         ];
         assert_eq!(
-            arrows_back(&packages),
+            forbidden_uses(&packages),
             [
                 "berth-testkit uses berth-kit: whose tests then can't use it",
                 "berth-agent uses berth-testkit: that is for tests only",
@@ -216,7 +217,7 @@ mod tests {
         packages[0].lines = 20;
         packages[1..].iter_mut().for_each(|package| package.lines = 10);
         assert_eq!(
-            arrows_back(&packages),
+            forbidden_uses(&packages),
             ["berth-kit has 18 % of all lines: at most 15 %"]
         );
     }

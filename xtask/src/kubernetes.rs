@@ -1,5 +1,5 @@
-//! `cargo xtask kubernetes`: a real cluster on this machine, for a developer. The tests have the
-//! same as a library, berth-testbed.
+//! `cargo xtask kubernetes`: a real cluster on this machine, for a developer. Tests use the library
+//! behind it, berth-testbed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use berth_testbed::{Cluster, Entry, Network, POD_IMAGE, Programs, Registry, Seat};
 
-/// There is one cluster for hand work, and it is found by this name.
+/// The name of the one cluster for manual work.
 const NAME: &str = "developer";
 
 #[derive(Debug, clap::Subcommand)]
@@ -121,7 +121,7 @@ fn check(template: &str) -> Result<()> {
     Ok(())
 }
 
-/// The longer name first: one starts with the other.
+/// The longer name first: a shorter one is its prefix.
 fn filled(template: &str, seat: &Seat) -> String {
     template
         .replace("$NODE_IP", &seat.address.to_string())
@@ -150,7 +150,7 @@ fn env() -> Result<()> {
     Ok(())
 }
 
-/// For a shell, with comments for people.
+/// Exports for a shell, with comments for people.
 fn exports(entry: &Entry) -> Result<String> {
     let programs = Programs::find()?;
     let mut text = format!(
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_none_is_refused_before_anything_starts() {
+    fn an_invalid_cni_configuration_is_refused() {
         let said = |text| format!("{:#}", check(text).unwrap_err());
         assert!(said("plugins: []").starts_with("not JSON"));
         assert!(said("{\"type\": \"ptp\"}").starts_with("plugins: missing"));

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::{cargo, target_directory};
 
-/// By the names that conf files call them.
+/// The plugins, by their names in conf files.
 const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
-/// Of Cargo.toml.
+/// The profile in Cargo.toml.
 const PROFILE: &str = "plugin";
 
 pub fn run() -> Result<ExitCode> {
@@ -21,8 +21,9 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directory that has them. A node's libraries are none of their concern, and where their code
-/// is in memory is settled when they are linked, not at each of their many starts.
+/// Builds the plugins and returns their directory. They are static, so they need no libraries of
+/// the node; and their code is at a fixed address, which saves relocations at each of their many
+/// starts.
 pub fn build() -> Result<PathBuf> {
     for plugin in PLUGINS {
         let mut command = cargo();

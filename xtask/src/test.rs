@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test of the workspace, in parts, each closed by a line
 //! `part: N passed, N failed`.
 //!
-//! All parts are `cargo test --workspace` with filters: with another selection of packages cargo
-//! would unify their features differently, and compile the dependencies once more for each.
+//! All parts are `cargo test --workspace` with filters: for another selection of packages cargo
+//! would unify features differently, and compile the dependencies again.
 
 mod output;
 mod part;
@@ -24,8 +24,8 @@ use crate::cargo::cargo;
 use part::{Lane, Part, Targets};
 use tally::Tally;
 
-/// Behind what a run has printed. No test prints it.
-const END: &[u8] = b"\0the run has ended\n";
+/// Marks the end of a run's output. No test prints it.
+const END_MARK: &[u8] = b"\0the run has ended\n";
 
 #[derive(Debug, clap::Args)]
 pub struct Test {
@@ -46,7 +46,7 @@ impl Test {
             println!("TMPDIR is too long for the sockets of tests: they use {shorter}");
         }
         let mut total = Tally::default();
-        let parts = possible(parts, &mut total);
+        let parts = without_unavailable(parts, &mut total);
         let mut lines = Vec::new();
         for (part, tally) in build_and_run(&parts, &targets, self.parts.is_empty())? {
             lines.push(format!("{part}: {tally}"));
@@ -62,15 +62,15 @@ impl Test {
     }
 }
 
-/// The kernel ends a socket's path after 107 bytes. What tests add to the directory for temporary
-/// files takes up to 60 of them.
+/// The kernel limits a socket's path to 107 bytes. Tests add up to 60 of them to the directory for
+/// temporary files.
 fn shorter_than(directory: &Path) -> Option<&'static str> {
     const MAX_LENGTH: usize = 47;
     (directory.as_os_str().len() > MAX_LENGTH).then_some("/tmp")
 }
 
-/// Without those that this machine can't have: one line says so.
-fn possible(mut parts: Vec<Part>, total: &mut Tally) -> Vec<Part> {
+/// Removes parts that this machine cannot run, and says so in one line.
+fn without_unavailable(mut parts: Vec<Part>, total: &mut Tally) -> Vec<Part> {
     let is_real = parts.iter().any(|part| part.is_real());
     if is_real && let Some(why) = real::obstacle() {
         println!("tests on a real Kubernetes are left out: {why}");
@@ -80,14 +80,14 @@ fn possible(mut parts: Vec<Part>, total: &mut Tally) -> Vec<Part> {
     parts
 }
 
-/// Builds the tests and runs them, and sets up a real Kubernetes beside that if one is asked for.
-/// All but the quickest parts wait for it: it needs all cores, and the longest lane can't start
-/// before it is there, beside which there is time enough for the others.
+/// Builds and runs the tests. If a part needs a real Kubernetes, that is set up at the same time,
+/// and all but the quickest parts wait for it: it needs all cores, and the longest lane cannot
+/// start without it.
 fn build_and_run(parts: &[Part], targets: &Targets, is_whole: bool) -> Result<Vec<(Part, Tally)>> {
     let set_up = SetUp::default();
     std::thread::scope(|scope| {
         if parts.iter().any(|part| part.is_real()) {
-            scope.spawn(|| set_up.done());
+            scope.spawn(|| set_up.ensure());
         }
         if is_whole {
             build_all()?;
@@ -96,14 +96,14 @@ fn build_and_run(parts: &[Part], targets: &Targets, is_whole: bool) -> Result<Ve
     })
 }
 
-/// What a real Kubernetes needs, set up by whoever asks first; all others wait for that.
+/// The setup of a real Kubernetes: the first caller does it, all others wait for it.
 #[derive(Debug, Default)]
 struct SetUp {
     outcome: OnceLock<Result<(), String>>,
 }
 
 impl SetUp {
-    fn done(&self) -> Result<()> {
+    fn ensure(&self) -> Result<()> {
         let outcome = self
             .outcome
             .get_or_init(|| real::set_up().map_err(|error| format!("{error:#}")));
@@ -111,7 +111,7 @@ impl SetUp {
     }
 }
 
-/// Everything at once keeps all cores busy, and shows cargo's own progress.
+/// Building everything in one run uses all cores, and shows cargo's own progress.
 fn build_all() -> Result<()> {
     println!("== building the tests");
     let start = Instant::now();
@@ -124,9 +124,8 @@ fn build_all() -> Result<()> {
     Ok(())
 }
 
-/// Runs all parts, those of different lanes at the same time: most tests wait most of the time, for
-/// a grace period or for a kubelet. What they print comes part after part, as if they had run one
-/// after the other.
+/// Runs all parts, those of different lanes at the same time: most tests mainly wait, for a grace
+/// period or for a kubelet. Their output is printed part after part.
 fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Part, Tally)>> {
     let (shown, printer) = output::in_order(parts.len());
     let is_real = parts.iter().any(|part| part.is_real());
@@ -138,8 +137,8 @@ fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Par
     let run_lane = |parts: Vec<(Part, output::Shown)>| {
         let run = |(part, shown): (Part, _)| {
             if is_real && !part.is_quick() {
-                let done = set_up.done();
-                // kubectl is one of what is built.
+                let done = set_up.ensure();
+                // The setup also builds kubectl.
                 if part.is_real() || part == Part::Api {
                     done?;
                 }
@@ -159,7 +158,7 @@ fn run_all(parts: &[Part], targets: &Targets, set_up: &SetUp) -> Result<Vec<(Par
             tallies.extend(run_lane(alone)?);
             Ok(tallies)
         });
-        // Not locked for as long: others print a line of their own now and then.
+        // Stdout is not locked: other threads print lines, too.
         printer.print_to(&mut io::stdout())?;
         joined(running)
     })?;
@@ -180,7 +179,7 @@ fn run_shown(part: Part, targets: &Targets, mut shown: output::Shown) -> Result<
     Ok((part, tally))
 }
 
-/// What the machine lacks is a failure only where it is meant to have everything.
+/// Tests that the machine cannot run count as failed only in CI, which must have everything.
 fn left_out() -> Tally {
     let mut tally = Tally::default();
     if std::env::var_os("CI").is_some_and(|value| value == "true") {
@@ -212,18 +211,18 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
                 tally += left_out();
             }
         },
-        // Each starts a cluster of its own.
+        // Each test starts its own cluster.
         Part::Scheduling | Part::E2e | Part::Cluster => {
             command.arg("--test-threads=1");
         }
-        // Most of them wait for a grace period to end, each on a cluster that it has for itself.
+        // Most tests wait for a grace period to end, each on its own cluster.
         Part::Real => drop(command.arg("--test-threads=4")),
         Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
     }
-    // Held until the suite is through.
+    // The cluster is held until the end of the suite.
     let cluster = (part == Part::ApiReal).then(|| real::cluster(shown)).transpose()?;
     if let Some(cluster) = &cluster {
-        real::aim(&mut command, cluster);
+        real::use_cluster(&mut command, cluster);
     }
     tally += stream(command, shown)?;
     if let Some(cluster) = cluster {
@@ -232,7 +231,7 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Shows what `command` prints as it comes, and counts.
+/// Copies the output of `command` as it comes, and counts results.
 fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
     let (output, written) = io::pipe().context("making a pipe")?;
     command
@@ -240,16 +239,16 @@ fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
         .stderr(written.try_clone()?)
         .stdin(Stdio::null());
     let mut child = command.spawn().context("starting cargo test")?;
-    // What a test has left running may have the pipe open for long, so its end tells nothing. The
-    // mark is behind all that was printed before the child ended.
+    // A process that a test left running may hold the pipe open for long, so the end of the pipe
+    // means nothing. The mark follows all that was printed before the child ended.
     let waiting = std::thread::spawn(move || {
         let status = child.wait();
-        (&written).write_all(END).and(status)
+        (&written).write_all(END_MARK).and(status)
     });
     let mut tally = Tally::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = line?;
-        let last = line.strip_suffix(END.trim_ascii_end());
+        let last = line.strip_suffix(END_MARK.trim_ascii_end());
         let text = last.unwrap_or(&line);
         tally.count(&String::from_utf8_lossy(text));
         if last.is_some() && text.is_empty() {
@@ -264,8 +263,8 @@ fn stream(mut command: Command, mut shown: impl Write) -> Result<Tally> {
     let status = waiting
         .join()
         .map_err(|_| anyhow!("waiting for cargo test panicked"))??;
-    // A test program that was killed, or does not compile, has no result line: nothing may be lost
-    // for that.
+    // A test program that was killed, or does not compile, prints no result line: this must count
+    // as a failure.
     if !status.success() && tally.failed == 0 {
         writeln!(shown, "cargo test ended with {status} and named no failed test")?;
         tally.failed = 1;
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_directory_for_temporary_files_gives_way_to_a_short_one() {
+    fn a_tmpdir_that_is_too_long_for_sockets_is_replaced() {
         assert_eq!(shorter_than(Path::new("/var/tmp")), None);
         let long = format!("/{}", "x".repeat(80));
         assert_eq!(shorter_than(Path::new(&long)), Some("/tmp"));
@@ -304,7 +303,7 @@ mod tests {
 
     #[test]
     fn all_that_is_printed_before_the_end_counts_and_is_shown() {
-        // More than the pipe holds, and the last line has no end.
+        // More output than the pipe holds, and a last line without a newline.
         let script = "yes 'test a ... ok' | head -n 100000
             printf 'test result: ok. 2 passed; 0 failed; 0 ignored'";
         let mut command = Command::new("sh");

@@ -42,7 +42,7 @@ impl Bitmap {
         self.iter().next()
     }
 
-    /// Ascending.
+    /// The offsets, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
         [0, 64, 128, 192]
             .into_iter()

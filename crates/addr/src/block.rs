@@ -1,11 +1,11 @@
-//! One block: which of its 256 units are taken, which rest, and which comes next.
+//! One block: which of its 256 units are owned, which cool down, and which comes next.
 
 use std::collections::VecDeque;
 
 use crate::bitmap::Bitmap;
 
-/// What a unit is, seen from its block. Whether a released one still cools down is a matter of the
-/// pool's delay and the time.
+/// The state of a unit in its block. Whether a released unit still cools down depends on the pool's
+/// delay and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Free, and never used as far as the block remembers.
@@ -15,7 +15,7 @@ pub enum State {
         at: u64,
     },
     Owned,
-    /// Reserved, excluded or not in the pool at all: not to be given to anybody.
+    /// Reserved, excluded or not in the pool at all: never given out.
     SetAside,
 }
 
@@ -33,18 +33,18 @@ pub enum ClaimError {
 #[error("it has no owner")]
 pub struct NotOwned;
 
-/// Units as bits, and the released ones in the order in which they are to be used again. Who owns a
-/// unit is not in here.
+/// Units as bits, and the released ones in the order in which they are used again. The block does
+/// not know who owns a unit.
 ///
-/// A unit may be owned and set aside at once, when an exclude came after its owner: it stays owned,
-/// and does not come free when released.
+/// A unit may be owned and set aside at once, if it was excluded while it had an owner: it stays
+/// owned, and does not come free when released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     set_aside: Bitmap,
     owned: Bitmap,
     /// The same units as in `queue`. Disjoint from the other two.
     released: Bitmap,
-    /// Time of release and offset; longest cooled down in front.
+    /// Time of release and offset; the unit that has cooled down longest is in front.
     queue: VecDeque<(u64, u8)>,
 }
 
@@ -58,8 +58,8 @@ impl Block {
         }
     }
 
-    /// A block as a store remembers it. An offset both owned and released counts as owned; of two
-    /// times the later holds.
+    /// A block as a store has it. An offset both owned and released counts as owned; of two release
+    /// times the later one counts.
     pub fn restore(
         set_aside: Bitmap,
         owned: Bitmap,
@@ -116,12 +116,12 @@ impl Block {
         self.queue.len() - self.cooled_down(now, delay)
     }
 
-    /// How many have.
+    /// How many have cooled down.
     pub fn cooled_down(&self, now: u64, delay: u64) -> usize {
         self.queue.partition_point(|&(at, _)| cooled_down(at, now, delay))
     }
 
-    /// Cooled down or not.
+    /// How many units are released, cooled down or not.
     pub fn released_count(&self) -> u32 {
         self.released.count()
     }
@@ -144,7 +144,7 @@ impl Block {
         Some(offset)
     }
 
-    /// Takes this very unit, cooled down or not.
+    /// Takes exactly this unit, cooled down or not.
     pub fn claim(&mut self, offset: u8) -> Result<(), ClaimError> {
         if self.owned.contains(offset) {
             return Err(ClaimError::Owned);
@@ -169,7 +169,7 @@ impl Block {
         self.owned.remove(offset);
         if !self.set_aside.contains(offset) {
             self.released.insert(offset);
-            // Time mostly goes on.
+            // Usually the clock has not gone backwards.
             if self.queue.back().is_none_or(|&(at, _)| at <= now) {
                 self.queue.push_back((now, offset));
             } else {
@@ -181,7 +181,7 @@ impl Block {
     }
 }
 
-/// A release in the future, by another clock than ours, has not cooled down at all.
+/// A release time in the future, from another clock, has not cooled down at all.
 pub(crate) fn cooled_down(at: u64, now: u64, delay: u64) -> bool {
     now.checked_sub(at).is_some_and(|rest| rest >= delay)
 }

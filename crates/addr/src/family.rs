@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_numbers_are_inverse_at_the_edges_of_both_families() {
+    fn address_and_number_round_trip_at_both_ends_of_each_family() {
         for family in Family::ALL {
             for n in [0, 1, family.last() - 1, family.last()] {
                 assert_eq!(number(family.address(n)), n);

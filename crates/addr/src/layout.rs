@@ -1,4 +1,4 @@
-//! How address space is laid out in units and blocks, and which units are usable at all.
+//! How address space is divided into units and blocks, and which units are usable at all.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use crate::unit::{BlockNumber, UNITS_PER_BLOCK, Unit};
 
 mod name;
 
-/// What a subnet says about its space, both families together.
+/// A subnet's settings for its address space, both families together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In the order in which they are to be tried.
     pub cidrs: Vec<Prefix>,
-    /// If there are any of a family, only these of that family.
+    /// If a family has ranges, only these are used in that family.
     pub ranges: Vec<Range>,
     pub excludes: Vec<Range>,
-    /// Gateways, name servers and the like: kept out when inside, of no interest when not.
+    /// Gateways, name servers and the like: kept out if inside the CIDRs, ignored if not.
     pub reservations: Vec<IpAddr>,
     pub unit_lengths: UnitLengths,
-    /// Others may have the rest of a CIDR of which this one has ranges, as two pools of machines in
-    /// one LAN do.
+    /// Other subnets may use the rest of a CIDR in which this one has ranges, like two pools of
+    /// machines in one LAN.
     pub shares_cidrs: bool,
 }
 
@@ -55,7 +55,7 @@ impl UnitLengths {
     }
 }
 
-/// Each names the field of the Subnet and the fix.
+/// Each message names the field of the Subnet and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     #[error("cidrs: there is none: name at least one, like 10.64.0.0/16")]
@@ -99,8 +99,8 @@ impl Plan {
             .collect()
     }
 
-    /// What no other subnet may overlap: all of the cidrs, or where they are shared, those of its
-    /// ranges.
+    /// The space that no other subnet may overlap: all CIDRs, or only the ranges if the CIDRs are
+    /// shared.
     pub fn space(&self) -> Result<AddressSet, LayoutError> {
         let cidrs = self.all_cidrs()?;
         if !self.shares_cidrs || self.ranges.is_empty() {
@@ -109,7 +109,7 @@ impl Plan {
         let ranges: AddressSet = self.ranges.iter().copied().collect();
         let mut space = AddressSet::new();
         for family in Family::ALL {
-            // Without ranges of a family it has all of that family.
+            // Without ranges in a family, the subnet has all CIDRs of that family.
             let set = if ranges.count(family) > 0 { &ranges } else { &cidrs };
             space.extend(set.ranges().filter(|range| range.family() == family));
         }
@@ -203,7 +203,7 @@ impl Layout {
         })
     }
 
-    /// Where a distance between addresses ends, counted in units.
+    /// A distance between addresses, in whole units.
     fn units(&self, distance: u128) -> u128 {
         distance.checked_shr(self.shift()).unwrap_or(0)
     }
@@ -261,8 +261,8 @@ impl Layout {
         self.usable.count()
     }
 
-    /// How many units may be given inside `part`, which is as large as a unit or larger and inside
-    /// one CIDR; nothing for any other. Saturates.
+    /// How many units may be given inside `part`, which must be at least one unit and inside one
+    /// CIDR; else 0. Saturates.
     pub fn capacity_of(&self, part: Prefix) -> u128 {
         let ends = [part.first(), part.last()].map(|end| self.unit_around(end));
         let [Some(first), Some(last)] = ends else {
@@ -284,7 +284,7 @@ impl Layout {
         Prefix::around(first, self.unit_length)
     }
 
-    /// `None` for what is outside, or is not one unit.
+    /// `None` if the prefix is outside, or not exactly one unit.
     pub fn unit(&self, prefix: Prefix) -> Option<Unit> {
         (prefix.length() == self.unit_length)
             .then(|| self.unit_around(prefix.first()))
@@ -298,7 +298,7 @@ impl Layout {
         Some(Unit(part.first + self.units(distance)))
     }
 
-    /// Which CIDR a unit is in, by its place in the order.
+    /// The index of the CIDR that a unit is in.
     pub(crate) fn part_of(&self, unit: Unit) -> Option<usize> {
         let i = self.parts.partition_point(|part| part.last < unit.0);
         self.parts.get(i).filter(|part| part.first <= unit.0).map(|_| i)

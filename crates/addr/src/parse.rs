@@ -1,5 +1,5 @@
-//! Reading addresses as people write them. Every refusal names the value and, where there is one,
-//! the spelling that would do.
+//! Reading addresses as people write them. Every error names the value and, if there is one, the
+//! correct spelling.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -24,15 +24,15 @@ pub enum ParseError {
     MixedFamilies { value: String },
 }
 
-/// `whole` is what the user wrote, of which `part` should be an address.
+/// `whole` is the user's text, and its `part` should be an address.
 pub(crate) fn address(part: &str, whole: &str) -> Result<IpAddr, ParseError> {
     part.parse().map_err(|_| ParseError::NotAnAddress {
         value: whole.to_owned(),
     })
 }
 
-/// Digits only, as `u8::from_str` would also take "+8", and no leading zero, as others read "010"
-/// as 8.
+/// Digits only, because `u8::from_str` also accepts "+8", and no leading zero, because others read
+/// "010" as 8.
 pub(crate) fn length(text: &str) -> Option<u8> {
     let canonical = text == "0" || !text.starts_with(['0', '+']);
     canonical.then(|| text.parse().ok()).flatten()

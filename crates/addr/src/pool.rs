@@ -1,4 +1,4 @@
-//! A pool: the blocks of a layout, and which of them has the next unit to give.
+//! A pool: the blocks of a layout, and which of them has the next unit.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,13 @@ mod index;
 
 use index::{Index, Standing};
 
-/// Hands out units. Blocks are made when first needed, so a pool costs what is used of it, not what
-/// it spans.
+/// Hands out units. Blocks are made when first needed, so a pool's memory grows with the units
+/// used, not with its size.
 ///
-/// The next unit is, CIDR by CIDR in their order, one never used, else the one that has cooled down
-/// longest, if for the delay at least. When no CIDR has one the rest is cut short: the one that has
-/// cooled down longest of all is given. Only a pool without any free unit refuses.
+/// The CIDRs are tried in order. In each, the next unit is one never used, else the one that has
+/// cooled down longest, if for the whole delay. If no CIDR has such a unit, the one that has cooled
+/// down longest of all is given before its delay is over. Only a pool without any free unit
+/// refuses.
 ///
 /// ```
 /// use berth_addr::{Family, Plan, Pool, UnitLengths};
@@ -43,13 +44,13 @@ pub struct Pool {
     /// One for each CIDR of the layout.
     indexes: Vec<Index>,
     owned: u128,
-    /// Cooled down or not.
+    /// The number of released units, cooled down or not.
     released: u128,
     owned_set_aside: u128,
 }
 
-/// As in a Subnet's status. `reserved + cooling_down + free` is `capacity` (which includes units
-/// that were set aside while somebody owned them, until they are released).
+/// The counts of a Subnet's status. `reserved + cooling_down + free` is `capacity`, which includes
+/// units that were set aside while they had an owner, until they are released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub capacity: u128,
@@ -106,15 +107,15 @@ impl Pool {
         offset.map(|offset| block.unit(offset))
     }
 
-    /// As many of `count` as there are, in the order of use. Quicker than one by one: a block is
-    /// looked at once for all that it gives.
+    /// Takes up to `count` units in the order of use. Quicker than one by one, because each block
+    /// is visited once for all of its fresh units.
     pub fn lease_up_to(&mut self, count: usize, now: u64) -> Vec<Unit> {
         let mut units = Vec::new();
         while units.len() < count
             && let Some((number, fresh)) = self.next(now)
         {
             if !fresh {
-                // After it another block's may be the one that cooled down longest.
+                // Next, the unit that has cooled down longest may be in another block.
                 units.extend(self.lease(now));
                 continue;
             }
@@ -143,7 +144,7 @@ impl Pool {
         longest_cooled_down.map(|(_, block)| (block, false))
     }
 
-    /// Takes this very unit, cooled down or not.
+    /// Takes exactly this unit, cooled down or not.
     pub fn claim(&mut self, unit: Unit) -> Result<(), ClaimError> {
         match self.state(unit) {
             None => Err(ClaimError::OutsidePool),
@@ -157,7 +158,7 @@ impl Pool {
         self.release_all(unit.block(), &[unit.offset()], now)
     }
 
-    /// All of these units of a block, or none: then one of them has no owner.
+    /// Releases all of these units of a block, or none if one of them has no owner.
     pub fn release_all(
         &mut self,
         number: BlockNumber,
@@ -190,8 +191,7 @@ impl Pool {
     }
 
     pub fn counts(&self, now: u64) -> Counts {
-        // Only where units have cooled down is it looked how many are: most blocks cool down as a
-        // whole.
+        // Counts only in blocks where some units have cooled down.
         let cooled_down: u128 = self
             .indexes
             .iter()
@@ -218,7 +218,7 @@ impl Pool {
         self.blocks.iter().map(|(&number, block)| (number, block))
     }
 
-    /// Takes over what a store says of a block, in place of what was known of it.
+    /// Replaces a block with its state in the store.
     pub fn restore(
         &mut self,
         number: BlockNumber,
@@ -234,7 +234,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Forgets a block, whatever is in it: its units are as never used, but come after those of
+    /// Forgets a block, whatever is in it. Its units count as never used, but come after those of
     /// blocks not made yet.
     pub fn forget(&mut self, number: BlockNumber) -> Option<Block> {
         self.blocks.get(&number)?;
@@ -247,8 +247,8 @@ impl Pool {
         Some(known)
     }
 
-    /// Blocks with no owner and nothing that cools down in them: to be forgotten, so that a pool
-    /// that never comes round (a /64) does not remember for ever what it once gave.
+    /// Blocks without owners and without units that cool down. They can be forgotten, so that a
+    /// pool that never uses a unit twice (a /64) does not grow for ever.
     pub fn idle(&self, now: u64) -> impl Iterator<Item = BlockNumber> {
         self.blocks()
             .filter(move |(_, block)| {
@@ -257,9 +257,9 @@ impl Pool {
             .map(|(number, _)| number)
     }
 
-    /// The same owners and cool-downs on another layout of the family: CIDRs appended, excludes
-    /// changed. Refused when a unit in use would fall out.
-    pub fn laid_out_as(&self, layout: Layout) -> Result<Self, InUse> {
+    /// A pool with the same owners and cool-downs on another layout of the family: CIDRs appended,
+    /// excludes changed. Refused when a unit in use is not in the new layout.
+    pub fn with_layout(&self, layout: Layout) -> Result<Self, InUse> {
         let mut moved: BTreeMap<BlockNumber, (Bitmap, Vec<(u8, u64)>)> = BTreeMap::new();
         let place = |unit: Unit| {
             let prefix = self.layout.prefix(unit)?;
@@ -292,8 +292,7 @@ impl Pool {
         self.indexes.get_mut(part)
     }
 
-    /// The one way to change a block: makes it if need be, and keeps the indexes and sums true to
-    /// it.
+    /// The only way to change a block: makes it if need be, and updates the indexes and sums.
     fn change<R>(&mut self, number: BlockNumber, change: impl FnOnce(&mut Block) -> R) -> R {
         let mut made = false;
         let block = self.blocks.entry(number).or_insert_with(|| {

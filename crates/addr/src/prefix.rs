@@ -100,12 +100,12 @@ impl Prefix {
         self.length == self.family.bits()
     }
 
-    /// How many addresses are in it. Those of `::/0` are one more than can be said.
+    /// The number of addresses. Saturates: `::/0` counts one less than the 2^128 it has.
     pub fn size(self) -> u128 {
         self.family.host_mask(self.length).saturating_add(1)
     }
 
-    /// The prefix of the same length that is so many after this one; `None` past the family's last
+    /// The prefix of the same length `count` places after this one; `None` past the family's last
     /// address.
     pub fn after(self, count: u128) -> Option<Self> {
         let host_mask = self.family.host_mask(self.length);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_containment_one_way_or_the_other_and_never_across_families() {
+    fn prefixes_overlap_only_if_one_contains_the_other() {
         assert!(prefix("10.0.0.0/8").overlaps(prefix("10.64.0.0/16")));
         assert!(prefix("10.64.0.0/16").overlaps(prefix("10.0.0.0/8")));
         assert!(!prefix("10.0.0.0/9").overlaps(prefix("10.128.0.0/9")));

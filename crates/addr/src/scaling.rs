@@ -1,6 +1,6 @@
 //! How many addresses a node's pool should hold: `B × ceil(mf + U/B)`, capped. `B` is the batch,
-//! `mf` the free fraction to keep, `U` the demand. It depends on nothing but the demand of now, so
-//! a step taken twice is the same step.
+//! `mf` the free fraction to keep, `U` the demand. It depends only on the current demand, so
+//! repeating a step changes nothing.
 //!
 //! All in integers: `mf` is a percentage, and the quotient is taken once, of `mf·B + U` over `B` in
 //! hundredths.
@@ -11,8 +11,8 @@ use std::num::NonZeroU64;
 const USUAL_BATCH: NonZeroU64 = NonZeroU64::MIN.saturating_add(15);
 const USUAL_PERCENT: u64 = 50;
 
-/// The part of a container's scaler that the formula needs. The release threshold has no place in
-/// it: a pool shrinks to the same target to which it grows.
+/// The part of a network container's scaler that the formula needs. It has no release threshold: a
+/// pool grows and shrinks to the same target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaler {
     batch_size: NonZeroU64,
@@ -23,9 +23,9 @@ pub struct Scaler {
 impl Scaler {
     /// From the numbers on the wire, where 0 is what a missing field reads as.
     ///
-    /// - A `batchSize` of 0 or less is a scaler that is not there: a batch of 16 and 50 % hold, so
-    ///   that losing the scaler does not lose the pool. A negative `requestThresholdPercent` is 50
-    ///   too; 0 is a choice.
+    /// - A `batchSize` of 0 or less means a missing scaler: the defaults are a batch of 16 and 50
+    ///   %, so that losing the scaler does not lose the pool. A negative `requestThresholdPercent`
+    ///   is 50 too; 0 is valid.
     /// - A `maxIPCount` of 0 or less is no cap. A cap of 0 would give the whole pool back, and
     ///   without a cap the target still follows the pods that are there.
     pub fn from_wire(batch_size: i64, request_threshold_percent: i64, max_ip_count: i64) -> Self {
@@ -39,12 +39,12 @@ impl Scaler {
         }
     }
 
-    /// The most addresses that it allows, if it limits them.
+    /// The most addresses that the scaler allows, if it has a limit.
     pub fn max_ip_count(self) -> Option<u64> {
         self.max_ip_count.map(NonZeroU64::get)
     }
 
-    /// The same, but never for more than `most` addresses. A limit of 0 is none.
+    /// The same scaler, limited to `most` addresses. 0 is no limit.
     #[must_use]
     pub fn at_most(self, most: u64) -> Self {
         let limits = [self.max_ip_count, NonZeroU64::new(most)];
@@ -59,20 +59,20 @@ impl Scaler {
     }
 }
 
-/// What the node's subnet has to give.
+/// How many addresses the node's subnet can give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
     /// Whole batches.
     #[default]
     Enough,
-    /// One at a time, and one that is kept free.
+    /// One at a time, and the node keeps one free.
     Exhausted,
-    /// Somebody waits for addresses: none is kept free.
+    /// Others wait for addresses: the node keeps none free.
     Awaited,
 }
 
-/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1 and so is what is
-/// kept free.
+/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1, and one address
+/// is kept free.
 ///
 /// ```
 /// use berth_addr::scaling::{Scaler, Supply, target};
@@ -115,13 +115,13 @@ pub struct Step {
     pub requested: u64,
     /// How many of the held ones to mark as pending release now; never an assigned one.
     pub release: u64,
-    /// How many names are in `ipsNotInUse`: those that were pending stay, also when the pool grows
+    /// How many names are in `ipsNotInUse`: pending names stay there, even when the pool grows
     /// again.
     pub not_in_use: u64,
 }
 
-/// Shrinking is reckoned from what is held, not from what was asked for: a short subnet may have
-/// delivered less.
+/// Shrinking starts from the held addresses, not from the requested ones: a full subnet may have
+/// delivered fewer.
 pub fn reconcile(holding: Holding, scaler: Scaler, supply: Supply) -> Step {
     let requested = target(holding.demand, scaler, supply);
     let unassigned = holding.held.saturating_sub(holding.assigned);
@@ -158,7 +158,7 @@ impl Phase {
     }
 }
 
-/// What of a pod on the node decides whether it needs an address of the pool.
+/// The facts that decide whether a pod on the node needs an address of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodOnNode {
     pub phase: Phase,

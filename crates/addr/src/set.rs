@@ -104,8 +104,7 @@ impl AddressSet {
         })
     }
 
-    /// Every address, one by one: made as it is asked for, as a set may hold more than anybody can
-    /// list.
+    /// Every address, one by one and lazily, because a set may hold more than fit into a list.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ranges().flat_map(|range| {
             (range.first_number()..=range.last_number()).map(move |n| range.family().address(n))

@@ -51,7 +51,7 @@ impl Spans {
             .map(|(&start, &end)| (start, end))
     }
 
-    /// What lies in `first..=last`, cut at its ends.
+    /// The spans inside `first..=last`, cut at its ends.
     pub fn within(&self, first: u128, last: u128) -> impl Iterator<Item = (u128, u128)> {
         self.touching(first, last)
             .map(move |(start, end)| (start.max(first), end.min(last)))

@@ -1,10 +1,10 @@
 //! Numbers of units and of blocks within one pool.
 
-/// 256 units make a block: what a store writes at once.
+/// 256 units make a block, which a store writes at once.
 pub const UNITS_PER_BLOCK: u128 = 256;
 
-/// A unit's number in its pool. It holds as long as the pool's cidrs are only appended to; what is
-/// written down is the unit's prefix.
+/// A unit's number in its pool. It is stable only while CIDRs are only appended, so stores keep the
+/// unit's prefix instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit(pub(crate) u128);
 

@@ -1,8 +1,8 @@
-//! The agent itself: the pool and the journal behind one lock, and who is to be woken.
+//! The agent itself: the pool and the journal behind one lock, and the tasks to wake.
 //!
-//! Why an answer can be relied on: what changes is planned, written to the journal and applied
-//! under the lock, in this order, and answered after. So all calls have one order, the journal has
-//! the same one, and a call whose line could not be written has changed nothing.
+//! Why an answer can be relied on: under the lock, each change is planned, written to the journal
+//! and applied, in this order. The answer is sent after that. So all calls have one order, the
+//! journal has the same order, and a call whose line could not be written has changed nothing.
 
 mod calls;
 mod node;
@@ -30,20 +30,19 @@ use crate::journal::{Entry, Found, Journal, JournalError};
 use crate::metrics::NodeMetrics;
 use crate::pool::{Holding, Pool};
 
-/// So many ADDs may wait for an address at a time; the next is told at once that there is none.
+/// The number of ADDs that may wait for an address. The next one is refused at once.
 const MAX_WAITING: usize = 128;
-/// A journal of fewer lines is left as it is.
-const FEW_LINES: usize = 4096;
-/// So many short lines.
-const AS_LONG_AS_AN_ADD: usize = 32;
-/// An ADD that was refused counts as demand for so long: its runtime tries again meanwhile, or has
-/// given up.
-const WANTED: Duration = Duration::from_secs(60);
-const MAX_WANTING: usize = 1024;
+/// A shorter journal is not compacted.
+const MIN_LINES_TO_COMPACT: usize = 4096;
+/// The number of short lines that take as much room as an ADD's line.
+const PROBE_LINES: usize = 32;
+/// How long a refused ADD counts as demand. By then its runtime has tried again or given up.
+const REFUSED_ADD_TTL: Duration = Duration::from_secs(60);
+const MAX_REFUSED_ADDS: usize = 1024;
 /// Networks whose last GC is remembered: a node has one, or a few.
 const MAX_COLLECTED: usize = 64;
-/// The pool is measured at most so often: nobody reads it more often, and to count takes longer
-/// than to serve.
+/// The shortest time between two measurements of the pool: counting takes longer than serving a
+/// call.
 const MEASURED_EVERY: Duration = Duration::from_millis(250);
 
 /// Where an agent keeps what it knows, and how.
@@ -51,11 +50,11 @@ const MEASURED_EVERY: Duration = Duration::from_millis(250);
 pub struct Storage {
     pub node: String,
     pub state_dir: PathBuf,
-    /// Says how far the journal has come; better not on the same disk.
+    /// The file that says how long the journal is; better not on the same disk.
     pub mark: PathBuf,
     pub boot: String,
     pub clock: Clock,
-    /// How long an address cools down before somebody else gets it, as long as others are free.
+    /// How long a released address cools down. It is used earlier only when no other is free.
     pub rest: Duration,
 }
 
@@ -72,11 +71,11 @@ struct Shared {
     rest: u64,
     metrics: NodeMetrics,
     inside: Mutex<Inside>,
-    /// Something that the next write to the cluster may depend on.
+    /// Something has changed that the next write to the cluster may depend on.
     changed: Notify,
     /// An address may be free now.
     came_free: Notify,
-    /// There was a GC.
+    /// A GC has finished.
     collection: Notify,
     waiting: Semaphore,
 }
@@ -88,22 +87,22 @@ struct Inside {
     cluster: Cluster,
     /// When the last GC of each network was started.
     collected: BTreeMap<String, u64>,
-    /// Refused for want of an address, and when.
-    wanting: BTreeMap<Attachment, u64>,
+    /// ADDs that were refused because no address was free, and when.
+    refused_adds: BTreeMap<Attachment, u64>,
     /// Since when no ADD can be served.
     starved: Option<u64>,
     demand: u64,
-    /// The journal is looked at again when it has so many lines.
+    /// The number of lines at which the agent next considers compacting the journal.
     compact_at: usize,
     /// When the pool was last measured.
     measured: u64,
-    /// Why the journal could not be written the last time.
+    /// Why the last write to the journal failed.
     failing: Option<Refusal>,
 }
 
 impl Agent {
-    /// With what the journal says. `Found` tells whether that can be trusted: where not, the pool
-    /// gives out nothing that it had before, until [`Agent::recover`] says otherwise.
+    /// Restores the pool from the journal. `Found` tells whether the journal can be trusted. If
+    /// not, the pool gives out none of its old addresses until [`Agent::recover`] releases them.
     pub fn open(storage: &Storage, metrics: NodeMetrics) -> Result<(Self, Found), JournalError> {
         let (journal, found) = Journal::open(&storage.state_dir, &storage.mark, &storage.boot)?;
         let mut pool = Pool::default();
@@ -115,10 +114,10 @@ impl Agent {
             journal,
             cluster: Cluster::default(),
             collected: BTreeMap::new(),
-            wanting: BTreeMap::new(),
+            refused_adds: BTreeMap::new(),
             starved: None,
             demand: 0,
-            compact_at: FEW_LINES,
+            compact_at: MIN_LINES_TO_COMPACT,
             measured: 0,
             failing: None,
         };
@@ -158,12 +157,12 @@ impl Agent {
         self.shared.inside.lock().pool.holdings().clone()
     }
 
-    /// When the last GC of each network was started, of this agent's life.
+    /// When the last GC of each network was started, since this agent was started.
     pub fn collected(&self) -> BTreeMap<String, u64> {
         self.shared.inside.lock().collected.clone()
     }
 
-    /// Until there was a GC since the last time.
+    /// Waits for the next GC.
     pub async fn next_collection(&self) {
         self.shared.collection.notified().await;
     }
@@ -203,10 +202,10 @@ impl Agent {
         }
     }
 
-    /// After any change: who waits is woken, and what is measured is set.
+    /// After any change: wakes the waiting tasks and sets the metrics.
     fn changed(&self, inside: &mut Inside) {
         let now = self.now();
-        inside.prune_wanting(now);
+        inside.prune_refused_adds(now);
         if let Some(since) = inside.starved.filter(|_| inside.pool.can_serve().is_ok()) {
             inside.starved = None;
             let starved = Duration::from_nanos(now.saturating_sub(since));
@@ -227,7 +226,7 @@ impl Agent {
         self.shared.metrics.journal(inside.journal.length());
     }
 
-    /// What a burst of calls has left unmeasured.
+    /// Measures the pool now: a burst of calls is not measured call by call.
     pub fn measure_now(&self) {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
@@ -237,7 +236,8 @@ impl Agent {
 }
 
 impl Inside {
-    /// Written, then done: the only way in which anything changes. How many addresses came free.
+    /// Writes the entries, then applies them: the only way in which anything changes. Returns how
+    /// many addresses came free.
     fn commit(&mut self, entries: &[Entry], now: u64) -> Result<u64, Refusal> {
         if entries.is_empty() {
             return Ok(0);
@@ -254,32 +254,32 @@ impl Inside {
         Ok(freed)
     }
 
-    /// Whether an ADD of a new attachment would be served. A journal that could not be written is
-    /// tried with lines that say nothing.
+    /// Whether an ADD of a new attachment would be served. If the last write to the journal failed,
+    /// this tries it with entries that change nothing.
     fn serves(&mut self, now: u64) -> Result<(), Refusal> {
         if self.failing.is_some() {
             let nothing = Entry::Freed {
                 at: now,
                 held: Vec::new(),
             };
-            self.commit(&vec![nothing; AS_LONG_AS_AN_ADD], now)?;
+            self.commit(&vec![nothing; PROBE_LINES], now)?;
         }
         self.pool.can_serve()
     }
 
-    /// When most of its lines say nothing that still matters. One that can't be compacted goes on
-    /// growing.
+    /// Compacts the journal when most of its lines no longer matter. If that fails, the journal
+    /// goes on growing.
     fn compact(&mut self, now: u64) {
         if self.journal.lines() < self.compact_at {
             return;
         }
         self.pool.forget(now);
         let entries = self.pool.entries(now);
-        // It is worth it when half of it goes; and to look costs as much as to write, so that it
-        // must have grown by half before the next look.
+        // Compacting is worth it when half of the lines go. Checking costs as much as writing, so
+        // the journal must grow by half before the next check.
         let worth = entries.len() <= self.journal.lines() / 2;
         let lines = if worth { entries.len() * 2 } else { self.journal.lines() };
-        self.compact_at = FEW_LINES.max(lines + lines / 2);
+        self.compact_at = MIN_LINES_TO_COMPACT.max(lines + lines / 2);
         if !worth {
             return;
         }
@@ -288,13 +288,13 @@ impl Inside {
         }
     }
 
-    fn prune_wanting(&mut self, now: u64) {
-        self.wanting
-            .retain(|_, at| now.saturating_sub(*at) < nanoseconds(WANTED));
+    fn prune_refused_adds(&mut self, now: u64) {
+        self.refused_adds
+            .retain(|_, at| now.saturating_sub(*at) < nanoseconds(REFUSED_ADD_TTL));
     }
 
-    fn wanting(&self) -> u64 {
-        u64::try_from(self.wanting.len()).unwrap_or(u64::MAX)
+    fn refused_adds(&self) -> u64 {
+        u64::try_from(self.refused_adds.len()).unwrap_or(u64::MAX)
     }
 }
 

@@ -3,9 +3,9 @@
 //! STATUS does not say it: a runtime takes a node whose STATUS fails for broken, and its pods are
 //! evicted. A full node is not broken.
 //!
-//! The condition changes rarely, on purpose. A pool that is empty for a moment says nothing: more
-//! addresses may be on their way. It turns False only when no more can come, and True again only
-//! when an address is left over after every waiting pod has one.
+//! The condition changes rarely, on purpose. A pool that is empty for a moment changes nothing:
+//! more addresses may be on their way. The condition turns False only when no more can come, and
+//! True again only when an address is left over after every waiting pod has one.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub const CONDITION: &str = berth_api::names::POD_ADDRESSES_AVAILABLE;
 pub struct View {
     pub has_container: bool,
     pub is_quarantined: bool,
-    /// Those that the next pods could have, also those that cool down.
+    /// Addresses that the next pods could have, including those that cool down.
     pub free: u64,
     pub assigned: u64,
     /// Pods without an address.
@@ -30,7 +30,7 @@ pub struct View {
 /// Whether more addresses can come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
-    /// They may be on their way.
+    /// More addresses may be on their way.
     Open,
     SubnetFull,
     /// The node has as many as `maxIPCount` of its scaler allows.
@@ -98,7 +98,7 @@ pub fn status_of(reason: Reason) -> &'static str {
     if reason.is_available() { "True" } else { "False" }
 }
 
-/// What the condition is to say from now on. `None`: what it says stays.
+/// The condition's new reason. `None`: the condition stays as it is.
 pub fn decide(observed: Option<&ObservedCondition>, view: &View) -> Option<Reason> {
     let reason = match view {
         View {
@@ -116,14 +116,14 @@ pub fn decide(observed: Option<&ObservedCondition>, view: &View) -> Option<Reaso
             Supply::AllocatablePods(_) => Reason::AllocatablePodsReached,
             Supply::PodCidr => Reason::PodCidrFull,
         },
-        // Those who wait take what there is, and the node is full again.
+        // The waiting pods take all free addresses, and the node is full again.
         View { free, waiting, .. } if free <= waiting && observed.is_some() => return None,
         View { .. } => Reason::AddressesFree,
     };
-    let said = |observed: &ObservedCondition| {
+    let is_reported = |observed: &ObservedCondition| {
         observed.status == status_of(reason) && observed.reason == reason.as_str()
     };
-    (!observed.is_some_and(said)).then_some(reason)
+    (!observed.is_some_and(is_reported)).then_some(reason)
 }
 
 /// For people: the figures, and why there are no more.

@@ -1,4 +1,4 @@
-//! Time since the machine was booted, as plugins say it too.
+//! Time since the machine was booted; plugins send the same clock.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::time::Instant;
 pub enum Clock {
     /// The machine's.
     Boot,
-    /// Tokio's, which tests can stop, counted from then; it begins an hour after the boot.
+    /// Tokio's clock, which tests can stop. It counts from this instant, which stands for one hour
+    /// after the boot.
     Runtime(Instant),
 }
 

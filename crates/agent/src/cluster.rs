@@ -1,5 +1,5 @@
-//! What the agent has seen of the cluster: its NodeNetworkConfig, its node's pods, the states of
-//! subnets. Plain data, fed by watches.
+//! What the agent has observed of the cluster: its NodeNetworkConfig, its node's pods, the states
+//! of subnets. Plain data, fed by watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,25 +27,26 @@ pub struct PodFacts {
 pub struct Cluster {
     pub nnc: Option<NncFacts>,
     pub pods: BTreeMap<PodKey, PodFacts>,
-    /// Until all pods are known their number says nothing.
+    /// Until the first full list, the number of pods says nothing.
     pub pods_known: bool,
     pub node: Option<OwnNode>,
-    /// Of subnets that run short.
+    /// Only of subnets that run short.
     supplies: BTreeMap<String, Supply>,
 }
 
-/// A NodeNetworkConfig, and its spec as we know it: what we have written since may not have come
-/// back yet.
+/// A NodeNetworkConfig, and its spec as last known: the watch may not have shown our latest write
+/// yet.
 #[derive(Clone, Debug)]
 pub struct NncFacts {
     pub delivered: Delivered,
     pub requested: i64,
     pub not_in_use: BTreeSet<String>,
-    /// What it says that we hold beyond what is delivered.
+    /// The addresses that the object says we hold although they are no longer delivered.
     pub held: Vec<IpAssignment>,
     /// The subnet could not give all that was asked for.
     pub subnet_is_full: bool,
-    /// The version of the object that the containers are of, and the one that the spec is of.
+    /// The version of the object that the containers come from; `written` is the one that the spec
+    /// comes from.
     version: u64,
     written: u64,
 }
@@ -80,8 +81,8 @@ pub fn key_of(pod: &ObservedPod) -> PodKey {
 }
 
 impl Cluster {
-    /// Whether it is newer than what is known, and so is taken over. Watches that start over may
-    /// bring an older one.
+    /// Applies the object unless a newer one is known, and returns whether it did. A watch that
+    /// starts over may bring an older one.
     pub fn apply_nnc(&mut self, nnc: &NodeNetworkConfig) -> bool {
         let version = version_of(nnc);
         let uid = nnc.uid().unwrap_or_default();
@@ -90,7 +91,7 @@ impl Cluster {
             return false;
         }
         let spec = &nnc.spec;
-        // What we wrote last stands until the object comes back that has it.
+        // Our last write stands until the watch shows an object that contains it.
         let written = known.filter(|known| known.written > version);
         let (requested, not_in_use, held, written) = match written {
             Some(known) => (
@@ -102,7 +103,8 @@ impl Cluster {
             None => (
                 spec.requested_ip_count,
                 spec.ips_not_in_use.iter().cloned().collect(),
-                // Whatever an agent before this one wrote there, this one says what it holds.
+                // An unreadable annotation counts as empty: this agent reports what it holds
+                // itself.
                 held_of(nnc).unwrap_or_default(),
                 version,
             ),
@@ -119,15 +121,15 @@ impl Cluster {
         true
     }
 
-    /// A watch has begun anew: what it says is so, even if it is older than what was seen. An API
+    /// A watch was restarted: its object is applied even if it is older than the known one. An API
     /// server that was restored from a backup counts from an earlier version.
     pub fn reset_nnc(&mut self, nnc: &NodeNetworkConfig) {
         self.nnc = None;
         self.apply_nnc(nnc);
     }
 
-    /// Our write has been answered with this.
-    pub fn wrote(&mut self, request: &Request, answer: &NodeNetworkConfig) {
+    /// Records our write and the API server's answer to it.
+    pub fn record_write(&mut self, request: &Request, answer: &NodeNetworkConfig) {
         if let Some(nnc) = self.nnc.as_mut().filter(|nnc| nnc.delivered.uid == request.uid) {
             nnc.requested = request.requested;
             nnc.not_in_use.clone_from(&request.not_in_use);
@@ -163,7 +165,7 @@ impl Cluster {
         states.iter().for_each(|state| self.apply_state(state));
     }
 
-    /// Of the node's own subnets, and of no other: that of the shortest one.
+    /// The worst supply among the node's own subnets.
     pub fn supply<'a>(&self, subnets: impl Iterator<Item = &'a str>) -> Supply {
         let known: Vec<Supply> = subnets
             .filter_map(|subnet| self.supplies.get(subnet).copied())
@@ -197,7 +199,8 @@ fn subnet_is_full(nnc: &NodeNetworkConfig) -> bool {
     statuses.any(|status| status == Some(ContainerStatus::SubnetFull))
 }
 
-/// API servers count up, one number for all objects of a kind. What is no number is newer than all.
+/// API servers count up, one number for all objects of a kind. A version that is not a number
+/// counts as newer than all.
 fn version_of(nnc: &NodeNetworkConfig) -> u64 {
     let version = nnc.resource_version();
     version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)

@@ -1,8 +1,8 @@
-//! CNS's REST API over our agent, so that plugins made for CNS work unmodified. Only when it is
-//! asked for.
+//! CNS's REST API over our agent, so that plugins made for CNS work unmodified. Only served when a
+//! flag asks for it.
 //!
-//! Whoever can reach the port can ask for addresses and give back those of others: the API knows no
-//! callers. So it is bound to loopback addresses alone.
+//! The API does not authenticate: every process that reaches the port can take addresses and
+//! release those of others. So it is bound to loopback addresses alone.
 
 mod debug;
 mod listen;
@@ -27,7 +27,7 @@ use crate::agent::Agent;
 
 pub use listen::{CompatError, Listener};
 
-/// Of a request that names none.
+/// The interface of a request that names none.
 const INTERFACE: &str = "eth0";
 
 pub fn router(agent: Agent) -> Router {
@@ -73,7 +73,7 @@ async fn release_one(State(agent): State<Agent>, body: Bytes) -> Result<Response
 }
 
 async fn grant(agent: &Agent, request: &IpConfigsRequest) -> Result<Granted, Outcome> {
-    let (attachment, pod) = of(request)?;
+    let (attachment, pod) = attachment_and_pod(request)?;
     let desired = request.desired.iter().filter(|address| !address.is_empty());
     let desired: Result<Vec<IpAddr>, Outcome> = desired.map(|address| parse(address)).collect();
     let request = Request {
@@ -94,9 +94,9 @@ async fn grant(agent: &Agent, request: &IpConfigsRequest) -> Result<Granted, Out
     Ok(granted)
 }
 
-/// An answer with one address must not leave another one taken.
+/// A request for one address must not keep a second one: it is refused if pods get two.
 async fn grant_one(agent: &Agent, request: &IpConfigsRequest) -> Result<GrantedAddress, Outcome> {
-    let (attachment, _) = of(request)?;
+    let (attachment, _) = attachment_and_pod(request)?;
     let is_known = agent.holdings().contains_key(&attachment);
     let granted = grant(agent, request).await?;
     if let [only] = granted.addresses.as_slice() {
@@ -115,7 +115,7 @@ async fn grant_one(agent: &Agent, request: &IpConfigsRequest) -> Result<GrantedA
 }
 
 fn take_back(agent: &Agent, request: &IpConfigsRequest) -> Response {
-    let taken = of(request).and_then(|(attachment, _)| {
+    let taken = attachment_and_pod(request).and_then(|(attachment, _)| {
         let started = agent.now();
         agent.release(&Release { attachment, started }).map_err(outcome)
     });
@@ -124,8 +124,8 @@ fn take_back(agent: &Agent, request: &IpConfigsRequest) -> Response {
     answer(code, &Released::from(outcome))
 }
 
-/// Whom a request is about.
-fn of(request: &IpConfigsRequest) -> Result<(Attachment, PodRef), Outcome> {
+/// The attachment and the pod that a request is about.
+fn attachment_and_pod(request: &IpConfigsRequest) -> Result<(Attachment, PodRef), Outcome> {
     let context = request.context().map_err(|error| {
         let code = match error {
             NotAContext::Missing => Code::EmptyContext,
@@ -180,7 +180,7 @@ fn info(granted: &GrantedAddress) -> PodIpInfo {
 fn outcome(refusal: Refusal) -> Outcome {
     let code = match refusal.reason {
         Reason::Invalid => Code::InvalidRequest,
-        // So that the plugin fails, and its runtime tries again.
+        // The plugin fails on this code, and its runtime tries again.
         Reason::PoolEmpty | Reason::Taken | Reason::Detached => Code::FailedToAllocate,
         Reason::Forbidden | Reason::NotFound | Reason::Mismatch | Reason::Storage => {
             Code::Unexpected

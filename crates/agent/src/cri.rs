@@ -1,6 +1,6 @@
-//! What the container runtime says of the node's sandboxes: one of the two observers that an owner
-//! is gone, and who has which address when the journal can't say it. `runtime.v1` of the CRI, over
-//! the runtime's Unix socket.
+//! What the container runtime says of the node's sandboxes. It is one of the two observers that an
+//! owner is gone. It also says which sandbox has which address when the journal can't. `runtime.v1`
+//! of the CRI, over the runtime's Unix socket.
 
 mod info;
 mod wire;
@@ -28,8 +28,8 @@ use wire::{
     PodSandboxStatusRequest, PodSandboxStatusResponse,
 };
 
-/// A runtime that is busy starting a node's pods answers late, and a pass that waits holds up
-/// nobody.
+/// A runtime that is busy starting a node's pods answers late, and a waiting pass holds up nothing
+/// else.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a kubelet calls the interface of every pod.
@@ -41,7 +41,7 @@ const MAX_BYTES: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
     pub id: String,
-    /// Not once it was stopped. It keeps its place in the list until it is removed.
+    /// False once the sandbox was stopped. It stays in the list until it is removed.
     pub ready: bool,
     pub pod: PodRef,
     pub created: SystemTime,
@@ -65,7 +65,7 @@ pub enum CriError {
         method: &'static str,
         why: String,
     },
-    /// Left out, it could be given to another pod.
+    /// An error, because an address that is left out could be given to another pod.
     #[error(
         "the container runtime at {socket} says that sandbox {sandbox} has the address \
          {address:?}, which is none"
@@ -90,7 +90,7 @@ impl Cri {
     pub fn connect(socket: impl Into<PathBuf>) -> Self {
         let socket: Arc<Path> = socket.into().into();
         let path = Arc::clone(&socket);
-        // gRPC wants the name of a host, and this is the one that goes with a Unix socket.
+        // gRPC needs a host name, and this is the usual one for a Unix socket.
         let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIMEOUT);
         let channel = endpoint.connect_with_connector_lazy(service_fn(move |_| {
             let path = Arc::clone(&path);
@@ -102,7 +102,7 @@ impl Cri {
         }
     }
 
-    /// All of them, also those that are stopped and not removed yet.
+    /// All sandboxes, also those that are stopped and not removed yet.
     pub fn sandboxes(&self) -> BoxFuture<'_, Result<Vec<Sandbox>, CriError>> {
         Box::pin(async move {
             let method = "ListPodSandbox";
@@ -111,10 +111,10 @@ impl Cri {
         })
     }
 
-    /// Of a sandbox with a network of its own, by interface. The CRI knows of one interface only,
-    /// which is [`INTERFACE`]; the others are there where the runtime tells more than it must. None
-    /// for a sandbox of the host's network, one that is stopped, and one that is not there any
-    /// more.
+    /// The addresses of a sandbox with a network of its own, by interface. The CRI reports one
+    /// interface only, [`INTERFACE`]; other interfaces appear if the runtime reports them in
+    /// addition. There are none for a sandbox on the host's network, a stopped one, or one that no
+    /// longer exists.
     pub fn addresses<'a>(
         &'a self,
         sandbox: &'a str,
@@ -125,7 +125,7 @@ impl Cri {
                 verbose: true,
             };
             let method = "PodSandboxStatus";
-            let answer: PodSandboxStatusResponse = match self.ask_plainly(method, request).await {
+            let answer: PodSandboxStatusResponse = match self.call(method, request).await {
                 Err(Failed::Status(status)) if status.code() == Code::NotFound => {
                     return Ok(BTreeMap::new());
                 }
@@ -134,7 +134,7 @@ impl Cri {
             let network = answer.status.and_then(|status| status.network).unwrap_or_default();
             let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
             let usual: Vec<String> = every_address(network).collect();
-            // A stopped sandbox has none, whatever its runtime remembers of it.
+            // A stopped sandbox has no address, even if its runtime still lists other interfaces.
             if usual.is_empty() {
                 return Ok(BTreeMap::new());
             }
@@ -164,20 +164,22 @@ impl Cri {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let asked = self.ask_plainly(method, request).await;
+        let asked = self.call(method, request).await;
         asked.map_err(|failed| self.error(method, failed))
     }
 
-    async fn ask_plainly<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Failed>
+    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Failed>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let mut grpc = self.grpc.clone();
         let asking = async {
-            grpc.ready().await.map_err(|error| Failed::Away(reasons(&error)))?;
+            grpc.ready()
+                .await
+                .map_err(|error| Failed::Unreachable(reasons(&error)))?;
             let path = PathAndQuery::try_from(format!("/runtime.v1.RuntimeService/{method}"));
-            let path = path.map_err(|error| Failed::Away(error.to_string()))?;
+            let path = path.map_err(|error| Failed::Unreachable(error.to_string()))?;
             let answer = grpc.unary(Request::new(request), path, ProstCodec::default()).await;
             answer.map(tonic::Response::into_inner).map_err(Failed::Status)
         };
@@ -188,7 +190,7 @@ impl Cri {
         let socket = self.socket();
         match failed {
             Failed::Late => CriError::Late { socket },
-            Failed::Away(why) => CriError::Unreachable { socket, why },
+            Failed::Unreachable(why) => CriError::Unreachable { socket, why },
             Failed::Status(status) if status.code() == Code::Unavailable => {
                 let why = reasons(&status);
                 CriError::Unreachable { socket, why }
@@ -207,11 +209,11 @@ impl Cri {
 
 enum Failed {
     Late,
-    Away(String),
+    Unreachable(String),
     Status(Status),
 }
 
-/// The innermost one says it: those around it say that there was no connection.
+/// The innermost error names the cause; the outer ones only say that there was no connection.
 fn reasons(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -220,7 +222,7 @@ fn reasons(error: &dyn std::error::Error) -> String {
     innermost.to_string()
 }
 
-/// The first is said apart from the others, and empty when there is none.
+/// The CRI has a field for the first address, which may be empty, and a list for the others.
 fn every_address(network: NetworkStatus) -> impl Iterator<Item = String> {
     let others = network.additional_ips.into_iter().map(|additional| additional.ip);
     std::iter::once(network.ip).chain(others).filter(|ip| !ip.is_empty())

@@ -1,5 +1,5 @@
-//! What the agent holds, as others may read it: beside the metrics, so that `berth check` can ask
-//! from afar. It changes nothing, and names no pod.
+//! A read-only view of the agent's addresses, served beside the metrics, so that `berth check` can
+//! read it remotely. It names no pod.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// To be called with all that [`crate::run`] says.
+    /// To be called with every report of [`crate::run`].
     pub fn follow(&self, standing: &Standing<'_>) {
         *self.serving.lock() = match standing {
             Standing::Serves(agent) => Some((*agent).clone()),

@@ -1,4 +1,4 @@
-//! The shell around the agent's decisions: watches that feed it, and the one write that it makes.
+//! The I/O around the agent's decisions: the watches that feed it, and its one write.
 
 mod condition;
 
@@ -31,13 +31,13 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(30),
 };
 
-/// A write that is not answered may be lost, with whatever was between: it can be made again.
+/// After this time a write without an answer is made again: repeating it does no harm.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A change of what is watched.
+/// A change of the watched objects.
 enum Change<K> {
-    /// All that there is.
+    /// The full list.
     All(Vec<K>),
     Apply(K),
     Delete(K),
@@ -86,8 +86,8 @@ pub async fn node(client: Client, name: &str, listed: watch::Sender<Listed>) {
     .await;
 }
 
-/// Hands what is known of the node on to the agent.
-pub async fn tell_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
+/// Forwards every change of the Node to the agent.
+pub async fn forward_node(mut listed: watch::Receiver<Listed>, agent: Agent) {
     loop {
         let now = listed.borrow_and_update().clone();
         match now {
@@ -123,8 +123,8 @@ pub async fn states(client: Client, agent: Agent) {
     .await;
 }
 
-/// For as long as the process lasts.
-async fn follow<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Change<K>) + Send)
+/// Runs for as long as the process does.
+async fn follow<K>(api: Api<K>, selection: ListParams, mut on_change: impl FnMut(Change<K>) + Send)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -132,9 +132,9 @@ where
     berth_kit::follow::follow(api, selection, |event| match event {
         Event::Init => listed.clear(),
         Event::InitApply(object) => listed.push(object),
-        Event::InitDone => tell(Change::All(std::mem::take(&mut listed))),
-        Event::Apply(object) => tell(Change::Apply(object)),
-        Event::Delete(object) => tell(Change::Delete(object)),
+        Event::InitDone => on_change(Change::All(std::mem::take(&mut listed))),
+        Event::Apply(object) => on_change(Change::Apply(object)),
+        Event::Delete(object) => on_change(Change::Delete(object)),
     })
     .await;
 }
@@ -145,9 +145,9 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     let mut backoff = Backoff::new(BACKOFF, random);
     loop {
         let Some(request) = agent.next_request() else {
-            // Looked at from time to time also when nothing happens: ADDs that were refused long
-            // ago no longer count, and a disk may have room again.
-            let _ = timeout(RESYNC_INTERVAL, agent.has_changed()).await;
+            // The agent decides again from time to time even when nothing happens: ADDs that were
+            // refused long ago no longer count, and a disk may have room again.
+            let _ = timeout(RESYNC_INTERVAL, agent.wait_for_change()).await;
             continue;
         };
         let applied = timeout(TIMEOUT, apply(&api, agent.node(), &request)).await;
@@ -158,11 +158,11 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
         match applied {
             Ok(answer) => {
                 backoff.succeed();
-                agent.wrote(&request, &answer);
+                agent.record_write(&request, &answer);
             }
             Err(error) if is_gone(&error) => {
                 debug!(%error, "the NodeNetworkConfig is another one by now");
-                let _ = timeout(RESYNC_INTERVAL, agent.has_changed()).await;
+                let _ = timeout(RESYNC_INTERVAL, agent.wait_for_change()).await;
             }
             Err(error) => {
                 warn!(%error, "can't ask for addresses, it is tried again");
@@ -172,8 +172,8 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
     }
 }
 
-/// Count and names in one write. With the UID: an apply to an object that is gone would make one
-/// without owner.
+/// Writes count and names together. The UID is part of it, because an apply to a deleted object
+/// would create one without owner.
 async fn apply(
     api: &Api<NodeNetworkConfig>,
     node: &str,
@@ -186,7 +186,7 @@ async fn apply(
         "metadata": {"name": node, "namespace": NAMESPACE, "uid": request.uid},
         "spec": {"requestedIPCount": request.requested, "ipsNotInUse": names},
     });
-    // Left out, it is taken off: the annotation is ours.
+    // When it is left out, server-side apply removes the annotation, because it is ours.
     if !request.held.is_empty() {
         object["metadata"]["annotations"] =
             json!({HELD_ANNOTATION: json!(request.held).to_string()});
@@ -195,7 +195,7 @@ async fn apply(
     api.patch(node, &params, &Patch::Apply(object)).await
 }
 
-/// Of another UID, or not there: the watch brings what there is.
+/// The object was deleted, or has another UID: the watch brings the current one.
 fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 || status.code == 409)
 }

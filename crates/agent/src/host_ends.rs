@@ -1,6 +1,6 @@
-//! The host's ends of pods' interfaces, as `berth-cni` leaves them: the alias of each says whose it
-//! is, and the routes through it which addresses that has. So an agent that has lost its journal
-//! learns of every interface of a pod, also of those that no runtime speaks of.
+//! The host ends of pods' interfaces, as `berth-cni` leaves them. The alias of each names its
+//! attachment, and the routes through it are to the attachment's addresses. So an agent that has
+//! lost its journal finds every interface of a pod, also those that no runtime reports.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,12 +9,12 @@ use std::path::Path;
 
 use berth_api::cni::{Alias, Attachment};
 
-/// In the network namespace of this process, which on a node is the host's.
+/// Reads the network namespace of this process, which on a node is the host's.
 pub fn observed() -> io::Result<BTreeMap<Attachment, Vec<IpAddr>>> {
     let mut owners = BTreeMap::new();
     for found in std::fs::read_dir(Path::new("/sys/class/net"))? {
         let found = found?;
-        // One that went meanwhile has nothing.
+        // An interface that was just removed has no alias.
         let alias = std::fs::read_to_string(found.path().join("ifalias")).unwrap_or_default();
         if let (Some(alias), Ok(name)) =
             (Alias::read(alias.trim_end()), found.file_name().into_string())

@@ -1,5 +1,5 @@
-//! Putting the plugins and their conf where the container runtime looks for them, and taking them
-//! out again.
+//! Installs the plugins and their conf where the container runtime looks for them, and removes
+//! them.
 //!
 //! The plugins come first, and the conf only when the agent can serve: a kubelet takes its node for
 //! ready once there is a conf. Each file is written whole beside its place and renamed, so that a
@@ -20,11 +20,11 @@ pub use portmap::Portmap;
 
 use place::Place;
 
-/// Where they are put unless the flags say otherwise.
+/// The directories, unless the flags name others.
 pub const DEFAULT_BIN_DIR: &str = "/opt/cni/bin";
 pub const DEFAULT_CONF_DIR: &str = "/etc/cni/net.d";
 
-/// By these names a runtime calls the plugins.
+/// The names by which a runtime calls the plugins.
 pub const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
 
 #[derive(Debug, thiserror::Error)]
@@ -71,23 +71,24 @@ impl Directories {
         }
     }
 
-    /// All plugins, or none. Those that are the same already are left alone.
+    /// Installs all plugins, or none. It leaves those alone that are the same already.
     pub fn install_plugins(&self, source: &Source) -> Result<(), InstallError> {
         plugins::install(source, &self.bins())
     }
 
-    /// What opens the pods' hostPorts, if this node has it.
+    /// The plugin that opens the pods' hostPorts, if this node has it.
     pub fn portmap(&self) -> Option<Portmap> {
         Portmap::find(&self.bin)
     }
 
-    /// When the agent can serve, and not before. Whether it was not there yet, or another.
+    /// Writes the conf; call it only once the agent can serve. Returns whether the file has
+    /// changed.
     pub fn place_conf(&self, conf: &Conf) -> Result<bool, InstallError> {
         conf::place(conf, &self.confs())
     }
 
-    /// The conf first: from then on nothing calls the plugins. Only what is ours, and nothing when
-    /// nothing is there.
+    /// Removes the conf first: from then on nothing calls the plugins. It removes only our files,
+    /// and missing files are no error.
     pub fn uninstall(&self) -> Result<(), InstallError> {
         conf::remove(&self.confs())?;
         plugins::remove(&self.bins())

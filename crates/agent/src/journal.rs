@@ -5,10 +5,9 @@
 //! is needed: after a crash of the machine no pod is left that could have an address, and the boot
 //! id in the first line tells that from a crash of the process.
 //!
-//! A line that is there only in part was never answered. A line that is damaged is another matter:
-//! then nobody knows what else is, and the whole file is put aside for a person, and reported. A
-//! journal that is older than what was answered (somebody put back a copy), or is gone, is told by
-//! the [`Mark`], which lies elsewhere.
+//! A partial last line was never answered. A damaged line may mean more damage, so the whole file
+//! is put aside for a person and reported. The [`Mark`], which is kept elsewhere, detects a journal
+//! that is gone, or older than the last answer because somebody restored a copy.
 
 mod line;
 mod mark;
@@ -26,16 +25,16 @@ use tracing::warn;
 use line::Line;
 use mark::Mark;
 
-/// One address, and the name that the NodeNetworkConfig knows it by, or its container's where all
-/// of a container's addresses are the node's.
+/// One address and its name in the NodeNetworkConfig. If the node has a network container's whole
+/// blocks, the name is that of the network container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     pub name: String,
     pub address: IpAddr,
 }
 
-/// What happened. Times are nanoseconds since the boot; `started` is when the plugin was started
-/// that asked for it.
+/// One change. Times are nanoseconds since the boot; `started` is the start of the plugin that
+/// asked for the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Assigned {
@@ -51,16 +50,16 @@ pub enum Entry {
         started: u64,
         attachment: Attachment,
     },
-    /// Of a release that is no longer told otherwise: these have been free since then.
+    /// These addresses have been free since `at`. It stands for a release whose own entry is gone.
     Freed {
         at: u64,
         held: Vec<Held>,
     },
-    /// What came before may not be all: until it is settled, others may have addresses that are not
-    /// in here.
+    /// The entries so far may be incomplete: until `Settled`, others may have addresses that are
+    /// not in the journal.
     Quarantined,
     Settled,
-    /// These are given back to the subnet: nobody on the node gets them any more.
+    /// These addresses are being given back to the subnet: no pod gets them any more.
     Releasing {
         at: u64,
         names: Vec<String>,
@@ -71,18 +70,18 @@ pub enum Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
-    /// Of this boot, in order. `torn`: the last line was there in part, and is not among them.
+    /// The entries of this boot, in order. `torn`: the last line was partial and is left out.
     Entries {
         entries: Vec<Entry>,
         torn: bool,
     },
-    /// Of an earlier boot: no pod of then is left.
+    /// The journal is of an earlier boot, none of whose pods is left.
     EarlierBoot,
-    /// It is not what was last answered from. What is assigned must be learned from others too.
+    /// The journal is not the one of the last answer. Other sources must say what is assigned.
     Untrusted {
-        /// What it says, which was so once, and that it is in quarantine.
+        /// The entries of that journal, and a last one that starts the quarantine.
         entries: Vec<Entry>,
-        /// Where a damaged one was put.
+        /// Where the damaged file was put.
         aside: Option<PathBuf>,
         why: String,
     },
@@ -101,19 +100,18 @@ pub struct JournalError {
 pub struct Journal<D = File> {
     path: PathBuf,
     boot: String,
-    /// Which file this is: a journal that is compacted is another one.
+    /// The id of this file: a compacted journal gets a new one.
     id: u64,
     mark: Mark,
     disk: D,
-    /// Up to where every line is whole.
+    /// The length up to which every line is whole.
     length: u64,
     lines: usize,
-    /// A line is there in part and could not be taken away: what is appended now would be read
-    /// together with it.
-    spoiled: bool,
+    /// A partial line could not be cut off: an appended line would be read together with it.
+    has_partial_line: bool,
 }
 
-/// What of a file a journal uses; tests have others.
+/// The file operations that a journal uses; tests replace them.
 pub trait Disk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn cut(&mut self, length: u64) -> io::Result<()>;
@@ -132,9 +130,9 @@ impl Disk for File {
 const NAME: &str = "journal";
 
 impl Journal {
-    /// Reads the journal of a directory, which is made if need be, and makes it ready for more.
-    /// `boot` is what the kernel calls this boot, and `mark` the file that says how far the journal
-    /// has come.
+    /// Reads the journal of a directory, which it creates if need be, and opens it for appending.
+    /// `boot` is the kernel's id of this boot, and `mark` the file that says how long the journal
+    /// is.
     pub fn open(directory: &Path, mark: &Path, boot: &str) -> Result<(Self, Found), JournalError> {
         let path = directory.join(NAME);
         check_formats(&path, mark)?;
@@ -171,7 +169,7 @@ impl Journal {
                         disk,
                         length: read.whole,
                         lines: read.lines,
-                        spoiled: false,
+                        has_partial_line: false,
                     };
                     let (entries, torn) = (read.entries, read.torn);
                     return Ok((journal, Found::Entries { entries, torn }));
@@ -193,11 +191,11 @@ impl Journal {
         })
     }
 
-    /// Whole or not at all: written beside, and put in place. The mark knows both files while it is
-    /// not certain which of them is there.
+    /// Writes a new journal beside the old one and renames it, so that it is there whole or not at
+    /// all. The mark names both files while either may be in place.
     ///
-    /// There is no fsync in it: what matters is what other processes of this boot see. A crash of
-    /// the machine may leave less of it, or nothing.
+    /// It needs no fsync: only processes of this boot use the journal. A crash of the machine may
+    /// leave less of it, or nothing.
     fn create(path: PathBuf, boot: &str, mut mark: Mark, entries: &[Entry]) -> io::Result<Self> {
         let id = mark::new_id();
         let mut text = Line::first(boot, id).to_string();
@@ -218,12 +216,12 @@ impl Journal {
             .write_all(text.as_bytes())
             .and_then(|()| mark.begin(id, length(&text)));
         if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
-            // What is left of it would keep the room that is missing.
+            // The unfinished file would take up room on a full disk.
             drop(fs::remove_file(&unfinished));
             return Err(error);
         }
-        // From here on it is the journal, and nothing may fail: the mark knows both until it is
-        // told more.
+        // From here on the new file is the journal, and nothing may fail: the mark still names
+        // both.
         if let Err(error) = mark.settle(id) {
             warn!(%error, "the mark of the journal can't be written");
         }
@@ -235,11 +233,11 @@ impl Journal {
             path,
             length: length(&text),
             lines: entries.len() + 1,
-            spoiled: false,
+            has_partial_line: false,
         })
     }
 
-    /// Replaces all that was appended so far by `entries`: what is still worth knowing.
+    /// Replaces all entries so far by `entries`, which hold what still matters.
     pub fn compact(&mut self, entries: &[Entry]) -> io::Result<()> {
         let mark = self.mark.try_clone()?;
         *self = Self::create(self.path.clone(), &self.boot, mark, entries)?;
@@ -247,12 +245,12 @@ impl Journal {
     }
 }
 
-/// Before anything is written: what a later agent left is not touched.
+/// Runs before anything is written, so that the files of a newer agent are not touched.
 fn check_formats(journal: &Path, mark: &Path) -> Result<(), JournalError> {
     let check = |path: &Path, format: fn(&[u8]) -> u64, known: u64| {
         let newer = match first_bytes(path) {
             Ok(bytes) => NewerFormat::check(format(&bytes), known).err()?,
-            // Whoever opens it next says what is wrong.
+            // The code that opens the file next reports the error.
             Err(_) => return None,
         };
         Some(JournalError {
@@ -266,14 +264,14 @@ fn check_formats(journal: &Path, mark: &Path) -> Result<(), JournalError> {
     newer.map_or(Ok(()), Err)
 }
 
-/// With all of a first line.
+/// Enough bytes for a whole first line.
 fn first_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(1024).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The quarantine is kept, too: whoever is started next must not trust what was made of it.
+/// The quarantine is written to the journal too: the next agent must not trust it either.
 fn untrusted(mut entries: Vec<Entry>, aside: Option<PathBuf>, why: &str) -> Found {
     entries.push(Entry::Quarantined);
     let why = why.to_owned();
@@ -281,15 +279,15 @@ fn untrusted(mut entries: Vec<Entry>, aside: Option<PathBuf>, why: &str) -> Foun
 }
 
 impl<D: Disk> Journal<D> {
-    /// When it returns, the entries survive a crash of this process. On an error nothing of them is
-    /// there.
+    /// When it returns, the entries survive a crash of this process. On an error none of them is
+    /// kept.
     pub fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
-        if self.spoiled {
+        if self.has_partial_line {
             self.disk.cut(self.length)?;
-            self.spoiled = false;
+            self.has_partial_line = false;
         }
         if !entries.iter().all(line::can_be_written) {
-            // It would be read as something else, or as damage.
+            // A name with a blank would be read as something else, or as damage.
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "it has a name with a blank in it",
@@ -300,13 +298,14 @@ impl<D: Disk> Journal<D> {
             text.push_str(&Line::of(entry).to_string());
         }
         if let Err(error) = self.disk.append(text.as_bytes()) {
-            // A full disk takes a part. It must go before anything else is written.
-            self.spoiled = self.disk.cut(self.length).is_err();
+            // A full disk takes a part of the lines. That part must go before anything else is
+            // written.
+            self.has_partial_line = self.disk.cut(self.length).is_err();
             return Err(error);
         }
         self.length += length(&text);
         self.lines += entries.len();
-        // A mark that lags behind only means that less is missed when the journal is put back.
+        // A mark that lags behind only makes it less likely that a restored old copy is noticed.
         if let Err(error) = self.mark.advance(self.id, self.length) {
             warn!(%error, "the mark of the journal can't be written");
         }
@@ -318,7 +317,7 @@ impl<D: Disk> Journal<D> {
         self.length
     }
 
-    /// How many lines it has: for whoever decides when to compact it.
+    /// The number of lines, which decides when to compact.
     pub fn lines(&self) -> usize {
         self.lines
     }
@@ -332,7 +331,7 @@ struct Read {
     entries: Vec<Entry>,
     /// The last line is there in part.
     torn: bool,
-    /// Up to where lines are whole, and how many they are.
+    /// The length up to which lines are whole, and their number.
     whole: u64,
     lines: usize,
     damage: Option<String>,
@@ -349,7 +348,7 @@ fn read(bytes: &[u8], boot: &str) -> Read {
                         read.boot = Some(boot.into_owned());
                         read.id = id;
                     }
-                    // Of an earlier boot nothing is worth reading, nor its damage.
+                    // The rest of an earlier boot's journal does not matter, damaged or not.
                     (Line::Entry(_), Some(of)) if of != boot => break,
                     (Line::Entry(entry), Some(_)) => read.entries.push(entry.into_owned()),
                     _ => read.damage = Some(format!("line {} is out of place", read.lines + 1)),
@@ -369,7 +368,7 @@ fn read(bytes: &[u8], boot: &str) -> Read {
     }
     read.whole = u64::try_from(bytes.len() - rest.len()).unwrap_or(u64::MAX);
     if read.boot.is_none() {
-        // The file was never in place in this state, whoever left it there.
+        // No agent ever puts a file in place in this state.
         read.damage = Some("its first line is missing".to_owned());
     }
     read
@@ -379,7 +378,7 @@ fn appending(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).open(path)
 }
 
-/// Under the first name that is free: nothing that a person may want to look at is overwritten.
+/// Renames the file to the first free name, so that no earlier one is overwritten.
 fn put_aside(path: &Path) -> io::Result<PathBuf> {
     let mut n = 1_u32;
     loop {

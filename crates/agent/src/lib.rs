@@ -1,14 +1,14 @@
 //! The node's agent: who on this node has which address, kept so that no crash loses or doubles
 //! one.
 //!
-//! Which addresses the node has is the ledger's to say, and reaches the agent by the
-//! NodeNetworkConfig; how many it needs follows from its pods. An ADD is served from what is there,
+//! The ledger decides which addresses the node has, and the NodeNetworkConfig brings them to the
+//! agent. How many it needs follows from its pods. An ADD is served from the node's own pool,
 //! without the API server.
 //!
 //! `pool` decides who has what and `scale` what to ask for, purely. `agent` puts the journal
 //! between decision and answer. The rest is a shell around that: the socket (`server`), the watches
 //! and the one write (`follow`), the release queue (`queue`) and what did not fit into it
-//! (`overflow`), and what is done about owners that are gone (`reclaim`).
+//! (`overflow`), and taking addresses back from owners that are gone (`reclaim`).
 
 mod agent;
 mod availability;

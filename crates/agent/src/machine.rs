@@ -1,8 +1,8 @@
 //! Which machine the agent runs on, and whether a Node is that machine's.
 //!
-//! A kubelet reports three ids. The boot's is new with every boot and the same for all that runs on
-//! one kernel, in whatever container: an equal one settles it. The other two outlive a boot, so
-//! they tell a machine that was rebooted from another machine.
+//! A kubelet reports three ids. The boot id is new with every boot and the same in all containers
+//! on one kernel: if it is equal, so is the machine. The other two outlive a boot, so they tell a
+//! rebooted machine from another machine.
 
 use std::path::Path;
 use std::{fmt, fs, io};
@@ -19,7 +19,7 @@ const SYSTEM_UUID: &[&str] = &[
     "/etc/machine-id",
 ];
 
-/// Empty is not known.
+/// An empty id is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     pub boot_id: String,
@@ -27,7 +27,7 @@ pub struct Machine {
     pub system_uuid: String,
 }
 
-/// Of a Node, as seen from this machine.
+/// How a Node compares with this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is this machine's, or nothing is known to the contrary.
@@ -38,7 +38,8 @@ pub enum Verdict {
 }
 
 impl Machine {
-    /// This one. An id that can't be read is not known, except the boot's, which every Linux has.
+    /// Reads this machine's ids. An id that can't be read is left empty, except the boot id, which
+    /// every Linux has.
     pub fn read() -> io::Result<Self> {
         Ok(Self {
             boot_id: fs::read_to_string(BOOT_ID)?.trim().to_owned(),
@@ -47,7 +48,7 @@ impl Machine {
         })
     }
 
-    /// The one that a Node says it is.
+    /// The machine that a Node reports.
     pub fn of(ids: &MachineIds) -> Self {
         let MachineIds {
             boot_id,

@@ -149,7 +149,7 @@ impl AgentMetrics {
     }
 }
 
-/// Those of one agent.
+/// The metrics of one agent.
 #[derive(Clone, Debug)]
 pub struct NodeMetrics {
     all: AgentMetrics,

@@ -8,11 +8,11 @@ use crate::machine::Machine;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnNode {
-    /// The machine that it says it is.
+    /// The machine that the Node reports.
     pub machine: Machine,
-    /// The most pods that it runs. `None`: not known.
+    /// The most pods that the node runs. `None`: not known.
     pub allocatable_pods: Option<u64>,
-    /// What it says of its pods' addresses.
+    /// The condition that says whether pods can get addresses.
     pub condition: Option<ObservedCondition>,
 }
 
@@ -26,13 +26,13 @@ impl OwnNode {
     }
 }
 
-/// For events about it.
+/// The reference to a Node for its events.
 pub fn reference(name: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
         name: Some(name.to_owned()),
-        // As kubelets say it, and kubectl looks for it.
+        // Kubelets use the name as the UID here, and kubectl looks for it.
         uid: Some(name.to_owned()),
         ..ObjectReference::default()
     }

@@ -1,8 +1,8 @@
-//! What was left out of a release queue past its limit, found by asking the runtime.
+//! Releases that did not fit into a release queue, found by asking the runtime.
 //!
 //! While the agent is away, plugins leave an entry for each DEL, and past the queue's limit one
-//! mark for all that follow. The mark says that attachments were detached, and not which. It is one
-//! observer; the runtime, which lists no sandbox of theirs, is the other.
+//! mark for all that follow. The mark says that attachments were detached, but not which. It is one
+//! observer; the other is the runtime, which no longer lists their sandboxes.
 
 mod decide;
 
@@ -37,9 +37,9 @@ pub struct Overflow {
     agent: Agent,
     directory: Directory,
     cri: Option<Cri>,
-    /// After so long a runtime has listed a sandbox, or given it up.
+    /// How long a runtime takes at most to list a sandbox or to give it up.
     grace: Duration,
-    is_told: bool,
+    is_logged: bool,
 }
 
 impl Overflow {
@@ -49,11 +49,11 @@ impl Overflow {
             directory,
             cri,
             grace,
-            is_told: false,
+            is_logged: false,
         }
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is told to stop.
     pub async fn run(mut self, period: Duration, stopping: CancellationToken) {
         let running = async {
             let mut ticks = tokio::time::interval(period);
@@ -72,16 +72,16 @@ impl Overflow {
         stopping.run_until_cancelled(running).await;
     }
 
-    /// How many attachments were released.
+    /// Looks for the mark once. Returns how many attachments were released.
     pub async fn pass(&mut self) -> Result<usize, OverflowError> {
         let own = self.directory.clone();
         let Some(mark) = self.blocking(move || own.mark()).await? else {
-            self.is_told = false;
+            self.is_logged = false;
             return Ok(0);
         };
-        self.tell(mark);
-        // First who has what, then who is there: an ADD in between is not mistaken for one whose
-        // sandbox has gone.
+        self.log_once(mark);
+        // Holdings first, then sandboxes: an ADD in between is not mistaken for one whose sandbox
+        // is gone.
         let holdings = self.agent.holdings();
         let sandboxes = match &self.cri {
             Some(cri) => Some(cri.sandboxes().await?),
@@ -105,7 +105,7 @@ impl Overflow {
         }
         if decision.open == 0 {
             let own = self.directory.clone();
-            // One that a plugin has moved on meanwhile is followed up in the next pass.
+            // If a plugin has renamed the mark meanwhile, the next pass looks at the new one.
             if self.blocking(move || own.unmark(mark)).await? {
                 info!(
                     "all that was left out of the release queue is accounted for; its mark is gone"
@@ -115,8 +115,8 @@ impl Overflow {
         Ok(decision.releases.len())
     }
 
-    fn tell(&mut self, mark: Mark) {
-        if std::mem::replace(&mut self.is_told, true) {
+    fn log_once(&mut self, mark: Mark) {
+        if std::mem::replace(&mut self.is_logged, true) {
             return;
         }
         let directory = self.directory.path().display();

@@ -1,15 +1,15 @@
-//! Who on the node has which address. Pure: what happens comes in with its time, and what is to be
-//! kept goes out as entries for the journal.
+//! Which attachment on the node has which address. Pure: events come in with their time, and
+//! changes go out as entries for the journal.
 //!
-//! Two things are kept apart. What the node has is the NodeNetworkConfig's to say, and is taken
-//! over whenever it changes. Who of the node's pods has an address is said here alone: an address
-//! that is taken out of the NodeNetworkConfig under a pod stays the pod's until it is released, and
-//! then is nobody's here. So every question of ownership is asked by address, in [`Pool::owners`],
-//! and the answer never depends on what was delivered.
+//! Two things are kept apart. The NodeNetworkConfig says which addresses the node has, and the pool
+//! follows it. The pool alone says which pod has an address: an address that leaves the
+//! NodeNetworkConfig while a pod has it stays the pod's until it is released, and is not used again
+//! here. So ownership is looked up by address, in [`Pool::owners`], and never depends on what was
+//! delivered.
 //!
-//! Each change is in two steps, so that nothing is half done when the disk is full: `plan_…` says
-//! what would be written, and `apply` does it. The journal stands between them, and replaying it is
-//! the same `apply`.
+//! Each change has two steps, so that nothing is half done when the disk is full: `plan_…` returns
+//! the entries to write, and `apply` applies them once they are in the journal. A replay of the
+//! journal uses the same `apply`.
 
 mod beyond;
 mod blocks;
@@ -39,7 +39,7 @@ use units::{State, Unit, Units};
 
 pub use delivered::{Container, Content, Delivered, Lease};
 
-/// Names in one line of the journal.
+/// The most names in one line of the journal.
 const LISTED: usize = 64;
 
 /// What an attachment has.
@@ -48,8 +48,8 @@ pub struct Holding {
     pub network: String,
     pub pod: PodRef,
     pub held: Vec<Held>,
-    /// When the ADD was started that got it, or the last that asked for it again; when it was
-    /// served, if that is not known.
+    /// The start of the ADD that got the addresses, or of the last ADD that repeated it. If that is
+    /// not known, the time at which the ADD was served.
     pub started: u64,
     pub at: u64,
 }
@@ -57,9 +57,9 @@ pub struct Holding {
 #[derive(Debug, Default)]
 pub struct Pool {
     containers: Vec<Container>,
-    /// Of which every pod gets an address.
+    /// Every pod gets an address of each of these.
     families: BTreeSet<Family>,
-    /// Where the node has leases of a family, its blocks of that family are for others.
+    /// The families of the node's leases. Pods get no addresses from blocks of these families.
     leased: BTreeSet<Family>,
     units: Units,
     blocks: Vec<Block>,
@@ -69,22 +69,22 @@ pub struct Pool {
     tombstones: Tombstones,
     /// When an address last came free, for as long as that matters.
     freed: BTreeMap<IpAddr, u64>,
-    /// Names that were given back to the subnet, until they are gone from what is delivered.
+    /// Names that are being given back to the subnet, until they are no longer delivered.
     releasing: BTreeSet<String>,
     quarantine: Quarantine,
 }
 
-/// What an ADD comes to.
+/// The outcome of an ADD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// It has these already, and nothing changes.
-    Has(Vec<Held>),
-    /// It gets these once the entry is kept.
-    Gets(Vec<Held>, Entry),
+    /// The attachment has these already, and nothing changes.
+    Existing(Vec<Held>),
+    /// The attachment gets these once the entry is in the journal.
+    New(Vec<Held>, Entry),
 }
 
 impl Pool {
-    /// What is delivered from now on.
+    /// Takes over the delivered addresses.
     pub fn deliver(&mut self, delivered: &Delivered) {
         self.containers.clone_from(&delivered.containers);
         self.families = self.containers.iter().flat_map(Container::families).collect();
@@ -119,7 +119,7 @@ impl Pool {
             self.units.remove(name);
         }
         self.releasing.retain(|name| leases.contains_key(name));
-        // The spec names what was given back: it may have been by an agent whose journal is lost.
+        // Names in the spec are being given back, perhaps by an agent whose journal is lost.
         for (name, (_, lease)) in &leases {
             let named = lease.held.iter().any(|held| delivered.not_in_use.contains(&held.name));
             if named && !lease.held.iter().any(|held| self.owners.contains_key(&held.address)) {
@@ -159,7 +159,7 @@ impl Pool {
             State::Held
         } else if self.releasing.contains(lease.name()) {
             State::Releasing
-        } else if addresses().any(|address| self.quarantine.is_about(address)) {
+        } else if addresses().any(|address| self.quarantine.covers(address)) {
             State::Quarantined
         } else {
             let since = addresses().filter_map(|address| self.freed.get(&address)).max();
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    /// After something of these addresses has changed.
+    /// Updates the state of these addresses' units.
     fn refresh(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         for address in addresses {
             if let Some(unit) = self.units.of(address) {
@@ -194,16 +194,16 @@ impl Pool {
             let held = holding.held.clone();
             // A DEL that was started before this ADD must not undo it, also after a restart.
             return Ok(if request.started > holding.started {
-                Plan::Gets(held.clone(), assigned(request, held, now))
+                Plan::New(held.clone(), assigned(request, held, now))
             } else {
-                Plan::Has(held)
+                Plan::Existing(held)
             });
         }
         let held = self.choose(&request.desired)?;
-        Ok(Plan::Gets(held.clone(), assigned(request, held, now)))
+        Ok(Plan::New(held.clone(), assigned(request, held, now)))
     }
 
-    /// `None`: it would undo an ADD that was started later.
+    /// `None`: the release would undo an ADD that was started later.
     pub fn plan_release(&self, release: &Release, now: u64) -> Option<Entry> {
         let started = if release.started == 0 { now } else { release.started };
         let holding = self.holdings.get(&release.attachment);
@@ -215,7 +215,8 @@ impl Pool {
         })
     }
 
-    /// All of the network that is not valid, and was there when the call was made.
+    /// Releases all attachments of the network that are not valid and were there when the call was
+    /// made.
     pub fn plan_gc(&self, gc: &Gc, now: u64) -> Vec<Entry> {
         let valid: BTreeSet<&Attachment> = gc.valid.iter().collect();
         let started = if gc.started == 0 { now } else { gc.started };
@@ -234,8 +235,8 @@ impl Pool {
         gone.map(entry).collect()
     }
 
-    /// The leases to give back next: of the free ones, so many. Where a node has two families, only
-    /// such as have both: of leases of one, an equal number of each would have to go.
+    /// Gives back up to `count` free leases. If the node has two families, it gives back only
+    /// leases of both: of single-family leases, an equal number of each would have to go.
     pub fn plan_releasing(&self, count: usize, now: u64) -> Vec<Entry> {
         if count == 0 {
             return Vec::new();
@@ -253,11 +254,12 @@ impl Pool {
         names.chunks(LISTED).map(entry).collect()
     }
 
-    /// A runtime says that this attachment has these addresses, and the journal does not know it.
-    /// What is not the node's is left out, and what another has: unless that one is not among the
-    /// `living` and there is a quarantine, for then the journal has missed how it was given up.
+    /// The runtime says that this attachment has these addresses, and the journal does not know it.
+    /// Addresses that are not the node's are left out, and so are those of another owner, unless
+    /// the pool is in quarantine and that owner is not among the `living`: then the journal has
+    /// missed its release.
     ///
-    /// One that was detached is on its way out, whatever the runtime still lists.
+    /// A detached attachment is not adopted, even if the runtime still lists its sandbox.
     pub fn plan_adoption(
         &self,
         attachment: &Attachment,
@@ -277,7 +279,7 @@ impl Pool {
         let held: Vec<Held> = its.map(|address| self.held_of(*address)).collect();
         (!held.is_empty()).then(|| Entry::Assigned {
             at: now,
-            // When its ADD was started nobody knows: before any DEL of it.
+            // The start of its ADD is not known; 1 is before any DEL.
             started: 1,
             attachment: attachment.clone(),
             network: String::new(),
@@ -286,7 +288,7 @@ impl Pool {
         })
     }
 
-    /// What has been written happens. How many addresses came free by it.
+    /// Applies an entry of the journal. Returns how many addresses came free.
     pub fn apply(&mut self, entry: &Entry) -> u64 {
         match entry {
             Entry::Assigned {
@@ -297,7 +299,7 @@ impl Pool {
                 pod,
                 held,
             } => {
-                self.vacate(attachment);
+                self.remove_holding(attachment);
                 let started = if *started == 0 { *at } else { *started };
                 let holding = Holding {
                     network: network.clone(),
@@ -307,8 +309,8 @@ impl Pool {
                     at: *at,
                 };
                 for one in held {
-                    // Only a journal that can't be trusted has two for one address: the later one
-                    // has it.
+                    // Only an untrusted journal has two owners for one address: the later one keeps
+                    // it.
                     if let Some(other) = self.owners.insert(one.address, attachment.clone()) {
                         self.strip(&other, one.address);
                     }
@@ -330,7 +332,7 @@ impl Pool {
                 attachment,
             } => {
                 self.tombstones.insert(attachment, *started, *at);
-                let held = self.vacate(attachment);
+                let held = self.remove_holding(attachment);
                 self.free(&held, *at);
                 u64::try_from(held.len()).unwrap_or(u64::MAX)
             }
@@ -339,7 +341,7 @@ impl Pool {
                 0
             }
             Entry::Quarantined => {
-                self.quarantine = Quarantine::unsettled();
+                self.quarantine = Quarantine::before_delivery();
                 self.quarantine.deliver(&self.containers);
                 self.refresh_all();
                 0
@@ -351,7 +353,7 @@ impl Pool {
             }
             Entry::Releasing { names, .. } => {
                 for name in names {
-                    // Whoever has it keeps it.
+                    // An attachment that has the address keeps it.
                     let free = self.units.get(name).is_none_or(|unit| unit.state != State::Held);
                     if free && self.releasing.insert(name.clone()) {
                         self.units.set(name, State::Releasing);
@@ -362,8 +364,8 @@ impl Pool {
         }
     }
 
-    /// All of a journal. The same as to apply one after the other, but for tombstones that would be
-    /// forgotten on the way.
+    /// Applies all entries of a journal, in order. It skips tombstones that would be dropped on the
+    /// way.
     pub fn replay(&mut self, entries: &[Entry]) {
         let is_release = |entry: &&Entry| matches!(entry, Entry::Released { .. });
         let mut releases = entries.iter().filter(is_release).count();
@@ -371,7 +373,7 @@ impl Pool {
             match entry {
                 Entry::Released { at, attachment, .. } if releases > tombstones::MAX => {
                     releases -= 1;
-                    let held = self.vacate(attachment);
+                    let held = self.remove_holding(attachment);
                     self.free(&held, *at);
                 }
                 entry => drop(self.apply(entry)),
@@ -379,7 +381,7 @@ impl Pool {
         }
     }
 
-    fn vacate(&mut self, attachment: &Attachment) -> Vec<Held> {
+    fn remove_holding(&mut self, attachment: &Attachment) -> Vec<Held> {
         let Some(holding) = self.holdings.remove(attachment) else {
             return Vec::new();
         };
@@ -418,7 +420,8 @@ impl Pool {
         &self.holdings
     }
 
-    /// As a plugin is told of it. An address that the node does not have any more is by itself.
+    /// The addresses as a plugin gets them. An address that is no longer delivered gets the full
+    /// prefix length.
     pub fn granted(&self, held: &[Held]) -> Vec<GrantedAddress> {
         let granted = |held: &Held| {
             let space = self
@@ -460,12 +463,12 @@ impl Pool {
         })
     }
 
-    /// Names in the spec that must not be there: their addresses are somebody's.
+    /// Names in the spec's list of unused addresses that attachments do have.
     pub fn misnamed<'a>(
         &'a self,
         not_in_use: &'a BTreeSet<String>,
     ) -> impl Iterator<Item = &'a str> {
-        // Nearly always it is empty, and nothing is looked for.
+        // Nearly always the list is empty, and the units are not searched.
         let named = usize::from(!not_in_use.is_empty());
         let units = std::iter::repeat_n((), named).flat_map(|()| self.units.iter());
         let held = units.filter(|unit| unit.state == State::Held);
@@ -473,7 +476,7 @@ impl Pool {
         names.filter(|name| not_in_use.contains(*name))
     }
 
-    /// The names of what is on its way back, as the spec has them.
+    /// The names that are being given back, as the spec has them.
     pub fn releasing(&self) -> BTreeSet<String> {
         if self.units.tally().releasing == 0 {
             return BTreeSet::new();
@@ -482,10 +485,9 @@ impl Pool {
         releasing.map(|unit| unit.lease.name().to_owned()).collect()
     }
 
-    /// What living pods show of addresses while there is a quarantine, and whether the time of
-    /// quarantine is over.
-    pub fn recover(&mut self, shown: BTreeSet<IpAddr>, over: bool) {
-        if self.quarantine.learn(shown, over) {
+    /// Tells the quarantine which addresses living pods show, and whether its time is over.
+    pub fn recover(&mut self, observed: BTreeSet<IpAddr>, over: bool) {
+        if self.quarantine.update(observed, over) {
             self.refresh_all();
         }
     }
@@ -502,18 +504,18 @@ impl Pool {
         self.choose(&[]).map(drop)
     }
 
-    /// Whether the node has it to give.
+    /// Whether the address is delivered to the node.
     pub fn has(&self, address: IpAddr) -> bool {
         self.units.of(address).is_some() || self.block_of(address).is_some()
     }
 
-    /// All addresses that somebody on the node has.
+    /// All addresses that attachments on the node have.
     pub fn owned(&self) -> impl Iterator<Item = IpAddr> {
         self.owners.keys().copied()
     }
 
     pub fn is_quarantined(&self) -> bool {
-        self.quarantine.is_there()
+        self.quarantine.is_active()
     }
 }
 

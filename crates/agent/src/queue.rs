@@ -1,9 +1,9 @@
-//! The release queue: a directory into which a plugin puts a file for each DEL that nobody
-//! answered. Here it is read, by an agent that trusts nothing in it: a file is followed only when
-//! it is a whole entry under its own name, and what is not goes aside for a person to look at.
+//! The release queue: a directory into which a plugin puts a file for each DEL that the agent did
+//! not answer. The agent trusts nothing in it: a file is released only if it is a whole entry under
+//! its own name. Any other file is put aside for a person to look at.
 //!
-//! Every pass over the directory reads it from its start, whatever woke the reader: an event only
-//! says that it is time. All of it blocks, and belongs on a thread for that.
+//! Every pass reads the whole directory: an event only says that it is time for one. All of this
+//! code blocks, and belongs on a blocking thread.
 
 mod aside;
 mod drain;
@@ -32,7 +32,7 @@ pub use mark::Mark;
 pub use pass::Pass;
 pub use watch::Watch;
 
-/// What goes aside is kept in here.
+/// The directory for broken files.
 const ASIDE: &str = "broken";
 
 /// Who writes the files of a directory.
@@ -70,12 +70,12 @@ pub struct Survey {
     pub depth: u64,
     /// When the oldest of them was written.
     pub oldest: Option<SystemTime>,
-    /// There would be more, but for the limit.
+    /// Present if releases were left out past the limit.
     pub mark: Option<Mark>,
 }
 
-/// A release queue. The directory is looked up by its path each time: somebody may have made it
-/// anew.
+/// A release queue. The directory is opened by its path each time, because it may have been
+/// recreated.
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -83,7 +83,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes it if need be, for its owner alone.
+    /// Creates the directory if need be, for its owner alone.
     pub fn open(path: impl Into<PathBuf>, flavour: Flavour) -> Result<Self, DirectoryError> {
         let directory = Self {
             path: path.into(),
@@ -103,8 +103,8 @@ impl Directory {
         &self.path
     }
 
-    /// Who may write into it can make the agent take addresses from pods: that is for its owner
-    /// alone.
+    /// Takes write permission from all but the owner: a user who can write here can make the agent
+    /// take addresses from pods.
     fn secure(&self) -> io::Result<()> {
         let directory = File::from(self.handle()?);
         let mode = directory.metadata()?.mode() & 0o7777;
@@ -113,13 +113,14 @@ impl Directory {
             rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode & !0o022))?;
         }
         if let Err(error) = self.reserve() {
-            // On a full disk, for example: the next pass tries again.
+            // The disk may be full, for example. The next pass tries again.
             debug!(%error, "nothing is kept for a queue that overflows");
         }
         Ok(())
     }
 
-    /// Looked at each time: who owns it could have put another in its place, and anything into it.
+    /// Checks the owner each time: another owner could have replaced the directory, or put anything
+    /// into it.
     fn handle(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = match open(&self.path, flags, Mode::empty()) {
@@ -144,7 +145,7 @@ impl Directory {
         self.flavour == Flavour::Ours
     }
 
-    /// Begins to read it.
+    /// Begins a pass over the directory.
     pub fn pass(&self) -> io::Result<Pass> {
         Pass::begin(self.handle()?, self.flavour)
     }
@@ -153,13 +154,13 @@ impl Directory {
         self.pass()?.survey()
     }
 
-    /// Puts what can't be followed where a person finds it, and nobody reads it as an entry.
+    /// Moves a broken file to where a person finds it and no pass reads it again.
     pub fn set_aside(&self, broken: &Broken) -> io::Result<()> {
         aside::put(&self.handle()?, &broken.name)
     }
 }
 
-/// Which file it was, and with which content. Another name does not change it.
+/// Identifies a file and its content. A rename does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -175,17 +176,17 @@ impl Stamp {
     }
 }
 
-/// Root and the agent itself: what anybody else says is not followed.
+/// Only root and the agent's own user are trusted.
 fn is_trusted_owner(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// Whether nobody else can have written it.
+/// Whether no other user can have written the file.
 fn is_trusted(metadata: &Metadata) -> bool {
     is_trusted_owner(metadata.uid()) && metadata.mode() & 0o022 == 0
 }
 
-/// What is under a name, itself and not what it may lead to.
+/// The metadata of a name, without following a link.
 fn look(directory: impl AsFd, name: &OsStr) -> io::Result<Metadata> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     File::from(openat(directory, name, flags, Mode::empty())?).metadata()

@@ -1,13 +1,13 @@
-//! Taking back what nobody gave back: the addresses of owners that are gone without a DEL.
+//! Takes back the addresses of owners that are gone without a DEL.
 //!
-//! Two observers must say so. The container runtime lists no sandbox of the attachment's container,
-//! not even a stopped one; and the API server has no such pod on the node any more, or one that is
-//! finished, or another of the same name, or the pod has been attached anew. Both must say it for
-//! the whole grace period, each time they are asked, and the API server once more when it is over.
-//! A observer that can't be asked says nothing.
+//! Two observers must agree. The container runtime lists no sandbox of the attachment's container,
+//! not even a stopped one. And the API server no longer has the pod on the node, or it is finished,
+//! or another pod has its name, or the pod has been attached anew. Both must say so each time they
+//! are asked during the whole grace period, and the API server once more at its end. An observer
+//! that can't be asked says nothing.
 //!
-//! An attachment that names no pod is left alone: what a person started beside the kubelet is known
-//! to neither observer, dead or alive. For those there are DEL and the GC of the CNI.
+//! An attachment that names no pod is left alone: neither observer knows containers that were
+//! started without the kubelet, dead or alive. DEL and a CNI GC release those.
 
 mod decide;
 
@@ -32,11 +32,11 @@ use crate::cluster::PodFacts;
 use crate::cri::{Cri, CriError};
 use crate::node::reference;
 
-/// The observers are asked so often, unless told otherwise.
+/// The default time between two passes.
 const PERIOD: Duration = Duration::from_secs(30);
-/// The API server is asked about so many at most in one pass; the rest waits for the next.
+/// The most pods about which one pass asks the API server; the rest waits for the next pass.
 const MAX: usize = 64;
-/// An event names so many.
+/// The most owners that an event names.
 const NAMED: usize = 5;
 
 #[derive(Debug, thiserror::Error)]
@@ -70,14 +70,14 @@ impl Reclaim {
         }
     }
 
-    /// Asks the observers more often, or less.
+    /// Sets the time between two passes.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.period = period;
         self
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is told to stop.
     pub async fn run(mut self, client: Client, events: Recorder, stopping: CancellationToken) {
         let running = async {
             let mut ticks = tokio::time::interval(self.period);
@@ -94,14 +94,14 @@ impl Reclaim {
         stopping.run_until_cancelled(running).await;
     }
 
-    /// Asks both observers, and takes back what both have said for long enough.
+    /// Asks both observers, and takes back the addresses that both have reported for long enough.
     pub async fn pass(&mut self, client: &Client) -> Result<Vec<Candidate>, ReclaimError> {
         let Some(pods) = self.agent.pods() else {
             debug!("the node's pods are not known yet");
             return Ok(Vec::new());
         };
-        // First who has what, then who is there: an ADD in between is not mistaken for one whose
-        // sandbox has gone.
+        // Holdings first, then sandboxes: an ADD in between is not mistaken for one whose sandbox
+        // is gone.
         let holdings = self.agent.holdings();
         let sandboxes = self.cri.sandboxes().await?;
         let view = View {
@@ -130,7 +130,8 @@ impl Reclaim {
                     answered += 1;
                     confirmed.extend(is_gone.then_some(candidate));
                 }
-                // It says nothing of the others, as long as there is an answer for some.
+                // An error about one pod does not stop the pass, as long as some pods are answered
+                // for.
                 Err(error) => failed = Some(error),
             }
         }
@@ -140,7 +141,7 @@ impl Reclaim {
             }
             warn!(%error, "an owner may be gone, and is left alone");
         }
-        // The moment of the ADD that we know of: one that came since is not undone.
+        // The release carries the start of the known ADD: a later ADD is not undone.
         let release = |candidate: &Candidate| Release {
             attachment: candidate.attachment.clone(),
             started: candidate.started,
@@ -165,7 +166,7 @@ impl Reclaim {
     }
 }
 
-/// Asked anew: what is known of pods comes from a watch, which may be late.
+/// Asks the API server itself, because the watch of pods may be late.
 async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, ReclaimError> {
     let api: Api<ObservedPod> = Api::namespaced(client.clone(), &pod.namespace);
     let found = api.get_opt(&pod.name).await.map_err(|error| ReclaimError::ApiServer {
@@ -175,7 +176,7 @@ async fn is_gone(client: &Client, pod: &PodRef, node: &str) -> Result<bool, Recl
     let Some(found) = found else {
         return Ok(true);
     };
-    // One of the same name may have been made on another node.
+    // A pod of the same name may have been created on another node.
     let is_here = found.node() == Some(node);
     Ok(!is_here || decide::is_over(pod, &PodFacts::of(&found)).is_some())
 }

@@ -1,13 +1,13 @@
 //! An agent from its start to its end.
 //!
-//! The order of the start is a promise. Nothing is answered before the journal is replayed, the
-//! NodeNetworkConfig and the node's pods are seen, what sandboxes have is known where the journal
-//! can't be trusted, and the release queue is drained. Until then there is no socket: plugins fail
-//! at once, and releases go to the queue.
+//! The order of the start is a promise. The agent answers no call before it has replayed the
+//! journal, listed the NodeNetworkConfig and the node's pods, asked which addresses sandboxes have
+//! if the journal can't be trusted, and drained the release queue. Until then there is no socket:
+//! plugins fail at once, and releases go to the queue.
 //!
-//! Before all of that the agent makes sure that it is the node's only one: by a lock for those on
-//! this machine, and by the ids of the Node for those on others. Until then it reads and writes
-//! nothing of the node's.
+//! Before all of that the agent makes sure that it is the node's only one. A lock excludes other
+//! agents on this machine, and the ids of the Node exclude those on other machines. Until then the
+//! agent reads and writes none of the node's state.
 
 mod identity;
 mod lock;
@@ -48,8 +48,7 @@ use lock::{Lock, LockError};
 
 pub use purge::{PurgeError, purge};
 
-/// The observers of owners that are gone are asked several times in a grace period, but not all the
-/// time.
+/// The bounds of the time between two passes of reclaim: several passes fit in a grace period.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(500);
 const LONGEST_PERIOD: Duration = Duration::from_secs(30);
 const MEASURED_EVERY: Duration = Duration::from_secs(5);
@@ -64,23 +63,23 @@ pub struct Options {
     /// For plugins that were made for CNS.
     pub compat_listen: Option<SocketAddr>,
     pub compat_queue_dir: Option<PathBuf>,
-    /// The container runtime's. Without it nobody can tell that a sandbox is gone, and nothing is
+    /// The container runtime's socket. Without it no sandbox is known to be gone, and nothing is
     /// reclaimed.
     pub cri_socket: Option<PathBuf>,
     pub boot: String,
-    /// Where agents of one machine see each other.
+    /// The directory of the locks that all agents on the machine share.
     pub lock_dir: PathBuf,
-    /// The machine that the Node must be. What is empty is not compared.
+    /// The machine that the Node must be. Empty ids are not compared.
     pub machine: Machine,
     pub clock: Clock,
     pub rest: Duration,
-    /// Before anything is taken back that nobody gave back.
+    /// How long an owner must be gone before its addresses are taken back without a DEL.
     pub grace: Duration,
 }
 
-/// As long as pods' connections of before may still be answered.
+/// For this long, connections of an address's last pod may still be answered.
 pub const DEFAULT_REUSE_DELAY: Duration = Duration::from_secs(30);
-/// A kubelet gives a sandbox up after four minutes.
+/// Longer than the four minutes after which a kubelet gives up a sandbox.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(300);
 
 impl Options {
@@ -134,33 +133,32 @@ impl fmt::Debug for AgentContext {
     }
 }
 
-/// How it stands with an agent.
+/// Whether an agent serves.
 #[derive(Debug)]
 pub enum Standing<'a> {
     /// An ADD would be answered.
     Serves(&'a Agent),
-    /// It serves nobody, and this is why.
+    /// The agent serves no calls, for this reason.
     Waits(&'a str),
 }
 
-/// Returns when it is told to stop, or can't go on. `say` hears how it stands, whenever that
-/// changes.
+/// Runs until it is told to stop, or can't go on. It calls `report` whenever its standing changes.
 pub fn run<'a>(
     options: Options,
     context: AgentContext,
     random: StdRng,
-    say: impl FnMut(Standing<'_>) + Send + 'a,
+    report: impl FnMut(Standing<'_>) + Send + 'a,
     stopping: CancellationToken,
 ) -> BoxFuture<'a, Result<(), RunError>> {
-    run_telling(options, context, random, Box::new(say), stopping)
+    run_telling(options, context, random, Box::new(report), stopping)
 }
 
-/// For whichever listener there is: compiled once, here.
+/// The same for any type of `report`, so that it is compiled only once.
 fn run_telling<'a>(
     options: Options,
     context: AgentContext,
     mut random: StdRng,
-    mut say: Box<dyn FnMut(Standing<'_>) + Send + 'a>,
+    mut report: Box<dyn FnMut(Standing<'_>) + Send + 'a>,
     stopping: CancellationToken,
 ) -> BoxFuture<'a, Result<(), RunError>> {
     Box::pin(async move {
@@ -183,17 +181,17 @@ fn run_telling<'a>(
                         if verdict == Verdict::Other {
                             context.events.record(&reference(&options.node), wrong_machine(why));
                         }
-                        say(Standing::Waits(why));
+                        report(Standing::Waits(why));
                     };
-                    place.is_here(waits).await;
+                    place.wait_until_same(waits).await;
                     let listed = place.listed.clone();
                     let mut tasks = JoinSet::new();
-                    let serves = |agent: &Agent| say(Standing::Serves(agent));
+                    let serves = |agent: &Agent| report(Standing::Serves(agent));
                     tokio::select! {
                         ended = serve(&options, &context, &mut random, listed, &mut tasks, serves, &stopping) => return ended,
-                        () = place.is_left() => {}
+                        () = place.wait_until_other() => {}
                     }
-                    // Nobody is served any more when this returns, and the journal is closed.
+                    // When this returns, no call is served any more and the journal is closed.
                     tasks.shutdown().await;
                 }
             };
@@ -216,7 +214,7 @@ fn wrong_machine(why: &str) -> Event {
     }
 }
 
-/// On the node's machine, until it is told to stop or can't go on.
+/// Serves, on the node's own machine, until it is told to stop or can't go on.
 async fn serve(
     options: &Options,
     context: &AgentContext,
@@ -245,16 +243,16 @@ async fn serve(
     options.compat_listen.map_or(Ok(()), compat::Listener::check)?;
     let cri = options.cri_socket.clone().map(Cri::connect);
     let client = &context.client;
-    tasks.spawn(follow::tell_node(listed, agent.clone()));
+    tasks.spawn(follow::forward_node(listed, agent.clone()));
     tasks.spawn(follow::configs(client.clone(), agent.clone()));
     tasks.spawn(follow::pods(client.clone(), agent.clone()));
     tasks.spawn(follow::states(client.clone(), agent.clone()));
-    agent.is_supplied().await;
+    agent.wait_until_supplied().await;
     if found == Found::Nothing {
         agent.quarantine_observed();
     }
     let trusted = !agent.is_quarantined();
-    settle::learn(&agent, cri.as_ref(), trusted).await;
+    settle::adopt_at_start(&agent, cri.as_ref(), trusted).await;
     let write = follow::write(client.clone(), agent.clone(), StdRng::from_rng(random));
     tasks.spawn(write);
     let mut quarantines = JoinSet::new();
@@ -262,7 +260,7 @@ async fn serve(
         quarantines.spawn(settle::until_certain(agent.clone(), cri.clone(), options.grace));
     }
     if let Err(error) = drain.once().await {
-        // What can't be released now stays in the queue, and its addresses with those who had them.
+        // Releases that fail now stay in the queue, and their addresses stay assigned.
         warn!(%error, "the release queue is not empty");
     }
     let listener = Listener::bind(&options.socket).await?;
@@ -280,7 +278,7 @@ async fn serve(
         tasks.spawn(reclaim.run(client.clone(), context.events.clone(), stopping.clone()));
     }
     if let Some(address) = options.compat_listen {
-        // Not before: what waits at the door would be served as if it had just come.
+        // Not earlier: a connection that waits would later be served as if it had just come.
         let compat = compat::Listener::bind(address).await?;
         info!(address = %compat.address(), "plugins made for CNS are served");
         tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
@@ -288,7 +286,7 @@ async fn serve(
     info!(node = options.node, socket = %options.socket.display(), "the agent serves");
     ready(&agent);
     tasks.spawn(listener.serve(server::router(agent.clone()), stopping.clone()));
-    // They end when they are told to, all of them.
+    // All tasks end only when they are told to stop.
     match tasks.join_next().await {
         Some(Err(panic)) => Err(RunError::Ended(panic.to_string())),
         _ if stopping.is_cancelled() => Ok(()),
@@ -296,7 +294,7 @@ async fn serve(
     }
 }
 
-/// Nobody scrapes more often.
+/// More often would serve no scraper.
 async fn measure(agent: Agent) {
     loop {
         agent.measure_now();

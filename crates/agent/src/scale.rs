@@ -13,20 +13,20 @@ use crate::pool::Pool;
 pub struct Step {
     pub demand: u64,
     pub requested: i64,
-    /// How many free leases to give back, beside those that are on their way.
+    /// How many free leases to give back, besides those already being given back.
     pub release: usize,
 }
 
-/// `None` while it is not known what is there, or when there is nothing to scale.
-pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
+/// `None` until the NodeNetworkConfig and the pods are known, or when there is nothing to scale.
+pub fn step(pool: &Pool, cluster: &Cluster, refused_adds: u64) -> Option<Step> {
     let nnc = cluster.nnc.as_ref()?;
     if !cluster.pods_known || !pool.is_scaled() {
         return None;
     }
-    let holding = pool.holding(cluster.demand(), wanting);
+    let holding = pool.holding(cluster.demand(), refused_adds);
     let supply = cluster.supply(pool.subnets());
     let scaler = nnc.delivered.scaler;
-    // A node has no use for more addresses than it runs pods.
+    // A node has no use for more addresses than it can run pods.
     let scaler = cluster.most_pods().map_or(scaler, |pods| scaler.at_most(pods));
     let step = scaling::reconcile(holding, scaler, supply);
     Some(Step {
@@ -36,9 +36,9 @@ pub fn step(pool: &Pool, cluster: &Cluster, wanting: u64) -> Option<Step> {
     })
 }
 
-/// What is to be written, if the spec says something else. `releasing` is what is on its way back
-/// and still delivered: every write names all of it. Names that are gone by now do no harm, and go
-/// with the next write that is needed.
+/// The next write, if the spec differs from it. `releasing` are the names that are being given back
+/// and are still delivered: every write names all of them. Names that are gone by now do no harm,
+/// and the next write leaves them out.
 pub fn request(
     nnc: &NncFacts,
     requested: i64,

@@ -1,8 +1,8 @@
 //! The agent's API on its Unix socket.
 //!
-//! For root and for the agent's own user: the file is 0600, and who calls is asked of the kernel as
-//! well. Bodies, connections and the time that a connection may take are bounded, so that no caller
-//! can hold up the others.
+//! For root and for the agent's own user: the file is 0600, and the kernel is asked for the
+//! caller's user. Bodies, connections and the time that a connection may take are bounded, so that
+//! no caller can hold up the others.
 
 mod routes;
 
@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 pub use routes::router;
 
-/// In all: the longest wait for an address, and some.
+/// A connection may take the longest wait for an address, and some.
 const LIMITS: Limits = Limits {
     connections: 512,
     handshake: Duration::from_secs(10),
@@ -54,8 +54,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the place of a socket that nobody serves any more. It is nobody else's before it is
-    /// anybody's: bound under another name, made 0600 and then renamed.
+    /// Replaces a socket that no process serves any more. The new socket is never open to others:
+    /// it is bound under another name, made 0600 and then renamed.
     pub async fn bind(path: &Path) -> Result<Self, ListenError> {
         let named = || path.display().to_string();
         let unfinished = path.with_extension("new");
@@ -115,7 +115,7 @@ impl Door for Guarded {
     }
 }
 
-/// Who calls after this is told at once that nobody is there.
+/// Later callers fail at once, because the socket is gone.
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {

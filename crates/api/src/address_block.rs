@@ -1,4 +1,4 @@
-//! AddressBlock: who owns which of 256 units. The kubernetes store's unit of compare-and-swap;
+//! AddressBlock: the owners of 256 units. The unit of compare-and-swap of the kubernetes store;
 //! nothing else reads or writes it.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::names::SUBNET_LABEL;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[schemars(extend("x-kubernetes-validations" = [{
-    // The promise that matters most, kept by the API server too.
+    // The most important promise, which the API server also enforces.
     "rule": "!has(self.owned) || !has(self.released) || self.owned.all(k, !(k in self.released))",
     "message": "has a unit that is owned too: take it out of one of the two",
     "fieldPath": ".released",
@@ -96,8 +96,8 @@ impl TryFrom<String> for Offset {
 }
 
 impl AddressBlock {
-    /// A block without owners. `name` is the block's own, as `berth_addr::Layout::block_name` gives
-    /// it.
+    /// A block without owners. `name` is the name of the block, from
+    /// `berth_addr::Layout::block_name`.
     pub fn empty(subnet: &str, name: &str, first: berth_addr::Prefix) -> Self {
         Self {
             metadata: ObjectMeta {
@@ -122,8 +122,8 @@ fn by_offset<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 256,
-        // It is written whole. Else the API server would keep for each offset who wrote it, which
-        // costs more than all the rest.
+        // Atomic, as it is written whole: otherwise the API server would store the writer of each
+        // offset, which takes more space than all the rest.
         "x-kubernetes-map-type": "atomic",
         "additionalProperties": generator.subschema_for::<T>(),
         "x-kubernetes-validations": [{
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_keyed_by_offset_and_read_back_even_when_serde_buffers() {
+    fn owners_round_trip_by_offset_even_when_serde_buffers() {
         #[derive(Deserialize)]
         #[serde(tag = "type", content = "object")]
         enum Event {

@@ -1,9 +1,9 @@
-//! The agent's own API: what plugins and people ask over its Unix socket, and what a plugin leaves
-//! in the release queue when nobody answers.
+//! The agent's own API: the requests of plugins and people over its Unix socket, and the entries
+//! that a plugin leaves in the release queue if no agent answers.
 //!
 //! HTTP with JSON bodies, so that `curl --unix-socket` is enough to look at a node. Times are
-//! nanoseconds since the machine was booted (`CLOCK_BOOTTIME`): every caller is on the same
-//! machine, so they tell which of two calls was made first, whatever became of the wall clock.
+//! nanoseconds since boot (`CLOCK_BOOTTIME`): every caller is on the same machine, so they order
+//! calls even if the wall clock changes.
 
 mod inspect;
 mod queue;
@@ -32,13 +32,13 @@ pub const STATUS: &str = "/v1/status";
 /// `GET`; answers a list of [`AddressLine`].
 pub const ADDRESSES: &str = "/v1/addresses";
 
-/// `GET`, beside the metrics and not on the socket; answers [`Digest`], with 503 while the agent
-/// serves nobody.
+/// `GET`, on the port of the metrics and not on the socket; answers [`Digest`], with 503 while the
+/// agent does not serve.
 pub const DIGEST: &str = "/v1/digest";
-/// Where the metrics of an agent are, and its digest, unless somebody has chosen otherwise.
+/// The default port of an agent's metrics and digest.
 pub const DEFAULT_METRICS_PORT: u16 = 10363;
 
-/// The longest body that is read.
+/// The maximum length of a body.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// An ADD: one address for each family that the node serves.
@@ -46,17 +46,16 @@ pub const MAX_BYTES: usize = 1 << 20;
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     pub attachment: Attachment,
-    /// The name of the network in the plugin's conf: a GC is about one of them.
+    /// The name of the network in the plugin's conf: a GC is for one network.
     #[serde(default)]
     pub network: String,
     #[serde(default)]
     pub pod: PodRef,
-    /// When the plugin was started. An ADD that was started before a DEL that is already done comes
-    /// too late. 0: not known, and then an ADD that follows a DEL is taken for a late one for a
-    /// while.
+    /// When the plugin was started. An ADD that was started before a completed DEL comes too late.
+    /// 0: unknown; then for a while an ADD after a DEL counts as late.
     #[serde(default)]
     pub started: u64,
-    /// Exactly these, or none.
+    /// The addresses to give: exactly these, or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub desired: Vec<IpAddr>,
     /// How long to wait for an address when none is free.
@@ -74,14 +73,14 @@ pub struct Granted {
 #[serde(rename_all = "camelCase")]
 pub struct GrantedAddress {
     pub address: IpAddr,
-    /// Of its subnet.
+    /// The prefix length of its subnet.
     pub length: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
 }
 
-/// Of an entry in the release queue. The first has no field `format`; a later one has it. Raised
-/// when an entry changes in a way that an older agent can't read.
+/// The format of an entry in the release queue. The first has no field `format`; later ones do. It
+/// is raised when an older agent cannot read a changed entry.
 pub const RELEASE_FORMAT: u64 = crate::format::FIRST;
 
 /// A DEL. Also the content of an entry in the release queue.
@@ -89,8 +88,8 @@ pub const RELEASE_FORMAT: u64 = crate::format::FIRST;
 #[serde(rename_all = "camelCase")]
 pub struct Release {
     pub attachment: Attachment,
-    /// When the plugin was started: it does not undo an ADD that was started later. 0: not known,
-    /// and it undoes any.
+    /// When the plugin was started: the DEL does not undo an ADD that was started later. 0:
+    /// unknown; then it undoes any ADD.
     #[serde(default)]
     pub started: u64,
 }
@@ -103,26 +102,26 @@ pub struct Check {
     pub addresses: Vec<IpAddr>,
 }
 
-/// All that is still attached to a network: what else the agent gave out for it is free.
+/// The attachments that a network still has: the agent frees all its other addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gc {
     pub network: String,
     pub valid: Vec<Attachment>,
-    /// When the plugin was started: what was given out later is not looked at. 0: not known, and
-    /// all is.
+    /// When the plugin was started: addresses that were given out later are left alone. 0: unknown;
+    /// then none are left alone.
     #[serde(default)]
     pub started: u64,
 }
 
-/// Done, with how many addresses came free by it.
+/// Success, with the number of addresses that it freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     pub released: u64,
 }
 
-/// Why something was not done.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
@@ -140,26 +139,26 @@ impl Refusal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reason {
-    /// The request can't be understood, or breaks a rule.
+    /// The request cannot be parsed, or breaks a rule.
     Invalid,
     /// The caller is not the agent's user, nor root.
     Forbidden,
-    /// There is nothing under this path, or not for this method.
+    /// There is no such path, or not for this method.
     NotFound,
-    /// No address is free now; more are asked for.
+    /// No address is free now; the agent has requested more.
     PoolEmpty,
     /// The attachment was detached after this ADD was started.
     Detached,
-    /// A desired address is not this node's, or another attachment has it.
+    /// A desired address does not belong to this node, or another attachment has it.
     Taken,
-    /// A CHECK found something else than it was told.
+    /// A CHECK found another state than it was given.
     Mismatch,
-    /// The agent can't keep what it would answer: its disk is full, for example.
+    /// The agent cannot store its answer: its disk is full, for example.
     Storage,
 }
 
 impl Reason {
-    /// The status of HTTP that goes with it.
+    /// The HTTP status of this reason.
     pub fn status(self) -> u16 {
         match self {
             Self::Invalid => 400,

@@ -1,5 +1,5 @@
-//! The allocator's API: what its service and those who call it send each other as JSON. Paths and
-//! codes are in `docs/allocator.md`.
+//! The allocator's API: the JSON that its service and its clients exchange. Paths and codes are in
+//! `docs/allocator.md`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Count;
 use crate::subnet::UnitLengths;
 
-/// A subnet, as a cluster makes it known.
+/// A subnet, as a cluster registers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubnetPlan {
@@ -24,7 +24,7 @@ pub struct SubnetPlan {
     /// Gateways, name servers and the like.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<IpAddr>,
-    /// Left out: single addresses.
+    /// Default: single addresses.
     #[serde(default)]
     pub unit_lengths: UnitLengths,
     /// How long a unit cools down after its release.
@@ -56,8 +56,7 @@ impl SubnetPlan {
                 ipv4: self.unit_lengths.ipv4.unwrap_or(Family::V4.bits()),
                 ipv6: self.unit_lengths.ipv6.unwrap_or(Family::V6.bits()),
             },
-            // The service gives no addresses to machines: its subnets have their CIDRs to
-            // themselves.
+            // The service gives no addresses to machines: so its subnets do not share CIDRs.
             shares_cidrs: false,
         }
     }
@@ -67,11 +66,11 @@ impl SubnetPlan {
     }
 }
 
-/// What the service knows of a subnet.
+/// A subnet, as the service reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetReport {
-    /// The cluster that made it known, and may change it.
+    /// The cluster that registered it, and may change it.
     pub cluster: String,
     pub plan: SubnetPlan,
     pub families: BTreeMap<Family, Counts>,
@@ -125,15 +124,14 @@ pub struct SubnetList {
     pub subnets: Vec<String>,
 }
 
-/// Those of the caller's cluster that own a part of a subnet, as the ledger writes them:
-/// `kind/cluster/name/uid`.
+/// Owners of the caller's cluster in a subnet, as the ledger writes them: `kind/cluster/name/uid`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerList {
     pub owners: Vec<String>,
 }
 
-/// What nodes of the caller's cluster are known to have in a subnet, whatever the service's store
-/// says of it.
+/// Addresses that nodes of the caller's cluster are known to have in a subnet, whatever the
+/// service's store contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimList {
@@ -146,14 +144,14 @@ pub struct Claim {
     pub unit: Prefix,
     /// As in [`OwnerList`].
     pub owner: String,
-    /// The UUID that the holder knows it by.
+    /// The UUID of the lease, as its holder knows it.
     pub lease: String,
-    /// It is taken from this owner, and from no other one.
+    /// The address is taken only from this owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
 
-/// What came of each claim, in their order.
+/// The results of claims, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedList {
     pub claimed: Vec<Claimed>,
@@ -162,31 +160,31 @@ pub struct ClaimedList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all_fields = "camelCase")]
 pub enum Claimed {
-    /// The owner has it already.
+    /// The owner already had it.
     Had,
     Taken,
-    /// Another one has it, and keeps it.
+    /// Another owner has it, and keeps it.
     Owned {
         owner: String,
         lease: String,
     },
-    /// The subnet does not have it.
+    /// The address is outside of the subnet.
     Outside,
 }
 
-/// Another number whenever what the caller's nodes have may have been lost.
+/// A number that changes whenever leases of the caller's nodes may have been lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     pub generation: u64,
 }
 
-/// Whether the service leases to the caller's nodes again: not when more was lost meanwhile.
+/// Whether the service leases to the caller's nodes again: not if more was lost meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     pub opened: bool,
 }
 
-/// How full a subnet is: what its controllers compare with their thresholds.
+/// How full a subnet is, for its controllers to compare with their thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilization {
     pub timestamp: Time,
@@ -194,25 +192,26 @@ pub struct Utilization {
     pub reserved: Count,
 }
 
-/// Another number whenever there is more to lease than before, and after a restart of the service.
+/// A number that changes whenever more can be leased than before, and after a restart of the
+/// service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freed {
     pub freed: u64,
 }
 
-/// Every answer that is not a success.
+/// The body of every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// For people: what is wrong and what to do.
     pub error: String,
-    /// Which part of the path, the query or the body is wrong.
+    /// The part of the path, the query or the body that is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     #[serde(flatten)]
     pub reason: Reason,
 }
 
-/// For programs. Words that a later version adds are read as `Other`.
+/// For programs. An unknown word of a later version is read as `Other`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason")]
 pub enum Reason {
@@ -229,7 +228,7 @@ pub enum Reason {
     InUse {
         unit: Prefix,
     },
-    /// Addresses of the subnet have owners, so many.
+    /// This many addresses of the subnet have owners.
     NotEmpty {
         owners: usize,
     },
@@ -238,11 +237,11 @@ pub enum Reason {
     Invalid,
     TooLarge,
     TooSlow,
-    /// As many requests as there may be are under way.
+    /// The maximum number of requests is under way.
     Busy,
     /// The store does not answer.
     Unavailable,
-    /// The cluster has to claim what its nodes have, before it gets more.
+    /// The cluster must claim what its nodes have before it gets more.
     Unclaimed,
     #[serde(other)]
     Other,

@@ -1,5 +1,5 @@
-//! The Container Network Interface: what a runtime tells a plugin, and what a plugin answers.
-//! Versions 0.3.1 to 1.1.0.
+//! The Container Network Interface: the call of a runtime and the answer of a plugin. Versions
+//! 0.3.1 to 1.1.0.
 
 mod alias;
 mod call;
@@ -15,7 +15,7 @@ pub use conf::{Conf, Document, MAX_CONF_BYTES, Need, Place, Settings};
 pub use error::{CniError, Code};
 pub use outcome::{Address, Interface, Outcome, Route};
 
-/// A version of the specification. An answer has the shape of the one that was asked in.
+/// A version of the specification. An answer has the shape of the version of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     V0_3_1,
@@ -27,7 +27,7 @@ pub enum Version {
 impl Version {
     pub const ALL: [Self; 4] = [Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
-    /// For answers to what can't be read.
+    /// For answers to calls that cannot be read.
     pub const LATEST: Self = Self::V1_1_0;
 
     pub fn as_str(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Version {
         }
     }
 
-    /// 0.3.0 had a mistake in its text, and is 0.3.1 otherwise.
+    /// Reads 0.3.0 as 0.3.1: they differ only by a mistake in the text.
     pub fn parse(text: &str) -> Option<Self> {
         let text = if text == "0.3.0" { "0.3.1" } else { text };
         Self::ALL.into_iter().find(|version| version.as_str() == text)

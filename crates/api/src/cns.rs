@@ -1,8 +1,8 @@
-//! The REST API that Azure's plugins speak with their agent, CNS, as far as ours answers it. Names
-//! are those on the wire, with their mistakes.
+//! The part of the REST API between Azure's plugins and their agent, CNS, that our agent serves.
+//! Names are those on the wire, with their mistakes.
 //!
-//! A failure is an answer with status 200 whose body has a [`Code`] other than 0; the name of the
-//! code is in the header [`CODE_HEADER`] too.
+//! A failure is an answer with status 200 and a [`Code`] other than 0 in its body; the header
+//! [`CODE_HEADER`] has the name of the code.
 
 mod answer;
 mod inspect;
@@ -33,7 +33,7 @@ pub const POD_CONTEXT: &str = "/debug/podcontext";
 /// `GET`; answers [`RestData`].
 pub const REST_DATA: &str = "/debug/restdata";
 
-/// Says the [`Code`] by its name.
+/// Contains the name of the [`Code`].
 pub const CODE_HEADER: &str = "cns_return_code";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Code {
         }
     }
 
-    /// As the header has it.
+    /// The name for the header.
     pub fn name(self) -> &'static str {
         match self {
             Self::Success => "Success",
@@ -81,7 +81,7 @@ impl Serialize for Code {
     }
 }
 
-/// What came of a call: part of every answer.
+/// The result of a call: part of every answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Outcome {

@@ -1,5 +1,5 @@
-//! The CRDs as documents: what `cargo xtask codegen` writes to `deploy/crds` and `berth crds`
-//! prints.
+//! The CRDs as documents: `cargo xtask codegen` writes them to `deploy/crds`, and `berth crds`
+//! prints them.
 
 pub mod machines;
 
@@ -34,7 +34,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// A file name, such as `acn.azure.com_nodenetworkconfigs.yaml`, and what is in it.
+/// Each file: its name, such as `acn.azure.com_nodenetworkconfigs.yaml`, and its content.
 pub fn files() -> Result<Vec<(String, String)>, Error> {
     all()
         .iter()
@@ -47,13 +47,13 @@ pub fn files() -> Result<Vec<(String, String)>, Error> {
         .collect()
 }
 
-/// All of them in one stream, for `kubectl apply -f -`.
+/// All CRDs in one stream, for `kubectl apply -f -`.
 pub fn yaml() -> Result<String, Error> {
     let documents = all().iter().map(document).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.join("---\n"))
 }
 
-/// Those of Machine and Cluster, in one stream: see [`machines`].
+/// The CRDs of Machine and Cluster in one stream: see [`machines`].
 pub fn machines_yaml() -> Result<String, Error> {
     let documents = machine_files()?.into_iter().map(|(_, document)| document);
     Ok(documents.collect::<Vec<_>>().join("---\n"))
@@ -78,7 +78,8 @@ fn document(crd: &CustomResourceDefinition) -> Result<String, Error> {
     serde_saphyr::to_string(&value).map_err(|source| Error::Yaml { name: name(), source })
 }
 
-/// Kubernetes' type for bounds is a float, but `minimum: 1` reads better than `minimum: 1.0`.
+/// Writes whole numbers without a fraction: bounds are floats in Kubernetes, but `minimum: 1` reads
+/// better than `minimum: 1.0`.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -93,8 +94,8 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Azure's CRD does not ask for a spec. The default puts one there, so that readers find it in
-/// every object.
+/// Azure's CRD does not require a spec. A default adds one, so that readers find it in every
+/// object.
 fn optional_spec(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     for schema in schemas(&mut crd) {
         schema.required = None;

@@ -1,9 +1,10 @@
-//! The formats of what is stored. Each store says in which one it is; where it says nothing, it is
-//! in the first. A program refuses one that it does not know, and leaves it as it is.
+//! The formats of stored data. Each store declares its format; without a declaration it has the
+//! first. A program refuses a format that it does not know, and leaves the data as it is.
 
 use serde::Deserialize;
 
-/// What a later program wrote, and this one must not touch. The caller says which it is.
+/// The data was written by a later program, and this one must not touch it. The caller adds what
+/// data it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is in format {found}, and this program knows formats up to {known}: run the newer Berth \
@@ -14,7 +15,7 @@ pub struct NewerFormat {
     pub known: u64,
 }
 
-/// What says nothing is in this one.
+/// The format of data without a declaration.
 pub const FIRST: u64 = 1;
 
 impl NewerFormat {
@@ -25,8 +26,8 @@ impl NewerFormat {
         Ok(())
     }
 
-    /// Of a JSON document, by its field `format`. What is no such document passes: who reads it
-    /// says what is wrong with it.
+    /// Checks a JSON document by its field `format`. Other data passes: its reader reports what is
+    /// wrong with it.
     pub fn check_json(text: &[u8], known: u64) -> Result<(), Self> {
         #[derive(Deserialize)]
         struct Head {
@@ -38,7 +39,7 @@ impl NewerFormat {
     }
 }
 
-/// For documents that are read with serde.
+/// The default for documents that are read with serde.
 pub fn first() -> u64 {
     FIRST
 }

@@ -1,6 +1,5 @@
-//! The names of leases: UUIDs that follow from what a lease is for, so that whoever asks again,
-//! also after a crash, asks for the same one. A NodeNetworkConfig lists them as
-//! `ipAssignments[].name`.
+//! The names of leases: UUIDs derived from what a lease is for. So a repeated request, also after a
+//! crash, asks for the same lease. A NodeNetworkConfig lists them as `ipAssignments[].name`.
 
 use std::net::IpAddr;
 
@@ -10,28 +9,28 @@ use uuid::Uuid;
 /// What a lease is for. `nc` is the id of a node's network container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseOf<'a> {
-    /// A node's own address. The network container goes by the same id: there is one, however often
-    /// it is asked for. Another UID is another node.
+    /// A node's own address. Its network container has the same id: there is one, however often it
+    /// is requested. Another UID is another node.
     Node {
         cluster: &'a str,
         node: &'a str,
         uid: &'a str,
     },
-    /// An address for a pod: that of this number, of those that one request asked for.
+    /// An address for a pod: number `number` of one request.
     Request { request: Uuid, number: usize },
-    /// An address that the node was seen to have, and whose name nobody knows. Both addresses of a
-    /// dual-stack pod go by the first.
+    /// An address that the node was observed to have, and whose name is unknown. The first address
+    /// of a dual-stack pod names both.
     Observed { nc: Uuid, first: IpAddr },
-    /// The IPv6 address of a lease that has both families. The first, which is IPv4 where there is
-    /// one, goes by the lease's own name.
+    /// The IPv6 address of a lease with both families. The first address, IPv4 if there is one, has
+    /// the lease's own name.
     Ipv6 { lease: Uuid },
-    /// The podCIDRs that the node was given.
+    /// The podCIDRs that we gave the node.
     PodCidrs { nc: Uuid },
-    /// A podCIDR that the node had, whoever gave it.
+    /// A podCIDR that the node already had, from anybody.
     PodCidr { nc: Uuid, cidr: Prefix },
 }
 
-/// The only place where names of leases are made.
+/// All names of leases are made here.
 pub fn lease_name(of: LeaseOf<'_>) -> Uuid {
     match of {
         LeaseOf::Node { cluster, node, uid } => {

@@ -1,17 +1,17 @@
-//! What goes over a wire: the custom resources, with the defaults and rules that their CRDs carry,
-//! the APIs of allocator and agent, and the documents of the CNI. The feature `resources` is all
-//! that has to do with Kubernetes.
+//! Wire formats: the custom resources, with the defaults and rules of their CRDs, the APIs of
+//! allocator and agent, and the documents of the CNI. The feature `resources` covers all that is
+//! about Kubernetes.
 //!
 //! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic
 //! of addresses is in `berth-addr`. [`crds`] turns the types into the documents under
 //! `deploy/crds`.
 //!
-//! A rule stands in the CRD wherever CEL or OpenAPI can say it, so that bad input is refused at the
-//! door with a message that names the field and the fix. [`Subnet::validate`] says the same in
-//! Rust, for objects that came in before the rule did and for values that never pass an API server,
+//! A rule is in the CRD wherever CEL or OpenAPI can express it, so that the API server refuses bad
+//! input with a message that names the field and the fix. [`Subnet::validate`] has the same rules
+//! in Rust, for objects that are older than a rule and for values that never pass an API server,
 //! such as flags.
 
-// kube's `printcolumn`s repeat their type, and clippy takes that for a mistake.
+// kube's `printcolumn`s repeat their type; clippy reports that as a mistake.
 #![allow(clippy::duplicated_attributes)]
 
 #[cfg(feature = "resources")]

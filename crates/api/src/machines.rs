@@ -1,5 +1,5 @@
-//! Networks of machines, as Clusters and Machines name them, with the rules for them. The cluster
-//! controller, machine IPAM and the dashboard's form all ask here, so that they can't disagree.
+//! Networks of machines in Clusters and Machines, with their rules. The cluster controller, machine
+//! IPAM and the dashboard's form all use these, so that they cannot disagree.
 
 pub mod cluster;
 pub mod flag;
@@ -8,12 +8,12 @@ mod shape;
 
 pub use shape::{NotAMachine, Shape};
 
-/// The gate: those who must have their say before a machine is built. While the annotation names
-/// anybody, machine-controller leaves the machine alone.
+/// The gate: the initializers that must act before a machine is built. While the annotation names
+/// any, machine-controller leaves the machine alone.
 pub const INITIALIZERS: &str = "machine-controller.kubermatic.io/initializers";
 
 /// Our entry in it.
 pub const INITIALIZER: &str = "ipam.berth.dev";
 
-/// With it the webhook of machine-controller lets a change of the spec pass.
+/// With this annotation the webhook of machine-controller accepts a change of the spec.
 pub const BYPASS: &str = "kubermatic.io/bypass-no-spec-mutation-requirement";

@@ -9,27 +9,27 @@ pub const SUBNET_STATE_VERSION: &str = "v1alpha1";
 pub const BERTH_GROUP: &str = "berth.dev";
 pub const BERTH_VERSION: &str = "v1alpha1";
 
-/// Where NodeNetworkConfigs and ClusterSubnetStates live.
+/// The namespace of NodeNetworkConfigs and ClusterSubnetStates.
 pub const NAMESPACE: &str = "kube-system";
 
 /// The Subnet that `berth up` makes at its first start.
 pub const DEFAULT_SUBNET: &str = "pods";
 
-/// On a NodeNetworkConfig from the write that creates it until all of its addresses are back.
+/// The finalizer of a NodeNetworkConfig, from its creation until all of its addresses are back.
 pub const FINALIZER: &str = "berth.dev/network-container";
 
-/// On an AddressBlock: the name of its Subnet.
+/// The label of an AddressBlock with the name of its Subnet.
 pub const SUBNET_LABEL: &str = "berth.dev/subnet";
 
-/// The condition of a Node that says whether its next pod would get an address. Its agent writes
-/// it.
+/// The condition of a Node that says whether its next pod would get an address. The node's agent
+/// writes it.
 pub const POD_ADDRESSES_AVAILABLE: &str = "berth.dev/PodAddressesAvailable";
 
-/// The extended resource of Nodes that is one for each pod that can still have an address.
+/// The extended resource of Nodes: one for each pod that can still have an address.
 pub const POD_IPS: &str = "berth.dev/pod-ips";
 
-/// On a Node, when it had room for a pod again after it had none. Only its change matters: it has
-/// kube-scheduler try the pods that wait.
+/// The annotation of a Node with the time when it had room for a pod again. Only its change
+/// matters: it makes kube-scheduler try the waiting pods.
 pub const ROOM_ANNOTATION: &str = "berth.dev/pod-ips-came-free";
 
 /// Where the agent listens, and where plugins leave what it did not answer, unless they are told
@@ -38,8 +38,8 @@ pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
 pub const DEFAULT_STATE_DIR: &str = "/var/lib/berth";
 pub const DEFAULT_QUEUE_DIR: &str = "/var/lib/berth/release-queue";
 
-/// Field managers of server-side apply, one for each writer: two writers under one name would take
-/// each other's fields away.
+/// Field managers of server-side apply, one for each writer: two writers with one name would remove
+/// each other's fields.
 pub mod field_manager {
     pub const NODE: &str = "berth-node";
     pub const NNC: &str = "berth-nnc";
@@ -48,6 +48,6 @@ pub mod field_manager {
     pub const AGENT: &str = "berth-agent";
     pub const SCHEDULER: &str = "berth-scheduler";
     pub const POD_IPS: &str = "berth-pod-ips";
-    /// What Azure's node agent writes under. We only read it, in `managedFields`.
+    /// The field manager of Azure's node agent. We only read it, in `managedFields`.
     pub const AZURE_CNS: &str = "azure-cns";
 }

@@ -22,11 +22,11 @@ use crate::format::{self, NewerFormat};
 /// alone.
 pub const HELD_ANNOTATION: &str = "berth.dev/held";
 
-/// The list is the first format. A later one is an object with a field `format`.
+/// The first format is a list. A later one is an object with a field `format`.
 const HELD_FORMAT: u64 = format::FIRST;
 
-/// An agent of a later release holds addresses, and this program can't tell which: nothing must be
-/// leased that could be one of them.
+/// An agent of a later release holds addresses that this program cannot read: nothing may be leased
+/// that could be one of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("NodeNetworkConfig {node}: metadata.annotations[{HELD_ANNOTATION}]: {newer}")]
 pub struct UnknownHeld {
@@ -35,7 +35,8 @@ pub struct UnknownHeld {
     pub newer: NewerFormat,
 }
 
-/// What the agent holds beyond what was delivered. What is in no format says nothing.
+/// The addresses that the agent holds beyond its status. An annotation without any format holds
+/// none.
 pub fn held_of(nnc: &NodeNetworkConfig) -> Result<Vec<IpAssignment>, UnknownHeld> {
     let annotations = nnc.metadata.annotations.as_ref();
     let Some(held) = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION)) else {

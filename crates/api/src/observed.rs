@@ -1,5 +1,5 @@
-//! Pods and Nodes, read no further than Berth needs them: most of a Pod is how its containers run,
-//! most of a Node is images, and most of their metadata is who wrote which field.
+//! The parts of Pods and Nodes that Berth needs: most of a Pod is about its containers, most of a
+//! Node is images, and most of their metadata is managed fields.
 
 mod node;
 mod pod;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
-/// What of the metadata is read: finalizers and managed fields are not.
+/// The part of the metadata that is read, without finalizers and managed fields.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
@@ -27,7 +27,7 @@ struct Metadata {
     owner_references: Option<Vec<OwnerReference>>,
 }
 
-/// `null` is what is not there, as for all types of Kubernetes.
+/// Reads `null` as missing, as for all types of Kubernetes.
 fn or_default<'de, T, D>(input: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,

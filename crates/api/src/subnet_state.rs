@@ -1,5 +1,5 @@
-//! ClusterSubnetState: whether a subnet runs short, for the agents that draw on it. Azure's wire
-//! form; it has no spec.
+//! ClusterSubnetState: whether a subnet runs out of addresses, for the agents that draw on it.
+//! Azure's wire form; it has no spec.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

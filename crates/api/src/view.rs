@@ -1,7 +1,7 @@
-//! Types that hold a part of a Kubernetes object: a watch of all pods or nodes keeps what is read
-//! of them, and no more.
+//! Types that hold a part of a Kubernetes object: a watch of all pods or nodes keeps only the
+//! fields that are read.
 
-/// Makes a type with a field `metadata` a view of a built-in kind: it is listed and watched as that
+/// Makes a type with a field `metadata` a view of a built-in kind, for lists and watches of that
 /// kind.
 macro_rules! view_of {
     ($view:ty, $kind:ty) => {

@@ -1,4 +1,4 @@
-//! The command line: what all commands share, and which there are.
+//! The command line: its commands, and what all of them share.
 
 mod agent;
 mod allocator;
@@ -65,15 +65,15 @@ enum Command {
 }
 
 impl Command {
-    /// A person watches the terminal of `berth up`, where what its controllers and agents do all
-    /// the time would bury the lines that are for them.
+    /// A person watches the terminal of `berth up`: the log of its controllers and agents would
+    /// bury the lines for that person.
     fn log_level(&self) -> Filter {
         match self {
             Self::Up(_) => {
                 let quiet = ["berth_agent", "berth_kit::lease", "berth_machines", "berth_nodenet"];
                 Filter::with_warnings_of(&quiet)
             }
-            // An agent that can't be asked is told in one line.
+            // A failed request to an agent is reported in one line by the command itself.
             Self::Check(_) => Filter::without(&["kube_client::client::builder"]),
             _ => Filter::default(),
         }

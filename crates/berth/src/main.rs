@@ -13,20 +13,20 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // First of all: a plugin takes the time of its call.
+    // The plugin check comes first: a plugin must be fast.
     if let Some(plugin) = std::env::args_os().next().as_deref().and_then(Plugin::named) {
         return plugin.main();
     }
     if env::args_os().any(|argument| argument == "agent") {
         // A node's memory is for its pods: with huge pages an agent would take 2 MiB for every few
-        // KiB that it uses. As early as can be, for what is there stays. Where the kernel has none
-        // there is nothing to switch off.
+        // KiB that it uses. This runs as early as possible, since existing pages stay huge. A
+        // kernel without huge pages needs nothing.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     match commands::Cli::parse_from(commands::with_two_dashes(env::args_os())).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One line, whatever the parts of it held.
+            // Always one line, whatever the causes contain.
             let text = format!("{error:#}");
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
             eprintln!("berth: {line}");

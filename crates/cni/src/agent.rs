@@ -1,4 +1,4 @@
-//! The agent's side of a call: one question on its socket, and one answer.
+//! Calls to the agent: one request on its socket, and one answer.
 
 mod http;
 
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use http::{Answer, NoAnswer};
 
-/// Between two looks for an agent that is away.
+/// The pause between two attempts to reach an agent that is away.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How to reach the agent of this node.
@@ -25,7 +25,7 @@ pub struct Agent<'a> {
 /// Why a call was not served.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Nobody knows whether the agent did it: it may be away, and was not heard in any case.
+    /// There was no usable answer, so it is not known whether the agent served the call.
     #[error("the agent at {socket} does not answer: {cause}")]
     NoAnswer { socket: String, cause: NoAnswer },
     #[error("the agent refuses: {0}")]
@@ -38,7 +38,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// Nobody listens, or whoever did has just ended. Silence and nonsense are something else.
+    /// Whether no agent listens, or it has just ended. Silence and unreadable answers do not count.
     fn is_away(&self) -> bool {
         matches!(
             self,
@@ -49,7 +49,7 @@ impl AgentError {
         )
     }
 
-    /// What the runtime is told. Where the same call may be served later, it is told that too.
+    /// The error for the runtime. It says so if the same call may be served later.
     pub fn failure(&self) -> CniError {
         let code = match self {
             Self::NoAnswer { .. } => Code::TryAgainLater,
@@ -72,11 +72,11 @@ impl<'a> Agent<'a> {
         Self { settings }
     }
 
-    /// To an agent that is away, as one is that is being updated, it is sent again for as long as
-    /// the conf says. If the first one was heard after all, the attachment is given what it has; if
-    /// it was detached meanwhile, the later DEL counts.
+    /// Sends an ADD. If the agent is away, for example during an update, the request is sent again
+    /// for as long as the conf says. If the agent did serve the first one, the attachment gets the
+    /// same addresses; if it was detached meanwhile, the later DEL counts.
     pub fn request(&self, request: &Request) -> Result<Granted, AgentError> {
-        // The agent holds the call that long by itself.
+        // The agent itself may hold the call for the `wait` time.
         let limit = self.settings.timeout.saturating_add(self.settings.wait);
         let deadline = Instant::now() + self.settings.reconnect;
         loop {
@@ -104,10 +104,10 @@ impl<'a> Agent<'a> {
     /// Whether an ADD can be served now, and why not.
     pub fn status(&self) -> Result<Status, AgentError> {
         let answer = self.exchange("GET", STATUS, &[], self.settings.timeout)?;
-        // Also where its status is 503: that is for probes that do not read it.
+        // A 503 has the same body: the code is for probes that do not read the body.
         match serde_json::from_slice(&answer.body) {
             Ok(status) if matches!(answer.status, 200 | 503) => Ok(status),
-            _ => self.understand(&answer),
+            _ => self.parse_answer(&answer),
         }
     }
 
@@ -117,9 +117,9 @@ impl<'a> Agent<'a> {
         body: &impl Serialize,
         limit: Duration,
     ) -> Result<A, AgentError> {
-        // Of plain types: it can't fail, and what it would send is refused as what it is.
+        // Plain types always serialize. Should they fail, the agent refuses the empty body.
         let body = serde_json::to_vec(body).unwrap_or_default();
-        self.understand(&self.exchange("POST", path, &body, limit)?)
+        self.parse_answer(&self.exchange("POST", path, &body, limit)?)
     }
 
     fn exchange(
@@ -137,7 +137,7 @@ impl<'a> Agent<'a> {
         http::exchange(socket, method, path, body, limit).map_err(no_answer)
     }
 
-    fn understand<A: DeserializeOwned>(&self, answer: &Answer) -> Result<A, AgentError> {
+    fn parse_answer<A: DeserializeOwned>(&self, answer: &Answer) -> Result<A, AgentError> {
         let socket = self.settings.socket.clone();
         if answer.status == 200 {
             let unreadable = |error| AgentError::NoAnswer {

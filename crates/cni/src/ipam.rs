@@ -52,27 +52,27 @@ pub fn request(
     };
     let granted = Agent::new(&conf.settings)
         .request(&request)
-        .map_err(|trouble| trouble.failure())?;
+        .map_err(|error| error.failure())?;
     if granted.addresses.is_empty() {
-        // A container without an address would be believed to have one.
+        // The runtime would believe that the container has an address.
         let msg = "the agent granted no address: try again later";
         return Err(CniError::new(Code::TryAgainLater, msg));
     }
     Ok(granted)
 }
 
-/// That the agent still keeps these addresses for the attachment.
+/// Checks that the agent still keeps these addresses for the attachment.
 pub fn check(conf: &Conf, attachment: &Attachment, addresses: &[Address]) -> Result<(), CniError> {
     let check = Check {
         attachment: attachment.clone(),
         addresses: addresses.iter().map(|address| address.address).collect(),
     };
     let checked = Agent::new(&conf.settings).check(&check);
-    checked.map(|_| ()).map_err(|trouble| trouble.failure())
+    checked.map(|_| ()).map_err(|error| error.failure())
 }
 
-/// With the agent away it fails, to be called again: nothing is queued, since what is valid then is
-/// not what was valid now.
+/// Fails while the agent is away, so that the runtime calls again. It is not queued, because the
+/// valid attachments will be others by then.
 pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), CniError> {
     let gc = Gc {
         network: conf.name.clone(),
@@ -80,16 +80,16 @@ pub fn gc(conf: &Conf, valid: &[Attachment], started: u64) -> Result<(), CniErro
         started,
     };
     let collected = Agent::new(&conf.settings).gc(&gc);
-    collected.map(|_| ()).map_err(|trouble| trouble.failure())
+    collected.map(|_| ()).map_err(|error| error.failure())
 }
 
-/// Whatever the reason is, an ADD would not be served now.
+/// Fails if an ADD could not be served now, for any reason.
 pub fn status(conf: &Conf) -> Result<(), CniError> {
     let why = match Agent::new(&conf.settings).status() {
         Ok(status) if status.ready => return Ok(()),
         Ok(status) if status.message.is_empty() => "the agent can't serve an ADD now".to_owned(),
         Ok(status) => status.message,
-        Err(trouble) => trouble.to_string(),
+        Err(error) => error.to_string(),
     };
     Err(CniError::new(Code::NotAvailable, why))
 }
@@ -103,7 +103,7 @@ pub fn previous(conf: &Conf) -> Result<Outcome, CniError> {
 
 /// The attachments that a GC leaves alone.
 pub fn valid(conf: &Conf) -> Result<&[Attachment], CniError> {
-    // Taken for an empty list, it would detach everything.
+    // Taken for an empty list, a missing list would detach everything.
     let missing = || {
         CniError::new(
             Code::InvalidConf,

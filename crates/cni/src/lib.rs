@@ -5,7 +5,7 @@
 //! Both ask the agent on this node, once for each call, and decide nothing themselves. A runtime
 //! starts one of them for every container, and waits for it: so they block, start no threads, load
 //! nothing and link statically (`cargo xtask plugins`). A DEL must succeed while the agent is away;
-//! what it would have told the agent is then left in a directory that the agent drains.
+//! it then leaves the release in a directory that the agent drains.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! A process of a plugin: from environment and stdin to stdout and exit status.
+//! One run of a plugin: from environment and stdin to stdout and exit status.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -30,8 +30,8 @@ impl Plugin {
         }
     }
 
-    /// All that the process does. To be called first, and on the only thread: the time of the call
-    /// is taken here, and the network namespace is a thread's own.
+    /// Runs the plugin. Call it first and on the only thread: it takes the time of the call, and a
+    /// network namespace belongs to a thread.
     pub fn main(self) -> ExitCode {
         let started = boot_time();
         if self == Self::Cni
@@ -44,7 +44,7 @@ impl Plugin {
             Ok(Some(document)) => (document, ExitCode::SUCCESS),
             Err((version, failure)) => (failure.document(version), ExitCode::FAILURE),
         };
-        // There is nothing to be done about one that fails but to say so by the exit.
+        // If the answer can't be written, only the exit status can say so.
         let mut stdout = std::io::stdout().lock();
         match stdout
             .write_all(document.to_string().as_bytes())
@@ -56,7 +56,8 @@ impl Plugin {
     }
 
     fn answer(self, started: u64) -> Result<Option<Value>, (Version, CniError)> {
-        // Before stdin is read, so that somebody who starts it by hand is told what is missing.
+        // The environment comes before stdin, so that a person who starts the plugin by hand sees
+        // what is missing.
         let call = Call::read(|name| std::env::var_os(name))
             .map_err(|failure| (Version::LATEST, failure))?;
         let stdin = read_stdin().map_err(|failure| (Version::LATEST, failure))?;
@@ -84,7 +85,7 @@ impl Plugin {
     }
 }
 
-/// A conf in an older version has no word for what is asked.
+/// Refuses a command that the conf's version does not have.
 fn allowed(call: &Call, version: Version) -> Result<(), CniError> {
     let (command, since) = match call {
         Call::Check { .. } => ("CHECK", Version::V0_4_0),
@@ -99,7 +100,7 @@ fn allowed(call: &Call, version: Version) -> Result<(), CniError> {
     Ok(())
 }
 
-/// Answered whatever the conf is like: a runtime asks to find out what it may write into one.
+/// Answers VERSION even for a bad conf: a runtime asks which versions it may write into a conf.
 fn versions(document: Option<&Document>) -> Value {
     let asked = document.and_then(|document| document.version().ok());
     let supported = Version::ALL.map(Version::as_str);
@@ -109,7 +110,7 @@ fn versions(document: Option<&Document>) -> Value {
 fn read_stdin() -> Result<Vec<u8>, CniError> {
     let mut stdin = Vec::with_capacity(4096);
     let most = u64::try_from(MAX_CONF_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    // One byte more than is allowed tells that there is more.
+    // One byte more than is allowed shows that the conf is too long.
     let read = std::io::stdin().lock().take(most).read_to_end(&mut stdin);
     let failed = |error| {
         CniError::new(Code::InputOutput, format!("the conf can't be read from stdin: {error}"))
@@ -117,7 +118,7 @@ fn read_stdin() -> Result<Vec<u8>, CniError> {
     read.map(|_| stdin).map_err(failed)
 }
 
-/// Nanoseconds since the machine was booted: one clock for all processes on it, that nobody sets.
+/// Nanoseconds since the machine was booted: one clock for all its processes, which can't be set.
 fn boot_time() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));

@@ -1,6 +1,6 @@
-//! The release queue as a plugin writes it: an entry for each release that nobody acknowledged, and
-//! past its limit one mark for all of them. Nobody waits for an agent here: that a pod goes may be
-//! what makes room for the agent, or for its disk.
+//! The release queue as a plugin writes it: an entry for each release that the agent did not
+//! acknowledge, and past its limit one mark for all further ones. A DEL does not wait for the
+//! agent: the pod's deletion may be what makes room for the agent, or on its disk.
 
 mod overflow;
 mod usage;
@@ -33,24 +33,24 @@ pub enum NoEntry {
     Unwritten(#[from] io::Error),
 }
 
-/// Once this returns well, an agent that comes finds out that the attachment is detached: by an
-/// entry, or where there is no room for one, by the mark.
-pub fn leave(path: &str, release: &Release) -> Result<(), QueueError> {
+/// Once this succeeds, the next agent finds out that the attachment is detached: by an entry, or if
+/// there is no room for one, by the mark.
+pub fn enqueue(path: &str, release: &Release) -> Result<(), QueueError> {
     let directory = open(path).map_err(QueueError::Directory)?;
     let usage = Usage::of(&directory).map_err(QueueError::Directory)?;
     let why = match enter(&directory, &usage, release) {
         Ok(()) => return Ok(()),
         Err(why) => why,
     };
-    // Whatever keeps an entry from being written need not keep a file from being renamed.
+    // A rename may still work when an entry can't be written.
     overflow::mark(&directory, release.started).map_err(|mark| QueueError::Neither { why, mark })
 }
 
 fn open(path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {
-        // Whoever uninstalls Berth removes the plugins before the queue. A plugin that was called
-        // before would make the directory anew, and nobody would ever come to look into it.
+        // An uninstall removes the plugins before the queue. A plugin that is still running would
+        // create the directory again, and no agent would ever read it.
         Err(rustix::io::Errno::NOENT) if is_uninstalled() => {
             let why = "this plugin was uninstalled meanwhile, and the directory is gone";
             Err(io::Error::new(io::ErrorKind::NotFound, why))
@@ -63,29 +63,30 @@ fn open(path: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether the file that this process runs from has been removed, or another one put in its place.
+/// Whether the file that this process runs from has been removed or replaced.
 fn is_uninstalled() -> bool {
     let program = std::fs::read_link("/proc/self/exe");
     program.is_ok_and(|program| program.as_os_str().as_bytes().ends_with(b" (deleted)"))
 }
 
-/// Several plugins at once may each find room for one more: the limit is for the disk's sake, and
+/// Several plugins at once may each find room for one more entry: the limit protects the disk, and
 /// need not be exact.
 fn enter(directory: &OwnedFd, usage: &Usage, release: &Release) -> Result<(), NoEntry> {
     let name = entry_name(&release.attachment);
-    // One that takes the place of an older one needs no more than that had.
+    // An entry that replaces an older one needs no more room.
     if usage.is_full() && !usage.has(&name) {
         return Err(NoEntry::Full);
     }
     if !usage.has_reserve() {
-        // Now, for when there is no room; without it the entry may still be written.
+        // Reserves the mark's file while there is room. If that fails, the entry may still be
+        // written.
         let _ = overflow::reserve(directory);
     }
     Ok(write(directory, &name, release)?)
 }
 
-/// There as a whole or not at all, and after a loss of power too once this returns. An older entry
-/// of the same attachment gives way.
+/// Writes the entry whole or not at all. Once this returns, it survives a loss of power. It
+/// replaces an older entry of the same attachment.
 fn write(directory: &OwnedFd, name: &str, release: &Release) -> io::Result<()> {
     // The agent does not read what begins with a dot.
     let unfinished = format!(".{name}.{:x}.{:x}", std::process::id(), release.started);
@@ -98,14 +99,14 @@ fn write(directory: &OwnedFd, name: &str, release: &Release) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(renameat(directory, unfinished.as_str(), directory, name)?));
     if let Err(error) = written {
-        // What is left of it is no entry: it takes a little room, and no harm comes of it.
+        // If this fails, the unfinished file takes a little room and does no harm.
         let _ = unlinkat(directory, unfinished.as_str(), AtFlags::empty());
         return Err(error);
     }
     Ok(fsync(directory)?)
 }
 
-/// What is neither an entry nor on its way to be one.
+/// Whether the name is that of the mark or of its reserve file, which are no entries.
 fn is_kept_apart(name: &str) -> bool {
     name == RESERVE || berth_api::agent::overflow_of(name).is_some()
 }

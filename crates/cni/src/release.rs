@@ -1,4 +1,4 @@
-//! Giving addresses back, with the agent or without it.
+//! Releases addresses, with the agent or without it.
 
 use berth_api::agent::Release;
 use berth_api::cni::{Attachment, CniError, Code, Settings};
@@ -6,9 +6,9 @@ use berth_api::cni::{Attachment, CniError, Code, Settings};
 use crate::agent::{Agent, AgentError};
 use crate::queue;
 
-/// Tells the agent. Where nobody answers, it is left in the release queue, and that is success: a
-/// pod's deletion does not wait for an agent, which may itself wait for the pod to make room. An
-/// answer that says no is a failure.
+/// Sends the release to the agent. If it does not answer, the release is left in the queue, and
+/// that is success: a pod's deletion does not wait for an agent, which may itself wait for the pod
+/// to make room. A refusal is a failure.
 pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Result<(), CniError> {
     let release = Release {
         attachment: attachment.clone(),
@@ -21,7 +21,7 @@ pub fn release(settings: &Settings, attachment: &Attachment, started: u64) -> Re
     if !matches!(trouble, AgentError::NoAnswer { .. }) {
         return Err(trouble.failure());
     }
-    queue::leave(&settings.queue_dir, &release).map_err(|error| {
+    queue::enqueue(&settings.queue_dir, &release).map_err(|error| {
         let msg = format!(
             "{trouble}; and the release can't be left in {}: {error}",
             settings.queue_dir

@@ -1,15 +1,15 @@
 //! `berth-cni`: a pair of interfaces, one end in the pod and one on the host, and routes through
 //! it.
 //!
-//! The pod's end has the pod's address alone (/32, /128) and sends everything to a gateway that is
-//! nobody: 169.254.1.1 and fe80::1, whose permanent entry in the pod's neighbour table is the
-//! host's end. So no address of the subnet is spent on a gateway and none is shared by all host
-//! ends, nothing is broadcast, nobody asks or answers for an address, and no switch of the kernel
-//! (proxy_arp) has to be thrown for each pod. On the host, a route to the pod's address and a
-//! permanent neighbour lead into the pair; the routing table says which pod is where.
+//! The pod's end has only the pod's address (/32, /128). It sends everything to a gateway that does
+//! not exist, 169.254.1.1 and fe80::1, whose permanent entry in the pod's neighbour table is the
+//! host's end. So a gateway takes no address of the subnet, host ends share none, there are no
+//! broadcasts and no ARP or neighbour discovery, and no sysctl (proxy_arp) has to be set for each
+//! pod. On the host, a route to the pod's address and a permanent neighbour lead into the pair; the
+//! routing table says which pod is where.
 //!
-//! Names and hardware addresses are made from the attachment: a DEL finds the interface without a
-//! network namespace, which may be gone, and without a result.
+//! Names and hardware addresses are derived from the attachment, so a DEL finds the interface even
+//! if the network namespace is gone, and without a result.
 
 mod add;
 mod check;
@@ -52,7 +52,7 @@ pub fn run(call: &Call, conf: &Conf, started: u64) -> Result<Option<Value>, CniE
     }
 }
 
-/// Where a pod sends what is not for itself.
+/// The gateway to which a pod sends all packets that are not for itself.
 fn gateway(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => Ipv4Addr::new(169, 254, 1, 1).into(),
@@ -60,15 +60,15 @@ fn gateway(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Everywhere, in the family of an address.
-fn everywhere(address: IpAddr) -> (IpAddr, u8) {
+/// The default route's destination in the family of an address.
+fn default_destination(address: IpAddr) -> (IpAddr, u8) {
     match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED.into(), 0),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED.into(), 0),
     }
 }
 
-/// With the causes of the error.
+/// An error of the kernel, with its causes.
 fn kernel(doing: impl Display, error: impl Error) -> CniError {
     let mut msg = format!("{doing}: the kernel refuses: {error}");
     let mut cause = error.source();
@@ -79,7 +79,7 @@ fn kernel(doing: impl Display, error: impl Error) -> CniError {
     CniError::new(Code::Kernel, msg)
 }
 
-/// All of them as one, with the first one's code; `None` when there is none.
+/// Joins all failures into one with the first one's code; `None` when there is none.
 fn together(failures: Vec<CniError>) -> Option<CniError> {
     let code = failures.first()?.code;
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.msg).collect();

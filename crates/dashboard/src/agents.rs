@@ -1,4 +1,4 @@
-//! Where agents' metrics are read: in this process, or at addresses that somebody has given.
+//! The source of agents' metrics: this process, or addresses from a flag.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 use tracing::debug;
 
-/// For one answer.
+/// The time limit for one answer.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(3);
 /// An agent's metrics are some 50 KiB, those of a whole `berth up` less than 1 MiB.
 const MAX_SCRAPE: usize = 8 * 1024 * 1024;
 
-/// Why there is no answer of one of them.
+/// Why an agent gave no metrics.
 #[derive(Debug, thiserror::Error)]
 enum ScrapeError {
     #[error("no answer within {SCRAPE_TIMEOUT:?}")]
@@ -33,7 +33,7 @@ enum ScrapeError {
 
 #[derive(Clone, Debug, Default)]
 pub enum Agents {
-    /// Nobody has said where they are.
+    /// No addresses are known.
     #[default]
     Unknown,
     Here(Metrics),
@@ -46,7 +46,7 @@ impl Agents {
         !matches!(self, Self::Unknown)
     }
 
-    /// What each of them says; nothing of one that does not answer.
+    /// The metrics of each agent; `None` for one that does not answer.
     pub(crate) async fn scrape(&self) -> Vec<Option<String>> {
         match self {
             Self::Unknown => Vec::new(),

@@ -1,6 +1,5 @@
-//! Forms that people fill in: what is wrong with one, what would follow from it, and the document
-//! that would be written. Pure: the rules are [`berth_api::machines`]', which the controllers ask,
-//! too.
+//! Forms that people fill in: the errors of a form, its effect, and the document to write. Pure:
+//! the rules are those of [`berth_api::machines`], which the controllers use, too.
 
 pub mod cluster;
 pub mod machine;
@@ -11,7 +10,8 @@ use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Which state of an object a form was filled in for. A write of its status changes neither.
+/// The state of an object that a form was filled in for. A write of its status changes neither
+/// field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Version {
@@ -28,13 +28,13 @@ impl Version {
     }
 }
 
-/// What is wrong: the field, and what to write instead.
+/// An error: the field, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldError {
     pub field: String,
     pub message: String,
-    /// Of the row that the field is in.
+    /// The row that the field is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<usize>,
 }
@@ -49,7 +49,7 @@ impl FieldError {
         }
     }
 
-    /// From an error whose text begins with its field.
+    /// Makes one from an error whose text begins with its field.
     fn of(field: &str, error: &impl ToString) -> Self {
         let text = error.to_string();
         let message = text.strip_prefix(field).and_then(|rest| rest.strip_prefix(": "));
@@ -57,37 +57,37 @@ impl FieldError {
     }
 }
 
-/// `spec.machineNetworks[2].gateway` is in row 2. Name servers have numbers of their own.
+/// `spec.machineNetworks[2].gateway` is in row 2. The numbers of name servers are not rows.
 fn row_of(field: &str) -> Option<usize> {
     let lists = ["machineNetworks[", "cidrBlocks[", "addresses["];
     let (_, rest) = lists.iter().find_map(|list| field.split_once(list))?;
     rest.split_once(']')?.0.parse().ok()
 }
 
-/// What is said of a row as it is.
+/// The notes about one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// How many machines find an address there.
+    /// How many machines can have an address of this row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Count>,
     pub notes: Vec<String>,
     pub warnings: Vec<String>,
 }
 
-/// What follows from a form.
+/// The result of checking a form.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     pub errors: Vec<FieldError>,
     pub rows: Vec<Row>,
-    /// How many machines find an address in all; nothing while a row is wrong.
+    /// How many machines can have an address in all; `None` while a row is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Count>,
     pub has_changes: bool,
-    /// What would be applied; empty while nothing would.
+    /// The document to apply; empty if there is nothing to apply.
     pub yaml: String,
-    /// Why the form is of no use any more.
+    /// Why the form is out of date.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
     #[serde(skip)]
@@ -107,7 +107,8 @@ impl Checked {
     }
 }
 
-/// Whether the object is what the form was filled in for. `what` is its kind and name.
+/// Whether the object is still in the state that the form was filled in for. `what` is its kind and
+/// name.
 fn conflict(what: &str, live: Option<&ObjectMeta>, form: Option<&Version>) -> Option<String> {
     match (live.map(Version::of), form) {
         (Some(live), Some(form)) if live == *form => None,
@@ -125,7 +126,7 @@ fn conflict(what: &str, live: Option<&ObjectMeta>, form: Option<&Version>) -> Op
     }
 }
 
-/// As a merge patch does it, for objects that have no nulls.
+/// Merges as a merge patch does, for objects without nulls.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {

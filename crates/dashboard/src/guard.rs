@@ -1,6 +1,6 @@
-//! Who is let in. Against DNS rebinding: a page from elsewhere can make a browser call this port
-//! under its own name, but not under loopback's. Against requests of other sites: they can't be
-//! JSON from this page's own origin.
+//! Which callers are accepted. Against DNS rebinding: a foreign page can make a browser call this
+//! port under its own name, but not under a loopback name. Against requests of other sites: these
+//! cannot be JSON from this page's own origin.
 
 use std::net::IpAddr;
 
@@ -19,8 +19,8 @@ pub async fn loopback_only(request: Request, next: Next) -> Response {
     }
 }
 
-/// For whatever has a body. A form of another site can't send JSON, and a script of one can't do
-/// it without asking first, which nobody answers here; its browser says whose it is all the same.
+/// For every request with a body. A form of another site cannot send JSON, and a script must ask
+/// first with a preflight request, which nobody answers here. The browser also sends the origin.
 pub async fn own_page_only(request: Request, next: Next) -> Response {
     match is_own(request.headers()) {
         Ok(()) => next.run(request).await,
@@ -46,7 +46,7 @@ fn is_own(headers: &HeaderMap) -> Result<(), CallerError> {
     let text = |name: header::HeaderName| {
         let mut all = headers.get_all(name).iter();
         let first = all.next().and_then(|value| value.to_str().ok());
-        // Two of one say nothing.
+        // A header that is there twice is ignored.
         first.filter(|_| all.next().is_none())
     };
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();

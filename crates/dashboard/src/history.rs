@@ -1,4 +1,4 @@
-//! How subnets filled up since this process began to look, and when they will be full.
+//! How full subnets were since this process started, and when they will be full.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// Between two samples.
+/// The time between two samples.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
-/// An hour of them.
+/// One hour of samples.
 const MAX_SAMPLES: usize = 720;
 /// A forecast looks back ten minutes, and needs half a minute.
 const MAX_LOOK_BACK: usize = 120;
 const MIN_LOOK_BACK: usize = 6;
-/// Beyond it nothing is foretold.
+/// A forecast beyond this time is not shown.
 const HORIZON: f64 = 30.0 * 86_400.0;
 
 /// One moment of a subnet. Counts of IPv6 do not fit an integer that a browser can hold.
@@ -27,11 +27,11 @@ pub struct Sample {
     pub demand: f64,
 }
 
-/// When a subnet runs out, as the last ten minutes go on.
+/// When a subnet runs out, if the trend of the last ten minutes goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Forecast {
-    /// It has been looked at for less than half a minute.
+    /// There are samples of less than half a minute.
     Unknown,
     Full,
     /// It does not fill up, or not within a month.
@@ -68,7 +68,7 @@ pub struct LatencyColumns {
 }
 
 impl History {
-    /// Subnets that are not in `samples` are gone, and forgotten.
+    /// Deletes subnets that are not in `samples`.
     pub fn record(&mut self, now: Timestamp, samples: BTreeMap<String, Sample>) {
         self.subnets.retain(|name, _| samples.contains_key(name));
         for (name, sample) in samples {
@@ -119,7 +119,7 @@ fn seconds(time: Timestamp) -> f64 {
     time.as_duration().as_secs_f64()
 }
 
-/// The line through the last samples, by least squares.
+/// Extrapolates a line through the last samples, by least squares.
 fn forecast(samples: impl DoubleEndedIterator<Item = (Timestamp, Sample)>) -> Forecast {
     let last: Vec<(Timestamp, Sample)> = samples.rev().take(MAX_LOOK_BACK).collect();
     let Some((now, latest)) = last.first().copied() else {

@@ -1,4 +1,4 @@
-//! What the watches have told so far. Plain data: fed by `apply_x` and `delete_x`, read by
+//! The state that the watches have sent. Plain data: fed by `apply_x` and `delete_x`, read by
 //! `state` and `map`.
 
 mod addresses;
@@ -30,8 +30,7 @@ pub use events::{EventRow, Events};
 pub use leases::{LeaderRow, Leases};
 pub use listed::Lister;
 
-/// [`Facts`] are what `berth_inspect` speaks of; the rest is what the map needs to be quick, and
-/// what only the page shows.
+/// `berth_inspect` reads the [`Facts`]. The rest makes the map fast, or is shown only on the page.
 #[derive(Debug, Default)]
 pub struct Index {
     pub facts: Facts,
@@ -40,22 +39,23 @@ pub struct Index {
     pub leases: Leases,
     pub events: Events,
     pub clusters: BTreeMap<String, ClusterFacts>,
-    /// Kinds whose objects have not all been told yet.
+    /// Kinds whose first list is not complete yet.
     pub unsynced: BTreeSet<String>,
     /// Machines come in two kinds: each key is in one of them.
     machine_kinds: BTreeSet<(String, Key)>,
 }
 
 impl Index {
-    /// The cluster does not have this kind. Most have no Machines, and that is nothing to tell.
-    pub fn miss(&mut self, kind: &str) {
+    /// The cluster does not have this kind. Missing Machines are not reported: most clusters have
+    /// none.
+    pub fn mark_missing(&mut self, kind: &str) {
         let is_kind = |c: char| c.is_ascii_uppercase();
         if kind.starts_with(is_kind) && !self.facts.missing.iter().any(|one| one == kind) {
             self.facts.missing.push(kind.to_owned());
         }
     }
 
-    pub fn find(&mut self, kind: &str) {
+    pub fn mark_found(&mut self, kind: &str) {
         self.facts.missing.retain(|one| one != kind);
     }
 
@@ -63,13 +63,13 @@ impl Index {
         let name = node.name_any();
         self.delete_node(&name);
         let node = trim::node(node);
-        self.addresses.list_node(&name, &node);
+        self.addresses.add_node(&name, &node);
         self.facts.nodes.insert(name, node);
     }
 
     pub fn delete_node(&mut self, name: &str) {
         if let Some(node) = self.facts.nodes.remove(name) {
-            self.addresses.unlist_node(name, &node);
+            self.addresses.remove_node(name, &node);
         }
     }
 
@@ -77,13 +77,13 @@ impl Index {
         let name = nnc.name_any();
         self.delete_nnc(&name);
         let nnc = trim::nnc(nnc);
-        self.addresses.list_nnc(&name, &nnc);
+        self.addresses.add_nnc(&name, &nnc);
         self.facts.nncs.insert(name, nnc);
     }
 
     pub fn delete_nnc(&mut self, name: &str) {
         if let Some(nnc) = self.facts.nncs.remove(name) {
-            self.addresses.unlist_nnc(name, &nnc);
+            self.addresses.remove_nnc(name, &nnc);
         }
     }
 
@@ -108,14 +108,14 @@ impl Index {
         self.delete_pod(&key);
         let pod = PodFacts::of(pod);
         if pod.is_living() {
-            self.addresses.show_pod(&key, &pod.addresses);
+            self.addresses.add_pod(&key, &pod.addresses);
         }
         self.facts.pods.insert(key, pod);
     }
 
     pub fn delete_pod(&mut self, key: &Key) {
         if let Some(pod) = self.facts.pods.remove(key) {
-            self.addresses.hide_pod(key, &pod.addresses);
+            self.addresses.remove_pod(key, &pod.addresses);
         }
     }
 
@@ -123,22 +123,22 @@ impl Index {
         let key = Key::of(machine);
         self.delete_machine(group, &key);
         let facts = MachineFacts::of(machine);
-        self.addresses.show_machine(&key, &facts.addresses);
+        self.addresses.add_machine(&key, &facts.addresses);
         self.facts.machines.insert(key.clone(), facts);
         self.machine_kinds.insert((group.to_owned(), key));
     }
 
-    /// The other group may have a machine of the same name: it stays.
+    /// A machine of the same name in the other group stays.
     pub fn delete_machine(&mut self, group: &str, key: &Key) {
         if !self.machine_kinds.remove(&(group.to_owned(), key.clone())) {
             return;
         }
         if let Some(machine) = self.facts.machines.remove(key) {
-            self.addresses.hide_machine(key, &machine.addresses);
+            self.addresses.remove_machine(key, &machine.addresses);
         }
     }
 
-    /// The group of a Machine's kind; of two that share a name, either.
+    /// The group of a Machine; if both groups have the name, either of them.
     pub fn machine_group(&self, key: &Key) -> Option<&'static str> {
         let groups = Shape::ALL.map(Shape::group);
         let has = |group: &&str| self.machine_kinds.contains(&((*group).to_owned(), key.clone()));

@@ -1,13 +1,13 @@
 //! What a browser sees of a cluster's addresses.
 //!
-//! Watches feed one [`Index`]; [`state`], [`map`](mod@map) and [`history`] say what is shown of
-//! it, purely; [`Dashboard`] serves that, and the built page beside it. What is said of each thing
-//! is [`berth_inspect`]'s, so that the page and `berth explain` use the same sentences.
+//! Watches feed one [`Index`]. [`state`], [`map`](mod@map) and [`history`] compute, purely, what
+//! the page shows of it; [`Dashboard`] serves that and the built page. The explanations come from
+//! [`berth_inspect`], so that the page and `berth explain` use the same sentences.
 //!
-//! [`form`] is what people change here: the networks of Clusters and Machines. It says what is
-//! wrong, purely and by the rules that the controllers have; the server writes what is right, over
-//! exactly the state that it was checked against, for whoever has the token. Reading needs none,
-//! so all of it is for loopback.
+//! [`form`] is what people can change here: the networks of Clusters and Machines. It finds errors,
+//! purely and by the rules of the controllers. The server writes a correct form, over exactly the
+//! state that it was checked against, for callers with the token. Reading needs no token, so the
+//! server listens on loopback only.
 
 mod agents;
 pub mod form;

@@ -1,5 +1,5 @@
-//! A window of a subnet as cells: each a unit, or as many units as it takes for a few thousand
-//! cells to hold the window.
+//! A window of a subnet as cells: each is one unit, or several so that a few thousand cells hold
+//! the window.
 
 mod states;
 mod units;
@@ -43,13 +43,13 @@ pub enum MapError {
     },
 }
 
-/// Who is asked for single addresses.
+/// The source of single addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Source {
-    /// The ledger's own records, which say also what cools down.
+    /// The ledger's own records, which also have what cools down.
     AddressBlocks,
-    /// What nodes list, and pods and machines show. What cools down is not known one by one.
+    /// What nodes list and what pods and machines show. Which addresses cool down is not known.
     NodesAndPods,
 }
 
@@ -63,7 +63,7 @@ impl Source {
     }
 }
 
-/// How many units are in which state.
+/// The number of units in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
@@ -76,7 +76,7 @@ pub struct Counts {
     pub set_aside: Count,
 }
 
-/// One that is not wholly free.
+/// A cell that is not entirely free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
@@ -84,7 +84,7 @@ pub struct Cell {
     pub index: usize,
     #[serde(flatten)]
     pub counts: Counts,
-    /// Of a cell that is one unit.
+    /// Only for a cell of one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
 }
@@ -96,7 +96,7 @@ pub struct Map {
     pub source: Source,
     pub cidrs: Vec<Prefix>,
     pub window: Prefix,
-    /// The length of what is handed out, and of a cell.
+    /// The prefix length of a unit; below, of a cell.
     pub unit_length: u8,
     pub cell_length: u8,
     /// How many cells the window has; those that are not in `cells` are free.
@@ -106,8 +106,8 @@ pub struct Map {
     pub cells: Vec<Cell>,
 }
 
-/// The window of `length` that `from` is in. Left out, they are the whole of the first CIDR, or of
-/// the one that `from` is in.
+/// The window of `length` around `from`. Without them, the window is the whole first CIDR, or the
+/// one that contains `from`.
 pub fn map(
     index: &Index,
     name: &str,
@@ -159,7 +159,7 @@ struct Space {
 }
 
 impl Space {
-    /// Of the CIDRs that are followed, which may be fewer than the spec has.
+    /// For the CIDRs that controllers use, which may be fewer than in the spec.
     fn of(subnet: &Subnet) -> Result<Self, MapError> {
         let name = subnet.name_any();
         let unreadable = |why: String| MapError::Unreadable {
@@ -218,7 +218,7 @@ impl Space {
     }
 }
 
-/// How a window is cut.
+/// How a window is divided into cells.
 struct Frame {
     window: Prefix,
     unit_length: u8,
@@ -269,7 +269,7 @@ fn cells(
             continue;
         };
         counts.of(state).0 += 1;
-        // Somebody may still have what was excluded later: it is counted as theirs.
+        // An address that was excluded later may still have an owner, and counts for that owner.
         if usable[index] < size {
             *kept_out += 1 - layout.capacity_of(unit).min(1);
         }

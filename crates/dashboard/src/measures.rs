@@ -1,5 +1,4 @@
-//! What agents measure, read from their metrics: how long an ADD takes, and what waits in the
-//! release queues.
+//! Measurements from agents' metrics: how long an ADD takes, and what waits in the release queues.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +9,8 @@ const QUEUE_AGE: &str = "berth_agent_queue_age_seconds";
 /// One reading of one or more agents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// By upper bound in nanoseconds, `u64::MAX` for the last: calls of ADD so far that took no
-    /// longer.
+    /// By upper bound in nanoseconds (`u64::MAX` for the last): how many calls of ADD took no
+    /// longer so far.
     adds: BTreeMap<u64, f64>,
     /// By node.
     pub queued: BTreeMap<String, Queue>,
@@ -20,12 +19,12 @@ pub struct Measured {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Queue {
     pub entries: f64,
-    /// Of the oldest.
+    /// The age of the oldest entry.
     pub age_seconds: f64,
 }
 
 impl Measured {
-    /// Reads what a scrape brings. Lines of anything else are left out.
+    /// Reads the text of a scrape. Other lines are ignored.
     pub fn read(text: &str) -> Self {
         let mut measured = Self::default();
         for line in text.lines() {
@@ -66,13 +65,12 @@ impl Measured {
         sum
     }
 
-    /// The median and the 99th percentile of the ADDs since `before`, in seconds; `None` when
-    /// there was none. Each is the upper bound of its bucket: no call counts as quicker than it
-    /// was.
+    /// The median and the 99th percentile of the ADDs since `before`, in seconds; `None` without
+    /// any. Each is the upper bound of its bucket, so no call counts as faster than it was.
     pub fn adds_since(&self, before: &Self) -> Option<[f64; 2]> {
         let since = self.adds.iter().map(|(bound, count)| {
             let earlier = before.adds.get(bound).copied().unwrap_or_default();
-            // An agent that was started again counts from nothing.
+            // An agent counts from 0 again after a restart.
             (*bound, if *count < earlier { *count } else { count - earlier })
         });
         let since: Vec<(u64, f64)> = since.collect();
@@ -91,7 +89,7 @@ impl Measured {
     }
 }
 
-/// In nanoseconds: buckets of several agents are added up by it.
+/// In nanoseconds, as a key to add up the buckets of several agents.
 fn bound(text: &str) -> Option<u64> {
     if text == "+Inf" {
         return Some(u64::MAX);

@@ -10,7 +10,7 @@ const SCRIPT: &str = include_str!("../page/app.js");
 const STYLE: &str = include_str!("../page/app.css");
 const ICON: &str = include_str!("../page/icon.svg");
 
-/// The page asks nobody else for anything, is in nobody's frame and sends no forms.
+/// The page loads nothing from elsewhere, is not shown in frames, and submits no forms.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src 'self'; script-src 'self'; \
                       style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
@@ -26,7 +26,7 @@ pub fn router() -> Router {
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers = [
         (header::CONTENT_TYPE, kind),
-        // The next version of the program has another.
+        // The next version of the program has another page.
         (header::CACHE_CONTROL, "no-cache"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

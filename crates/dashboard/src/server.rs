@@ -27,18 +27,18 @@ use crate::token::WriteToken;
 use crate::watches::{self, Feed};
 use crate::{guard, page};
 
-/// Between two states that are sent, at least: ten a second.
+/// The minimum time between two states: ten a second.
 const STREAM_INTERVAL: Duration = Duration::from_millis(100);
-/// At most a fifth of one core is spent on making states: a large cluster is told less often.
+/// Computing states takes at most a fifth of one core: a large cluster gets fewer of them.
 const REST_FACTOR: u32 = 4;
 
-/// What a dashboard is made of.
+/// The settings of a dashboard.
 #[derive(Clone)]
 pub struct Options {
     pub client: Client,
     pub about: About,
     pub agents: Agents,
-    /// Needed to change anything, and where a person finds it.
+    /// The token that changes need; below, where a person finds it.
     pub token: WriteToken,
     pub token_hint: String,
 }
@@ -52,7 +52,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Clones are the same.
+/// Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
     options: Arc<Options>,
@@ -67,19 +67,19 @@ pub struct Dashboard {
 #[derive(Debug, Default)]
 struct Measurements {
     history: History,
-    /// Of each agent, what was read last.
+    /// The last metrics of each agent.
     scrapes: Vec<Measured>,
     measured: Measured,
 }
 
 impl Measurements {
-    /// An agent that does not answer counts as it did before: its calls must not seem to be new
+    /// An agent without an answer keeps its last metrics: otherwise all its calls would look new
     /// when it answers again.
     fn measure(&mut self, now: Timestamp, scrapes: &[Option<String>]) {
         if scrapes.is_empty() {
             return;
         }
-        // What agents had done before is nothing that was seen here.
+        // Calls before the first scrape do not count.
         let is_first = self.scrapes.is_empty();
         self.scrapes.resize_with(scrapes.len(), Measured::default);
         for (last, text) in self.scrapes.iter_mut().zip(scrapes) {
@@ -105,7 +105,7 @@ impl Dashboard {
         }
     }
 
-    /// Watches the cluster until it is told to stop.
+    /// Watches the cluster until `stop`.
     pub fn run(self) -> BoxFuture<'static, Result<(), Infallible>> {
         Box::pin(async move {
             let stop = self.stop.clone();
@@ -118,8 +118,8 @@ impl Dashboard {
         })
     }
 
-    /// The page and what it asks for, and beside them the routes of `others`; all refuse callers
-    /// that come by another name than loopback's.
+    /// The page and its API, with the routes of `others`. All refuse callers that use another name
+    /// than a loopback one.
     pub fn router(&self, others: Router) -> Router {
         Router::new()
             .route("/api/state", get(answer::state))
@@ -135,14 +135,14 @@ impl Dashboard {
             .layer(middleware::from_fn(guard::loopback_only))
     }
 
-    /// What the watches feed; for tests and benchmarks, which feed it themselves.
+    /// The index, for tests and benchmarks that feed it themselves.
     pub fn index(&self) -> &RwLock<Index> {
         &self.feed.index
     }
 
     fn state(&self) -> State {
         let now = Timestamp::now();
-        // What is said of a pod that waits says for how long.
+        // Explanations of waiting pods contain how long they wait.
         self.feed.index.write().facts.now = now;
         let index = self.feed.index.read();
         let measurements = self.measurements.read();
@@ -150,7 +150,7 @@ impl Dashboard {
         state::state(&index, about, &measurements.history, &measurements.measured, now)
     }
 
-    /// Sends a state whenever one differs from the last, while anybody listens.
+    /// Sends each state that differs from the last, while anybody listens.
     async fn publish(self) {
         let mut version = self.feed.version.subscribe();
         loop {
@@ -167,7 +167,7 @@ impl Dashboard {
             } else {
                 tokio::time::sleep(STREAM_INTERVAL).await;
             }
-            // Ages and forecasts change although no object does.
+            // Ages and forecasts change without a change of an object.
             drop(tokio::time::timeout(SAMPLE_INTERVAL, version.changed()).await);
         }
     }

@@ -1,5 +1,5 @@
-//! What the page shows of an [`Index`], small enough to be sent whenever it changes: counts, and
-//! of long lists what needs a person first.
+//! What the page shows of an [`Index`], small enough to send at every change: counts, and of long
+//! lists the rows that need a person first.
 
 mod nodes;
 
@@ -21,19 +21,19 @@ use crate::measures::Measured;
 
 pub use nodes::{NodePage, NodeView, RouteState, page as node_page};
 
-/// Of each list, as many rows are sent; the counts are of all.
+/// At most this many rows of each list are sent; the counts cover all rows.
 const MAX_ROWS: usize = 100;
 const MAX_EXPLAINED: usize = 25;
 const MAX_EVENTS: usize = 50;
 
-/// What does not change while the process runs.
+/// Values that stay the same while the process runs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct About {
     pub version: &'static str,
     /// The API server that is watched.
     pub api: String,
-    /// Where `berth up` keeps things; nothing of another cluster.
+    /// The data directory of `berth up`; `None` for another cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_in: Option<String>,
     pub started: Timestamp,
@@ -77,14 +77,14 @@ pub struct State {
 pub struct Totals {
     pub nodes: usize,
     pub nodes_ready: usize,
-    /// Those that need an address.
+    /// Pods that need an address.
     pub pods: usize,
     pub pods_waiting: usize,
     pub machines: usize,
     pub machines_waiting: usize,
-    /// Nodes with a podCIDR, by whether traffic for it finds them.
+    /// Nodes with a podCIDR, by the state of their route.
     pub routes: BTreeMap<RouteState, usize>,
-    /// Addresses that agents give back and that are not out of their NodeNetworkConfigs yet.
+    /// Addresses that agents give back and that their NodeNetworkConfigs still list.
     pub releasing: usize,
 }
 
@@ -109,7 +109,7 @@ pub struct WaitingPod {
     pub name: String,
     pub node: Option<String>,
     pub since: Option<Timestamp>,
-    /// As `berth explain pod` says it; only of the first few.
+    /// The text of `berth explain pod`; only for the first few.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
@@ -119,13 +119,13 @@ pub struct WaitingPod {
 pub struct MachineView {
     #[serde(flatten)]
     pub row: MachineRow,
-    /// Of its kind, which there are two of.
+    /// The API group of its kind: there are two.
     pub group: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
 }
 
-/// A Cluster with machines of its own.
+/// A Cluster with its own machines.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRow {
@@ -134,19 +134,20 @@ pub struct ClusterRow {
     pub cidrs: Vec<String>,
 }
 
-/// What a node gives back.
+/// The addresses that a node gives back.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Releases {
     pub node: String,
     /// Given back by its agent, still in its NodeNetworkConfig.
     pub releasing: usize,
-    /// In its queue on disk, for the agent to read; `None` where its metrics can't be read.
+    /// In the release queue on disk, still to be read by the agent; `None` if its metrics cannot be
+    /// read.
     pub queued: Option<f64>,
     pub oldest_seconds: Option<f64>,
 }
 
-/// All of it, at one moment.
+/// The whole state at one moment.
 pub fn state(
     index: &Index,
     about: &About,
@@ -191,13 +192,14 @@ pub fn state(
     }
 }
 
-/// What the history is told of each subnet.
+/// The sample of each subnet for the history.
 pub fn samples(index: &Index) -> BTreeMap<String, Sample> {
     let nodes = status::nodes(&index.facts);
-    let draw = draws(&nodes);
+    let totals = node_totals(&nodes);
     let sample = |(name, subnet): (&String, &Subnet)| {
         let status = subnet.status.clone().unwrap_or_default();
-        let Draw { pool, demand, .. } = draw.get(name.as_str()).copied().unwrap_or_default();
+        let NodeTotals { pool, demand, .. } =
+            totals.get(name.as_str()).copied().unwrap_or_default();
         let sample = Sample {
             capacity: approximate(status.capacity),
             reserved: approximate(status.reserved),
@@ -210,52 +212,52 @@ pub fn samples(index: &Index) -> BTreeMap<String, Sample> {
     index.facts.subnets.iter().map(sample).collect()
 }
 
-/// Good enough to draw.
+/// Precise enough for a chart.
 fn approximate(count: Option<Count>) -> f64 {
     count.map_or(0.0, |count| count.0.to_string().parse().unwrap_or(f64::MAX))
 }
 
-/// What the nodes of a subnet have and need.
+/// Sums over the nodes of a subnet.
 #[derive(Clone, Copy, Default)]
-struct Draw {
+struct NodeTotals {
     nodes: usize,
     pool: u128,
     demand: usize,
 }
 
-fn draws(nodes: &[NodeRow]) -> BTreeMap<&str, Draw> {
-    let mut draws = BTreeMap::<&str, Draw>::new();
+fn node_totals(nodes: &[NodeRow]) -> BTreeMap<&str, NodeTotals> {
+    let mut node_totals = BTreeMap::<&str, NodeTotals>::new();
     for node in nodes {
-        let draw = draws.entry(&node.subnet).or_default();
-        draw.nodes += 1;
-        draw.pool = draw.pool.saturating_add(node.has);
-        draw.demand += node.pods;
+        let totals = node_totals.entry(&node.subnet).or_default();
+        totals.nodes += 1;
+        totals.pool = totals.pool.saturating_add(node.has);
+        totals.demand += node.pods;
     }
-    draws
+    node_totals
 }
 
 fn subnets(index: &Index, nodes: &[NodeRow], history: &History) -> Vec<SubnetView> {
-    let draws = draws(nodes);
+    let node_totals = node_totals(nodes);
     let view = |row: SubnetRow| {
-        let draw = draws.get(row.name.as_str()).copied().unwrap_or_default();
+        let totals = node_totals.get(row.name.as_str()).copied().unwrap_or_default();
         SubnetView {
             source: Source::of(index, &row.name),
-            nodes: draw.nodes,
-            pool: Count(draw.pool),
-            demand: draw.demand,
+            nodes: totals.nodes,
+            pool: Count(totals.pool),
+            demand: totals.demand,
             forecast: history.forecast(&row.name),
             explanation: explain::subnet(&index.facts, &row.name).unwrap_or_default(),
             row,
         }
     };
     let mut rows = status::subnets(&index.facts);
-    // Those that pods draw on first: that is what most people look for.
+    // Subnets for pods first: most people look for these.
     let is_for_pods = |row: &SubnetRow| index.facts.subnets.get(&row.name).is_some_and(is_for_pods);
     rows.sort_by_key(|row| !is_for_pods(row));
     rows.into_iter().map(view).collect()
 }
 
-/// On a node without an address, or on none because no node has one. The longest first.
+/// Pods on a node without an address, or on no node because none has one. The longest wait first.
 fn waiting_pods(index: &Index) -> Vec<(&Key, Option<Timestamp>)> {
     let pods = index.facts.pods.iter().filter(|(_, pod)| {
         let is_unplaced = pod.node.is_none() && pod.unschedulable.is_some();
@@ -302,7 +304,7 @@ fn machine_views(index: &Index, mut rows: Vec<MachineRow>) -> Vec<MachineView> {
     rows.into_iter().take(MAX_ROWS).map(view).collect()
 }
 
-/// Those that can have a machine network first.
+/// Clusters that can have a machine network first.
 fn clusters(index: &Index) -> Vec<ClusterRow> {
     let rows = index.clusters.iter().map(|(name, facts)| ClusterRow {
         name: name.clone(),
@@ -315,7 +317,7 @@ fn clusters(index: &Index) -> Vec<ClusterRow> {
     rows
 }
 
-/// Those that have something to give back, the most first.
+/// Nodes with addresses to give back, the most first.
 fn releases(index: &Index, measured: &Measured) -> Vec<Releases> {
     let mut rows: Vec<Releases> = index
         .facts

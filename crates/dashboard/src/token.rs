@@ -1,4 +1,4 @@
-//! What somebody must show to change anything.
+//! The token that every change needs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 /// Shorter ones could be guessed.
 const MIN_LENGTH: usize = 16;
 
-/// Whoever has it may write.
+/// Everybody who has it may write.
 #[derive(Clone)]
 pub struct WriteToken(Arc<str>);
 
@@ -28,7 +28,7 @@ impl fmt::Debug for WriteToken {
 }
 
 impl WriteToken {
-    /// White space around it, as at the end of a file, is no part of it.
+    /// Ignores white space around the token, such as the end of a file's line.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         let text = text.trim();
         if text.len() < MIN_LENGTH {
@@ -51,12 +51,12 @@ impl WriteToken {
         Self(text.into())
     }
 
-    /// For whoever is to know it.
+    /// For printing it to its user.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Takes as long whatever is given: time tells nothing about it but its length.
+    /// Takes constant time: timing reveals nothing but the length.
     pub fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }

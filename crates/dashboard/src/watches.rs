@@ -24,16 +24,16 @@ use tracing::debug;
 
 use crate::index::Index;
 
-/// Until a kind is looked for again that the cluster does not have.
+/// The delay before a missing kind is looked for again.
 const MISSING_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Machines are in one of two groups.
 const MACHINE_GROUPS: [&str; 2] = ["machine.k8s.io", "cluster.k8s.io"];
 
-/// Of Clusters with machines of their own.
+/// The group of Clusters with their own machines.
 const CLUSTER_GROUP: &str = "kubermatic.k8s.io";
 
-/// What the watches write to: the index, and a number that grows with every change.
+/// The target of the watches: the index, and a number that grows with every change.
 #[derive(Clone, Debug)]
 pub struct Feed {
     pub index: Arc<RwLock<Index>>,
@@ -55,7 +55,7 @@ const KINDS: [&str; 11] = [
     CLUSTER_GROUP,
 ];
 
-/// For ever.
+/// Runs for ever.
 pub async fn run(client: Client, feed: Feed) {
     let machines = MACHINE_GROUPS.map(|group| {
         let kind = GroupVersionKind::gvk(group, "v1alpha1", "Machine");
@@ -68,69 +68,69 @@ pub async fn run(client: Client, feed: Feed) {
     let all = &feed;
     tokio::join!(
         all.kind::<ObservedNode>(Api::all(client.clone()), "Node", |index, change| match change {
-            Told::Apply(node) => index.apply_node(node),
-            Told::Delete(key) => index.delete_node(&key.name),
+            Update::Apply(node) => index.apply_node(node),
+            Update::Delete(key) => index.delete_node(&key.name),
         }),
         all.kind::<NodeNetworkConfig>(
             Api::all(client.clone()),
             "NodeNetworkConfig",
             |index, change| match change {
-                Told::Apply(nnc) => index.apply_nnc(nnc),
-                Told::Delete(key) => index.delete_nnc(&key.name),
+                Update::Apply(nnc) => index.apply_nnc(nnc),
+                Update::Delete(key) => index.delete_nnc(&key.name),
             }
         ),
         all.kind::<Subnet>(Api::all(client.clone()), "Subnet", |index, change| match change {
-            Told::Apply(subnet) => index.apply_subnet(subnet),
-            Told::Delete(key) => index.delete_subnet(&key.name),
+            Update::Apply(subnet) => index.apply_subnet(subnet),
+            Update::Delete(key) => index.delete_subnet(&key.name),
         }),
         all.kind::<ClusterSubnetState>(
             Api::all(client.clone()),
             "ClusterSubnetState",
             |index, change| match change {
-                Told::Apply(state) => index.apply_subnet_state(state),
-                Told::Delete(key) => index.delete_subnet_state(&key.name),
+                Update::Apply(state) => index.apply_subnet_state(state),
+                Update::Delete(key) => index.delete_subnet_state(&key.name),
             }
         ),
         all.kind::<AddressBlock>(Api::all(client.clone()), "AddressBlock", |index, change| {
             match change {
-                Told::Apply(block) => index.apply_block(block),
-                Told::Delete(key) => index.delete_block(&key.name),
+                Update::Apply(block) => index.apply_block(block),
+                Update::Delete(key) => index.delete_block(&key.name),
             }
         }),
         all.kind::<ObservedPod>(Api::all(client.clone()), "Pod", |index, change| match change {
-            Told::Apply(pod) => index.apply_pod(pod),
-            Told::Delete(key) => index.delete_pod(key),
+            Update::Apply(pod) => index.apply_pod(pod),
+            Update::Delete(key) => index.delete_pod(key),
         }),
         all.kind::<Event>(Api::all(client.clone()), "Event", |index, change| match change {
-            Told::Apply(event) => index.apply_event(event),
-            Told::Delete(key) => index.delete_event(key),
+            Update::Apply(event) => index.apply_event(event),
+            Update::Delete(key) => index.delete_event(key),
         }),
         all.kind::<Lease>(leases, "Lease", |index, change| match change {
-            Told::Apply(lease) => index.apply_lease(lease),
-            Told::Delete(key) => index.delete_lease(&key.name),
+            Update::Apply(lease) => index.apply_lease(lease),
+            Update::Delete(key) => index.delete_lease(&key.name),
         }),
         all.kind(one, group, move |index, change| match change {
-            Told::Apply(machine) => index.apply_machine(group, machine),
-            Told::Delete(key) => index.delete_machine(group, key),
+            Update::Apply(machine) => index.apply_machine(group, machine),
+            Update::Delete(key) => index.delete_machine(group, key),
         }),
         all.kind(other, other_group, move |index, change| match change {
-            Told::Apply(machine) => index.apply_machine(other_group, machine),
-            Told::Delete(key) => index.delete_machine(other_group, key),
+            Update::Apply(machine) => index.apply_machine(other_group, machine),
+            Update::Delete(key) => index.delete_machine(other_group, key),
         }),
         all.kind(clusters, CLUSTER_GROUP, |index, change| match change {
-            Told::Apply(cluster) => index.apply_cluster(cluster),
-            Told::Delete(key) => index.delete_cluster(&key.name),
+            Update::Apply(cluster) => index.apply_cluster(cluster),
+            Update::Delete(key) => index.delete_cluster(&key.name),
         }),
     );
 }
 
-enum Told<'a, K> {
+enum Update<'a, K> {
     Apply(&'a K),
     Delete(&'a Key),
 }
 
 impl Feed {
-    /// Of a cluster of which nothing is known yet.
+    /// For a cluster that nothing is known about yet.
     pub fn new() -> Self {
         let mut index = Index::default();
         index.unsynced.extend(KINDS.map(str::to_owned));
@@ -140,21 +140,21 @@ impl Feed {
         }
     }
 
-    /// On the heap: ten of them side by side are too large for the stack of a thread.
+    /// Boxed: ten of these futures are too large for the stack of a thread.
     fn kind<'a, K>(
         &'a self,
         api: Api<K>,
         name: &'a str,
-        apply: impl Fn(&mut Index, Told<'_, K>) + Send + Sync + 'a,
+        apply: impl Fn(&mut Index, Update<'_, K>) + Send + Sync + 'a,
     ) -> BoxFuture<'a, ()>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let watching = async move {
-            self.until_there(&api, name).await;
+            self.wait_until_defined(&api, name).await;
             changes(api, ListParams::default(), |change| match change {
-                Change::Apply(object) => self.write(|index| apply(index, Told::Apply(&object))),
-                Change::Delete(key) => self.write(|index| apply(index, Told::Delete(&key))),
+                Change::Apply(object) => self.write(|index| apply(index, Update::Apply(&object))),
+                Change::Delete(key) => self.write(|index| apply(index, Update::Delete(&key))),
                 Change::Restarted => {}
                 Change::Synced => self.write(|index| {
                     index.unsynced.remove(name);
@@ -165,9 +165,9 @@ impl Feed {
         watching.boxed()
     }
 
-    /// A kind that the cluster does not have is empty, and looked for again now and then. Any
-    /// other error is the watch's to retry and to log.
-    async fn until_there<K>(&self, api: &Api<K>, name: &str)
+    /// A missing kind counts as empty, and is looked for again at intervals. The watch retries and
+    /// logs any other error.
+    async fn wait_until_defined<K>(&self, api: &Api<K>, name: &str)
     where
         K: Clone + Debug + DeserializeOwned,
     {
@@ -179,14 +179,14 @@ impl Feed {
             debug!(kind = name, "the cluster does not have this kind");
             self.write(|index| {
                 index.unsynced.remove(name);
-                index.miss(name);
+                index.mark_missing(name);
             });
             tokio::time::sleep(MISSING_INTERVAL).await;
         }
-        self.write(|index| index.find(name));
+        self.write(|index| index.mark_found(name));
     }
 
-    /// The lock is held for one change: whoever reads waits no longer than that.
+    /// Holds the lock for one change only: readers wait no longer.
     fn write(&self, on: impl FnOnce(&mut Index)) {
         on(&mut self.index.write());
         self.version.send_modify(|version| *version += 1);

@@ -1,8 +1,8 @@
-//! What disagrees: pods, NodeNetworkConfigs, Nodes, the ledger's records, machines, Subnets, routes
-//! and what agents hold are held against each other.
+//! Compares pods, NodeNetworkConfigs, Nodes, the ledger's records, machines, Subnets, routes and
+//! what agents hold, and finds what disagrees.
 //!
-//! All of it is read at about one moment, and a healthy system is in motion. So what the system
-//! puts right by itself within a grace period is not told.
+//! Everything is read at about one moment, while a healthy system keeps changing. So a disagreement
+//! that the system itself repairs within a grace period is not reported.
 
 mod agents;
 mod ledger;
@@ -21,12 +21,12 @@ use crate::repair::Repair;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// What it is about, such as `pod default/web-3`.
+    /// The object, such as `pod default/web-3`.
     pub object: String,
     pub problem: String,
-    /// What puts it right.
+    /// How to repair it.
     pub fix: String,
-    /// The same as `berth check --repair` does it, where that can do no harm.
+    /// The repair that `berth check --repair` makes, where it can do no harm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
@@ -46,7 +46,7 @@ impl Finding {
     }
 }
 
-/// In the order of their weight: addresses on two pods first.
+/// The most severe first: addresses on two pods.
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = pods::shared_addresses(facts);
     findings.extend(agents::held_twice(facts));

@@ -25,12 +25,12 @@ pub use pod::pod;
 pub use reason::{GOOD, REFUSALS, STEPS, step};
 pub use subnet::subnet;
 
-/// What is to be told, in order: the symptom first, then what it comes from.
+/// An answer in order: the symptom first, then its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub sentences: Vec<String>,
-    /// What a person can do. Empty when nothing is wrong.
+    /// What a person can do next. Empty when nothing is wrong.
     pub next_steps: Vec<String>,
 }
 
@@ -56,8 +56,8 @@ impl Explanation {
     }
 }
 
-/// What was warned of lately, with what to do about it.
-fn warned(facts: &Facts, kind: &str, key: &Key) -> Explanation {
+/// The recent warnings about an object, each with its next step.
+fn recent_warnings(facts: &Facts, kind: &str, key: &Key) -> Explanation {
     let mut told = Explanation::default();
     for event in facts.warnings(kind, key) {
         let Some(step) = step(&event.reason) else {
@@ -73,13 +73,13 @@ fn warned(facts: &Facts, kind: &str, key: &Key) -> Explanation {
     told
 }
 
-/// A message without the full stop that the sentence has.
+/// A message without its full stop: the sentence adds one.
 fn plain(message: &str) -> &str {
     message.trim_end().trim_end_matches('.')
 }
 
-/// The step for a reason, where there is one.
-fn advised(told: Explanation, reason: Option<&str>) -> Explanation {
+/// Adds the next step for a reason, if there is one.
+fn with_step_for(told: Explanation, reason: Option<&str>) -> Explanation {
     match reason.and_then(step) {
         Some(step) => told.advises(step),
         None => told,

@@ -1,4 +1,4 @@
-//! What the API server says at one moment.
+//! The state of the API server at one moment.
 
 mod agents;
 mod blocks;
@@ -33,7 +33,7 @@ pub use machine::MachineFacts;
 pub use nnc::NncFacts;
 pub use pod::PodFacts;
 
-/// Why nothing can be said.
+/// Why the facts could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("reading {kind}: {source}")]
 pub struct GatherError {
@@ -42,7 +42,7 @@ pub struct GatherError {
     source: Box<kube::Error>,
 }
 
-/// All of it. A kind that the cluster does not have is empty, and named in `missing`.
+/// All facts. A kind that the cluster does not have is empty and named in `missing`.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub now: Timestamp,
@@ -52,13 +52,13 @@ pub struct Facts {
     pub states: BTreeMap<String, ClusterSubnetState>,
     pub pods: BTreeMap<Key, PodFacts>,
     pub machines: BTreeMap<Key, MachineFacts>,
-    /// By subnet and unit. Empty where the ledger is not kept in the API server.
+    /// By subnet and unit. Empty if the ledger is not kept in the API server.
     pub units: BTreeMap<(String, Prefix), Unit>,
     pub missing: Vec<String>,
-    /// What the agents hold, by node and address: those that were asked and have answered.
+    /// What the agents hold, by node and address, for the agents that answered.
     pub digests: BTreeMap<String, BTreeMap<IpAddr, DigestLine>>,
-    /// Why the others have not.
-    pub unheard: BTreeMap<String, String>,
+    /// Why the other agents did not answer, by node.
+    pub unanswered: BTreeMap<String, String>,
     /// Warnings of the last hour, where they were read.
     pub events: Vec<EventFacts>,
     pub claims: BTreeMap<Key, ClaimFacts>,
@@ -92,7 +92,7 @@ pub fn gather(client: &Client) -> BoxFuture<'_, Result<Facts, GatherError>> {
         for pod in facts.known(pods) {
             facts.pods.insert(Key::of(&pod), PodFacts::of(&pod));
         }
-        // Most clusters have no Machines, and that is nothing to tell.
+        // Most clusters have no Machines: these kinds are not named in `missing`.
         for machine in [machines, other_machines].into_iter().flatten().flatten() {
             facts.machines.insert(Key::of(&machine), MachineFacts::of(&machine));
         }
@@ -116,7 +116,7 @@ impl Facts {
         list.into_iter().map(|object| (object.name_any(), object)).collect()
     }
 
-    /// The Subnet whose addresses these are.
+    /// The Subnet that this address belongs to.
     pub fn subnet_of(&self, address: IpAddr) -> Option<&Subnet> {
         let has = |subnet: &&Subnet| cidrs(subnet).iter().any(|cidr| cidr.contains(address));
         self.subnets.values().find(has)
@@ -140,19 +140,19 @@ impl Facts {
             .filter(move |(_, pod)| pod.node.as_deref() == Some(node))
     }
 
-    /// Who has the unit that holds this address, as the ledger says.
+    /// The owner of the unit that holds this address, from the ledger's records.
     pub fn unit_of(&self, address: IpAddr) -> Option<(&str, Prefix, &Unit)> {
         let found = self.units.iter().find(|((_, unit), _)| unit.contains(address));
         found.map(|((subnet, prefix), unit)| (subnet.as_str(), *prefix, unit))
     }
 
-    /// Whether the ledger's own records can be read here.
+    /// Whether the ledger keeps its records of this subnet in the API server.
     pub fn has_blocks(&self, subnet: &str) -> bool {
         self.units.keys().any(|(name, _)| name == subnet)
     }
 }
 
-/// The CIDRs that are followed; those of the spec until there are any.
+/// The CIDRs that the controllers use; those of the spec until the status has some.
 pub fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
     let followed = subnet.status.as_ref().map(|status| &status.cidrs);
     let cidrs = followed.filter(|cidrs| !cidrs.is_empty()).unwrap_or(&subnet.spec.cidrs);

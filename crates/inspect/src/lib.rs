@@ -1,9 +1,9 @@
-//! What people ask of a cluster's addresses: what is where ([`status`]), why something waits
+//! Answers about a cluster's addresses: what is where ([`status`]), why something waits
 //! ([`explain`]), what disagrees ([`check`]).
 //!
-//! All of it is decided over [`Facts`]: read from the API server at one moment for the commands,
-//! kept fresh by watches in the dashboard. Only [`repair`] writes, what a person has seen and asked
-//! for.
+//! All answers come from [`Facts`]: the commands read them from the API server at one moment, the
+//! dashboard keeps them fresh by watches. Only [`repair`] writes, and only what a person has seen
+//! and asked for.
 
 pub mod check;
 pub mod explain;

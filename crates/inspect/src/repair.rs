@@ -1,9 +1,9 @@
-//! What puts a finding right, where that can do no harm.
+//! Repairs for findings, where they can do no harm.
 //!
-//! Each names one object by its UID: an object of the same name that was made since stays. A pod
-//! is deleted only where a controller makes another, and a NodeNetworkConfig only without a Node
-//! and without pods; its finalizer keeps the addresses until the controller has released them, and
-//! a node that comes back gets another.
+//! Each names one object by its UID: a newer object of the same name stays. A pod is deleted only
+//! if a controller replaces it, and a NodeNetworkConfig only without a Node and without pods. The
+//! finalizer of the latter keeps the addresses until the controller has released them; a node that
+//! comes back gets a new one.
 
 use berth_api::names::NAMESPACE;
 use berth_api::{NodeNetworkConfig, ObservedPod};
@@ -37,7 +37,7 @@ impl std::fmt::Display for Repair {
 }
 
 impl Repair {
-    /// What is gone already is done, also when another one has its name by now.
+    /// An object that is gone already counts as repaired, also if another one has its name by now.
     pub fn apply<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, kube::Result<()>> {
         Box::pin(async move {
             let deleted = match self {

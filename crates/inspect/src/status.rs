@@ -18,7 +18,7 @@ pub struct SubnetRow {
     pub cooling_down: Option<Count>,
     pub free: Option<Count>,
     pub pods_that_fit: Option<Count>,
-    /// Ready, or what keeps it from being so.
+    /// Ready, or why not.
     pub state: String,
 }
 
@@ -27,10 +27,10 @@ pub struct SubnetRow {
 pub struct NodeRow {
     pub name: String,
     pub ready: bool,
-    /// Whose addresses it has.
+    /// The subnet of its addresses.
     pub subnet: String,
     pub pod_cidrs: Vec<String>,
-    /// Addresses that it has for pods, and what it asked for.
+    /// How many addresses it has for pods; below, how many it asked for.
     pub has: u128,
     pub requested: i64,
     pub pods: usize,
@@ -65,7 +65,7 @@ pub struct RouteRow {
     pub pod_cidrs: Vec<String>,
     /// Where it leads: the node's own addresses.
     pub next_hops: Vec<String>,
-    /// `Routed`, `NoRoute`, or `NotManaged` where no route controller has said anything.
+    /// `Routed`, `NoRoute`, or `NotManaged` if no route controller has reported anything.
     pub state: String,
     pub message: String,
 }
@@ -94,7 +94,7 @@ pub fn subnets(facts: &Facts) -> Vec<SubnetRow> {
     facts.subnets.values().map(subnet_row).collect()
 }
 
-/// Pods are counted once for all nodes, not once for each.
+/// Counts pods in one pass for all nodes.
 pub fn nodes(facts: &Facts) -> Vec<NodeRow> {
     let mut on_nodes = HashMap::<&str, OnNode>::new();
     for pod in facts.pods.values().filter(|pod| pod.is_living()) {
@@ -111,14 +111,14 @@ pub fn nodes(facts: &Facts) -> Vec<NodeRow> {
     facts.nodes.iter().map(row).collect()
 }
 
-/// Of a node, the pods that need an address, and those of them that have none.
+/// The pods of a node that need an address, and how many of them have none.
 #[derive(Clone, Copy, Default)]
 struct OnNode {
     pods: usize,
     waiting: usize,
 }
 
-/// Of nodes that have podCIDRs: others need no route.
+/// The routes of nodes with podCIDRs: other nodes need none.
 pub fn routes(facts: &Facts) -> Vec<RouteRow> {
     let rows = facts.nodes.iter().map(|(name, node)| {
         let (state, message) = match condition(node, "NetworkUnavailable") {
@@ -157,7 +157,7 @@ fn subnet_row(subnet: &Subnet) -> SubnetRow {
     }
 }
 
-/// The worst of what its conditions say.
+/// The worst of its conditions.
 pub fn subnet_state(subnet: &Subnet) -> String {
     if subnet.metadata.deletion_timestamp.is_some() {
         return "Deleting".to_owned();

@@ -17,8 +17,7 @@ use crate::{
 /// The routes, for a server that has others as well (the dashboard) and for tests.
 pub fn router(metrics: Metrics, readiness: Readiness) -> Router {
     Router::new()
-        // An answer is all the health there is to tell: a process whose runtime is stuck gives
-        // none.
+        // An answer is proof of health: a process whose runtime is stuck gives none.
         .route("/healthz", get(async || "ok\n"))
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz).with_state(readiness))
@@ -70,7 +69,7 @@ impl Admin {
         })
     }
 
-    /// With more routes beside its own.
+    /// Adds routes beside its own.
     pub fn with(mut self, more: Router) -> Self {
         self.router = self.router.merge(more);
         self
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readyz_lists_what_is_not_ready_and_health_does_not_wait_for_it() {
+    async fn readyz_lists_checks_that_are_not_ready_and_livez_stays_ok() {
         let readiness = Readiness::default();
         let router = router(Metrics::new("1.2.3"), readiness.clone());
         let (store, nodes) = (readiness.check("store"), readiness.check("nodes"));

@@ -1,10 +1,10 @@
-//! What an answer of the API server means for whoever asked.
+//! What an answer of the API server means for its caller.
 
 use kube::Error;
 use kube::core::Status;
 
-/// There is no such object, or no such kind. Told by the code: of a path that it does not know, a
-/// server gives no reason.
+/// There is no such object, or no such kind. The code decides: for an unknown path, a server gives
+/// no reason.
 pub fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 404)
 }
@@ -14,7 +14,7 @@ pub fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
-/// What the server said, in its own words; of an answer without any, what to do about it.
+/// What the server said, in its own words; for an answer without any, what to do about it.
 pub fn told(error: &Error) -> String {
     let Error::Api(status) = error else {
         return error.to_string();

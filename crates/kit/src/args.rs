@@ -35,7 +35,7 @@ pub struct LogArgs {
     pub log_level: Option<Filter>,
 }
 
-/// Watches are ended by the server before that.
+/// The server ends watches before that.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 
 /// Which cluster to talk to.
@@ -71,15 +71,15 @@ impl ClusterArgs {
     pub fn client(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
         Box::pin(async move {
             let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
-            // A server that has vanished without a word must not be waited for for ever; a watch
-            // says something more often.
+            // A server that has vanished must not be waited for for ever; a watch receives
+            // something more often.
             config.read_timeout.get_or_insert(READ_TIMEOUT);
             let url = config.cluster_url.clone();
             Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
         })
     }
 
-    /// One that tries nothing again: for questions to which no answer is an answer, too.
+    /// A client without retries: for requests to which no answer is an answer, too.
     pub fn client_without_retries(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
         Box::pin(async move {
             let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_without_or_with_another_variable_are_found_in_subcommands() {
+    fn subcommand_flags_without_their_berth_variable_are_found() {
         let up = clap::Command::new("up")
             .arg(clap::Arg::new("nodes").long("nodes"))
             .arg(clap::Arg::new("data").long("data-dir").env("DATA_DIR"))
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kubeconfig_that_cannot_be_read_is_named_and_nothing_else_is_tried() {
+    async fn an_unreadable_kubeconfig_is_named_and_has_no_fallback() {
         let dir = tempfile::tempdir().unwrap();
         let (missing, env) = (dir.path().join("missing"), dir.path().join("env"));
         std::fs::write(&env, kubeconfig("https://env.test")).unwrap();

@@ -1,4 +1,4 @@
-//! What a controller has running: its loops, and what writes its events. All of it ends together.
+//! What a controller runs: its loops, and the writer of its events. All of it ends together.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tracing::warn;
 
 use crate::events::{Event, EventMetrics, Recorder};
 
-/// What is left of events at the end gets this long to be written.
+/// How long the last events may take to be written at the end.
 const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Handed to whoever starts a loop or has something to say. Clones are the same.
+/// Passed to code that starts a loop or emits events. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Background {
     events: Recorder,
@@ -28,12 +28,13 @@ pub struct Background {
 }
 
 impl Background {
-    /// For the lifetime of the controller.
+    /// Runs the task for the lifetime of the controller.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.start(task.boxed());
     }
 
-    /// A box, so that what runs a task is compiled once and not for each.
+    /// The future is boxed, so that the code that runs a task is compiled once and not for each
+    /// task.
     fn start(&self, task: BoxFuture<'static, ()>) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
@@ -100,12 +101,12 @@ impl Run {
         self.background.clone()
     }
 
-    /// `None` when it is told to stop before.
+    /// Runs the task; `None` if it is told to stop before.
     pub async fn until_stopped<T>(&self, task: impl Future<Output = T>) -> Option<T> {
         self.background.stop.run_until_cancelled(task).await
     }
 
-    /// Waits until it is told to stop, and then until everything has ended: at once, but for the
+    /// Waits until it is told to stop, and then until everything has ended: at once, except for the
     /// last events.
     pub async fn ended(self) {
         let Background { tasks, stop, events } = self.background;

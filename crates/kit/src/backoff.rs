@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt};
 
-/// `base`, twice as long after each failure, never more than `max`. Pure, and without a pair of
-/// values that is wrong.
+/// `base`, twice as long after each failure, never more than `max`. Pure; no pair of values is
+/// wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponential {
     pub base: Duration,
@@ -26,8 +26,8 @@ impl Exponential {
 /// back together.
 const JITTER: f64 = 0.5;
 
-/// Counts the failures of one thing and says how long to wait. The random source is handed in: the
-/// same seed waits the same.
+/// Counts the failures of one thing and says how long to wait. The random source is passed in: the
+/// same seed gives the same delays.
 #[derive(Debug)]
 pub struct Backoff<R> {
     exponential: Exponential,

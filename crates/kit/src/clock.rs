@@ -8,7 +8,7 @@ use tokio::time::Instant;
 pub enum Clock {
     /// The machine's.
     System,
-    /// tokio's: this instant was this time.
+    /// tokio's: at this instant it was this time.
     Tokio(Instant, Timestamp),
 }
 

@@ -1,7 +1,7 @@
 //! Which controllers `berth controller` has, from whatever crate, and which of them a process runs.
 //!
-//! Controllers that share what they have seen are one [`Group`]: they start together. Everything
-//! else about them is the group's own.
+//! Controllers that share what they have observed are one [`Group`]: they start together.
+//! Everything else about them is private to the group.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -99,7 +99,7 @@ impl Catalogue {
                 None => drop(named.insert(self.find(item)?.name)),
             }
         }
-        // As kube-controller-manager: what is dropped is dropped wherever it stands in the list.
+        // As in kube-controller-manager, `-name` drops a controller wherever it is in the list.
         let all = self.controllers.iter().map(|controller| controller.name);
         let is_chosen = |name: &&str| named.contains(name) && !dropped.contains(name);
         let names: Vec<_> = all.filter(is_chosen).collect();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_controllers_compete_for_one_lease_however_they_are_named() {
+    fn the_same_set_of_controllers_has_the_same_lease_name() {
         let lease = |list| Catalogue::new(ALL).choose(list).unwrap().lease("berth-controller");
         assert_eq!(lease("*"), "berth-controller");
         assert_eq!(lease("nnc,node"), "berth-controller");

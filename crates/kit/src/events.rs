@@ -1,8 +1,8 @@
 //! Events about objects, for `kubectl describe` and `kubectl get events`, in `events.k8s.io/v1`.
 //!
 //! Recording never waits: the event goes into a bounded queue, and a task of its own writes it.
-//! What repeats becomes a series of one event, and an object that is talked about too much is
-//! talked about less, by client-go's measures. What is left out is counted by reason.
+//! What repeats becomes a series of one event, and events about one object are rate-limited, by
+//! client-go's measures. Dropped events are counted by reason.
 
 mod correlate;
 mod writer;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 pub use writer::Writer;
 
 /// As client-go's broadcaster has it.
-const QUEUED: usize = 1000;
+const MAX_QUEUED: usize = 1000;
 
 /// What happened. `reason` and `action` are words of the code, so they can be searched for; the
 /// note is for reading.
@@ -73,7 +73,7 @@ impl EventMetrics {
             "Events that were recorded but not written",
             metrics.unwritten.clone(),
         );
-        // From the start on: one that is seen for the first time has not increased.
+        // The counters exist from the start: one that first appears with a value shows no increase.
         for reason in [Reason::QueueFull, Reason::RateLimited, Reason::WriteFailed] {
             drop(metrics.unwritten.get_or_create(&Unwritten { reason }));
         }
@@ -100,7 +100,7 @@ impl Recorder {
         metrics: &EventMetrics,
         rng: StdRng,
     ) -> (Self, Writer) {
-        let (queue, occurrences) = mpsc::channel(QUEUED);
+        let (queue, occurrences) = mpsc::channel(MAX_QUEUED);
         let recorder = Self {
             queue,
             metrics: metrics.clone(),

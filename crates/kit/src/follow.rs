@@ -3,12 +3,13 @@
 //!
 //! It differs from `kube::runtime::watcher` in one thing. An API server whose store was put back
 //! from a backup has lower resourceVersions than its clients have seen. It takes a watch from a
-//! version that it has not reached yet and stays silent until it gets there, which may be never.
-//! So before a watch goes on, the server is asked how far it is; if that is behind what was seen,
+//! version that it has not reached yet and stays silent until it gets there, which may be never. So
+//! before a watch goes on, the server is asked for its version; if that is behind what was seen,
 //! everything is listed again.
 //!
-//! All of that is compiled once, here. Only what reads an object from its JSON is there for each
-//! kind ([`Reader`]): written for each kind, the rest was a fifth of a controller crate's code.
+//! All of that is compiled once, here. Only the code that reads an object from its JSON exists for
+//! each kind ([`Reader`]): compiled for each kind, the rest was a fifth of a controller crate's
+//! code.
 
 mod json;
 
@@ -33,30 +34,31 @@ use crate::backoff::{Backoff, Exponential};
 
 use json::{Line, Page};
 
-/// As many objects in one answer, as client-go asks for.
+/// Objects in one page of a list, as in client-go.
 const PAGE: u32 = 500;
-/// The server ends a watch after so long. The client's own limit for a silent connection is 295 s.
+/// The server ends a watch after this time. The client's own limit for a silent connection is 295
+/// s.
 const WATCH_SECONDS: u32 = 290;
-/// A watch that has not ended by then is on a connection that died without a word.
+/// A watch that has not ended by then is on a dead connection.
 const WATCH_SLACK: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A watch that ends sooner has failed, whatever the server says: it must not be begun again at
-/// once, and again.
-const SHORTEST_WATCH: Duration = Duration::from_millis(100);
+/// A watch that ends sooner has failed, whatever the server says: it must not be restarted in a
+/// tight loop.
+const MIN_WATCH_DURATION: Duration = Duration::from_millis(100);
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(800),
     max: Duration::from_secs(30),
 };
 
 /// Why a watch does not go on from where it is.
-enum Broken {
-    /// What happened since is not known any more, or what was seen never happened.
+enum WatchError {
+    /// The server no longer knows what happened since, or what was seen never happened.
     Relist,
-    /// Tried again from the same place.
+    /// The watch is retried from the same version.
     Failed(String),
 }
 
-impl From<kube::Error> for Broken {
+impl From<kube::Error> for WatchError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => status.into(),
@@ -65,7 +67,7 @@ impl From<kube::Error> for Broken {
     }
 }
 
-impl From<Box<Status>> for Broken {
+impl From<Box<Status>> for WatchError {
     fn from(status: Box<Status>) -> Self {
         match status.code {
             410 => Self::Relist,
@@ -74,13 +76,13 @@ impl From<Box<Status>> for Broken {
     }
 }
 
-impl From<serde_json::Error> for Broken {
+impl From<serde_json::Error> for WatchError {
     fn from(error: serde_json::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-/// Who is told. A closure is, and whoever must be waited for.
+/// Receives the events: a closure, or a receiver that the watch must wait for.
 pub trait Told<K>: Send {
     fn tell(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
 }
@@ -91,8 +93,8 @@ impl<K: Send, F: FnMut(Event<K>) + Send> Told<K> for F {
     }
 }
 
-/// Tells every change of what `selection` selects, for ever. [`Event::Init`] to
-/// [`Event::InitDone`] is all that there is, also when it is older than what was told before.
+/// Tells every change of what `selection` selects, for ever. [`Event::Init`] to [`Event::InitDone`]
+/// is all that exists, also if it is older than what was told before.
 pub fn follow<'a, K>(
     api: Api<K>,
     selection: ListParams,
@@ -114,7 +116,7 @@ where
 
 /// Reads objects of one kind and tells them.
 trait Reader: Send {
-    /// Gives the object's resourceVersion, where there is an object.
+    /// Returns the object's resourceVersion, if there is an object.
     fn tell<'a>(
         &'a mut self,
         event: Event<&'a str>,
@@ -138,7 +140,7 @@ where
         let mut version = None;
         let mut read = |json| {
             let mut object: K = serde_json::from_str(json)?;
-            // Nobody here reads who wrote which field, and it is half of a small object.
+            // Nothing here reads managedFields, and they are half of a small object.
             object.meta_mut().managed_fields = None;
             version = object.resource_version();
             Ok(object)
@@ -165,7 +167,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// A box, so that also the end of this is compiled here.
+    /// The future is boxed, so that its drop is compiled here, too.
     fn follow<'a>(self, mut reader: Box<dyn Reader + 'a>) -> BoxFuture<'a, ()> {
         async move { self.run(reader.as_mut()).await }.boxed()
     }
@@ -182,9 +184,9 @@ impl Watch {
             loop {
                 let begin = Instant::now();
                 let mut ended = self.watch(&mut seen, reader).await;
-                if ended.is_ok() && begin.elapsed() < SHORTEST_WATCH {
+                if ended.is_ok() && begin.elapsed() < MIN_WATCH_DURATION {
                     let at_once = "the server ended the watch at once";
-                    ended = Err(Broken::Failed(at_once.to_owned()));
+                    ended = Err(WatchError::Failed(at_once.to_owned()));
                 }
                 if ended.is_ok() || begin.elapsed() > BACKOFF.max {
                     backoff.succeed();
@@ -192,7 +194,7 @@ impl Watch {
                 if let Err(broken) = &ended {
                     self.wait(broken, &mut backoff).await;
                 }
-                if matches!(ended, Err(Broken::Relist)) {
+                if matches!(ended, Err(WatchError::Relist)) {
                     break;
                 }
                 let is_behind = loop {
@@ -212,8 +214,8 @@ impl Watch {
         }
     }
 
-    /// Gives the resourceVersion of what was listed.
-    async fn list(&self, reader: &mut dyn Reader) -> Result<String, Broken> {
+    /// Returns the resourceVersion of the list.
+    async fn list(&self, reader: &mut dyn Reader) -> Result<String, WatchError> {
         reader.tell(Event::Init).await?;
         let mut params = self.selection.clone().limit(PAGE);
         loop {
@@ -233,9 +235,9 @@ impl Watch {
         }
     }
 
-    /// Until the server ends it, or the connection does: [`Watch::is_behind`] finds out whether the
+    /// Runs until the server or the connection ends it: [`Watch::is_behind`] finds out whether the
     /// server still answers.
-    async fn watch(&self, seen: &mut String, reader: &mut dyn Reader) -> Result<(), Broken> {
+    async fn watch(&self, seen: &mut String, reader: &mut dyn Reader) -> Result<(), WatchError> {
         let params = WatchParams {
             label_selector: self.selection.label_selector.clone(),
             field_selector: self.selection.field_selector.clone(),
@@ -249,7 +251,7 @@ impl Watch {
         // kube's client reads only the first event of a stream that is compressed event by event.
         let identity = HeaderValue::from_static("identity");
         request.headers_mut().insert(ACCEPT_ENCODING, identity);
-        let mut stream = Box::pin(within(self.client.request_stream(request)).await?);
+        let mut stream = Box::pin(with_timeout(self.client.request_stream(request)).await?);
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -278,8 +280,8 @@ impl Watch {
         }
     }
 
-    /// Whether the server has not reached what was seen of it.
-    async fn is_behind(&self, seen: &str) -> Result<bool, Broken> {
+    /// Whether the server's version is behind the version that was seen.
+    async fn is_behind(&self, seen: &str) -> Result<bool, WatchError> {
         let first = self.selection.clone().limit(1);
         let request = Request::new(&self.url).list_metadata(&first);
         let text = self.text(request.map_err(kube::Error::BuildRequest)?).await?;
@@ -291,18 +293,18 @@ impl Watch {
         })
     }
 
-    async fn text(&self, request: http::Request<Vec<u8>>) -> Result<String, Broken> {
-        within(self.client.request_text(request)).await
+    async fn text(&self, request: http::Request<Vec<u8>>) -> Result<String, WatchError> {
+        with_timeout(self.client.request_text(request)).await
     }
 
-    async fn wait(&self, broken: &Broken, backoff: &mut Backoff<StdRng>) {
+    async fn wait(&self, broken: &WatchError, backoff: &mut Backoff<StdRng>) {
         let delay = backoff.fail();
         let resource = &self.url;
         match broken {
-            Broken::Failed(error) => {
+            WatchError::Failed(error) => {
                 warn!(error, resource, "watch failed; retrying in {delay:.1?}")
             }
-            Broken::Relist => {
+            WatchError::Relist => {
                 debug!(resource, "what was seen has expired; listing again in {delay:.1?}")
             }
         }
@@ -310,9 +312,9 @@ impl Watch {
     }
 }
 
-async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, Broken> {
+async fn with_timeout<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, WatchError> {
     match timeout(REQUEST_TIMEOUT, answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Broken::Failed("the API server does not answer".to_owned())),
+        Err(_) => Err(WatchError::Failed("the API server does not answer".to_owned())),
     }
 }

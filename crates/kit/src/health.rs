@@ -1,4 +1,4 @@
-//! Whether a process is ready: named checks, each held by the part of the process that it speaks
+//! Whether a process is ready: named checks, each held by the part of the process that it stands
 //! for.
 
 use std::sync::{

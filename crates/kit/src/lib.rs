@@ -1,10 +1,10 @@
 //! What every Berth process needs around its work: arguments with their environment, logs, metrics
 //! and health, leader election, a work queue, back-off, events, and an orderly end. Each is a small
-//! type that stands alone; time comes from tokio and randomness is handed in, so all of it runs
+//! type that stands alone; time comes from tokio and randomness is passed in, so all of it runs
 //! under a paused clock.
 //!
-//! Not for anything that knows what an address is: rules live in the feature crates, which use this
-//! one.
+//! It is not for anything that knows what an address is: rules live in the feature crates, which
+//! use this one.
 
 pub mod admin;
 pub mod api_error;

@@ -1,4 +1,4 @@
-//! Binding a listener that a flag asks for. Port 0 picks a free one; what was bound is told.
+//! Binding a listener that a flag asks for. Port 0 picks a free one; the bound address is returned.
 
 use std::{io, net::SocketAddr};
 

@@ -26,7 +26,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Everything from info on; but from these crates, what somebody should do something about.
+    /// Everything from info on, but from these crates only warnings and errors.
     pub fn with_warnings_of(crates: &[&str]) -> Self {
         let quiet = crates.iter().map(|krate| format!(",{krate}=warn"));
         Self(quiet.fold(Self::default().0, |filter, one| filter + &one))
@@ -34,7 +34,7 @@ impl Filter {
 }
 
 impl Filter {
-    /// Everything from info on, but nothing from these modules: whoever calls them tells it.
+    /// Everything from info on, but nothing from these modules: their callers report it.
     pub fn without(modules: &[&str]) -> Self {
         let quiet = modules.iter().map(|module| format!(",{module}=off"));
         Self(quiet.fold(Self::default().0, |filter, one| filter + &one))

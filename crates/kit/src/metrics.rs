@@ -15,11 +15,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What a scraper must be told that the text is.
+/// The content type that a scraper needs.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The label of things that a process has several of: its queues, its elections. The code gives the
-/// names, so they are few.
+/// The label of things that a process has several of: its queues, its elections. The names are
+/// fixed in the code, so they are few.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Name {
     name: String,
@@ -35,7 +35,7 @@ impl From<&str> for Name {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<RwLock<Registry>>,
-    /// By type, what several parts of the process use together.
+    /// Metrics that several parts of the process share, by type.
     shared: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
 }
 
@@ -59,8 +59,8 @@ impl Metrics {
         register(&mut self.registry.write())
     }
 
-    /// The same for metrics that several parts of a process use, such as those of its queues:
-    /// whoever comes first registers them, the others get the same handles. A family can be there
+    /// The same for metrics that several parts of a process use, such as those of its queues: the
+    /// first caller registers them, the others get the same handles. A family can be registered
     /// only once.
     pub fn share<T: Clone + Send + 'static>(&self, register: fn(&mut Registry) -> T) -> T {
         let mut shared = self.shared.lock();

@@ -22,18 +22,18 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A process that was killed may leave a child behind for a moment: one that it had just begun, and
-/// that still has its files open.
-const MOMENT: Duration = Duration::from_secs(1);
+/// A killed process may leave a child behind for a moment, which it had just started and which
+/// still has its files open.
+const UNLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits for a moment until no other process has the file locked. It does not lock it: whoever
-/// opens it does, and says so when another one still has it.
+/// Waits for a moment until no other process has the file locked. It does not lock the file: the
+/// code that opens it does, and reports if another process still has it.
 pub fn wait_until_unlocked(file: &File) -> Result<()> {
     let begin = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return file.unlock(),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < MOMENT => {
+            Err(TryLockError::WouldBlock) if begin.elapsed() < UNLOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => return Ok(()),
@@ -49,11 +49,11 @@ fn restrict(file: &File) -> Result<()> {
     file.set_permissions(PermissionsExt::from_mode(OWNER_ONLY))
 }
 
-/// Writes a file that its owner alone can read, from its first byte on; after a crash it is there
-/// as a whole or not at all.
+/// Writes a file that its owner alone can read, from its first byte on; after a crash it exists as
+/// a whole or not at all.
 pub fn write(path: &Path, content: &str) -> Result<()> {
     let unfinished = path.with_extension("new");
-    // One that a crash left may have other permissions: it is not written into.
+    // A file that a crash left behind may have other permissions: it is not reused.
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_given_up_is_waited_for_and_one_that_is_kept_is_not_waited_for_long() {
+    fn a_lock_is_waited_for_until_released_or_until_a_deadline() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("objects");
         let (held, file) = (open(&path).unwrap(), open(&path).unwrap());

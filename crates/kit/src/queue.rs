@@ -1,5 +1,5 @@
-//! A work queue for loops that `kube::runtime::Controller` does not fit: items that come from
-//! elsewhere than a watch, several workers, delays. It keeps client-go's promises:
+//! A work queue for loops that `kube::runtime::Controller` does not fit: items that do not come
+//! from a watch, several workers, delays. It keeps client-go's promises:
 //! - An item that is added often before it is taken is taken once.
 //! - No item is worked on by two workers at once; one that is added while it is worked on is taken
 //!   once more afterwards.
@@ -38,8 +38,8 @@ pub struct Queue<T> {
 #[derive(Debug)]
 struct Inner<T> {
     state: Mutex<State<T>>,
-    /// Told of every change that a waiting worker might have to act on. All of them are woken: the
-    /// next delay to end and the end of all concern every one.
+    /// Notified of every change that a waiting worker might have to act on. All workers are woken:
+    /// the next delay to end and the end of the queue concern each of them.
     changed: Notify,
     instruments: Instruments,
 }
@@ -117,8 +117,8 @@ impl<T: Clone + Ord + Send + 'static> Queue<T> {
         }
     }
 
-    /// Takes no more items; delayed ones are dropped. Returns when all that waited and all that was
-    /// worked on is done, so workers must go on taking meanwhile.
+    /// Accepts no more items; delayed ones are dropped. Returns when all waiting items and all
+    /// items in work are done, so workers must go on taking meanwhile.
     pub async fn drain(&self) {
         self.inner.change(|state, _| state.shut_down());
         let mut changed = pin!(self.inner.changed.notified());
@@ -138,8 +138,8 @@ impl<T: Clone + Ord> Inner<T> {
         on(&mut self.state.lock())
     }
 
-    /// Changes the state, keeps the metrics true to it, and wakes the workers if there is something
-    /// new for them.
+    /// Changes the state, updates the metrics, and wakes the workers if there is something new for
+    /// them.
     fn change<R>(&self, on: impl FnOnce(&mut State<T>, Instant) -> R) -> R {
         let (result, news) = self.lock(|state| {
             let result = on(state, Instant::now());
@@ -157,7 +157,7 @@ impl<T: Clone + Ord> Inner<T> {
 }
 
 /// An item that was taken. When it is dropped the item counts as done, also when the worker panics
-/// or is cancelled; say how it went with [`Work::succeeded`] or [`Work::failed`].
+/// or is cancelled; report the result with [`Work::succeeded`] or [`Work::failed`].
 #[derive(Debug)]
 pub struct Work<T: Clone + Ord + Send + 'static> {
     item: T,
@@ -166,12 +166,13 @@ pub struct Work<T: Clone + Ord + Send + 'static> {
 }
 
 impl<T: Clone + Ord + Send + 'static> Work<T> {
-    /// Its failures are forgotten.
+    /// The item succeeded: its failures are forgotten.
     pub fn succeeded(self) {
         self.queue.inner.change(|state, _| state.forget(&self.item));
     }
 
-    /// It comes back after its back-off, which is returned; not any more once the queue drains.
+    /// The item failed: it comes back after its back-off, which is returned. Once the queue drains,
+    /// it does not come back.
     pub fn failed(self) -> Duration {
         self.queue.inner.instruments.retries.inc();
         self.queue
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_delay_ends_on_time_even_when_the_worker_that_waited_for_it_is_busy() {
+    async fn a_delayed_item_is_on_time_when_its_waiting_worker_is_busy() {
         let queue = queue();
         let start = Instant::now();
         let taken = Arc::new(Mutex::new(Vec::new()));
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn drain_finishes_what_waits_drops_what_is_delayed_and_takes_no_more() {
+    async fn drain_finishes_queued_items_and_drops_delayed_and_new_ones() {
         let queue = queue();
         queue.add(1);
         queue.add(2);

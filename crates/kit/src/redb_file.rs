@@ -1,9 +1,9 @@
-//! A redb file that says in which format it is. One of a later program is refused before a byte of
-//! it changes.
+//! A redb file that records its format. A file of a later program is refused before a byte of it
+//! changes.
 //!
 //! redb writes when it opens a file and when it closes it. So what it writes is held back until the
-//! format is known. Then the same writes and syncs reach the file in the same order, and a crash
-//! in between finds what it would have found without this.
+//! format is known. Then the same writes and syncs reach the file in the same order, and a crash in
+//! between has the same effect as without this.
 
 use std::fs::File;
 use std::io;
@@ -42,7 +42,7 @@ impl OpenError {
     }
 }
 
-/// And the format that the file says it is in: `None` for a new one.
+/// Opens the file and returns the format that it records: `None` for a new one.
 pub fn open(
     file: File,
     cache_bytes: usize,
@@ -87,7 +87,7 @@ enum Step {
 #[derive(Debug)]
 struct Storage {
     file: FileBackend,
-    /// `None` once all of it is in the file: from then on everything goes there.
+    /// `None` once all of it is in the file: from then on everything is written directly.
     held_back: RwLock<Option<Vec<Step>>>,
 }
 
@@ -105,7 +105,7 @@ impl Storage {
         Ok(())
     }
 
-    /// To the file, or behind what is held back.
+    /// Applies the step to the file, or appends it to what is held back.
     fn step(&self, step: Step, now: impl FnOnce(&FileBackend) -> io::Result<()>) -> io::Result<()> {
         if self.held_back.read().is_none() {
             return now(&self.file);
@@ -128,7 +128,7 @@ impl Storage {
         }))
     }
 
-    /// What would be in the file by now.
+    /// Reads what would be in the file by now.
     fn read_with(&self, steps: &[Step], offset: u64, out: &mut [u8]) -> io::Result<()> {
         if offset + size(out) > self.length(steps)? {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -158,7 +158,7 @@ fn size(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// Puts of `bytes`, which begin at `at`, what falls into `out`, which begins at `offset`.
+/// Copies the part of `bytes` that overlaps `out`. `bytes` begins at `at`, and `out` at `offset`.
 fn overlay(offset: u64, out: &mut [u8], at: u64, bytes: &[u8]) {
     let start = offset.max(at);
     let end = (offset + size(out)).min(at + size(bytes));
@@ -204,7 +204,7 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        // Without a copy where it goes straight to the file.
+        // No copy is needed if it goes straight to the file.
         if self.0.held_back.read().is_none() {
             return self.0.file.write(offset, bytes);
         }

@@ -1,7 +1,7 @@
 //! A listener that bounds its callers: how many are served at a time, and how long one may take.
 //!
-//! Whoever finds no room waits in the kernel's queue. What a caller must show before it is served
-//! is its [`Door`]'s to know.
+//! A caller that finds no room waits in the kernel's queue. The [`Door`] decides what a caller must
+//! show before it is served.
 
 mod tcp;
 
@@ -25,24 +25,25 @@ use tracing::{debug, warn};
 
 pub use tcp::{Plain, Tls};
 
-/// After a failure to accept, such as too many open files: others may end meanwhile.
+/// The pause after a failure to accept, such as too many open files: other connections may end
+/// meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Both ends of an HTTP/2 connection that died without a word find out after these.
-const PING_EVERY: Duration = Duration::from_secs(20);
-const PONG_WITHIN: Duration = Duration::from_secs(10);
+/// Both ends of a dead HTTP/2 connection notice it after these.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUESTS_PER_CONNECTION: u32 = 256;
 /// Headers and a little more; the least that hyper takes is half of it.
 const BUFFER: usize = 16 * 1024;
 
-/// Who calls, and what that one may see.
+/// Who calls, and what that caller may see.
 pub trait Door: Send + Sync + 'static {
     type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 
-    /// Lets a caller in, with what it may see; `None` for one that is turned away. It has
-    /// [`Limits::handshake`] for it.
+    /// Lets a caller in, with what it may see; `None` if it is turned away. This may take
+    /// [`Limits::handshake`].
     fn open(
         &self,
         accepted: Self::Accepted,
@@ -57,21 +58,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub struct Limits {
     /// Connections that are served at a time; others wait to be accepted.
     pub connections: usize,
-    /// For the door to be opened, and for the head of a request to be there.
+    /// Time for the door to be opened, and for the head of a request to arrive.
     pub handshake: Duration,
-    /// For a connection in all, if there is a limit.
+    /// Time for a whole connection, if there is a limit.
     pub connection: Option<Duration>,
     /// Whether a connection may ask more than once.
     pub keep_alive: bool,
     /// Whether HTTP/2 is spoken, too.
     pub http2: bool,
-    /// For what is under way when the server is told to stop.
+    /// Time for what is under way when the server is told to stop.
     pub drain: Duration,
 }
 
 impl Limits {
-    /// Serves until it is told to stop; what is under way then gets [`Limits::drain`]. Dropped, it
-    /// serves nobody any more, not even who is connected.
+    /// Serves until it is told to stop; what is under way then gets [`Limits::drain`]. If it is
+    /// dropped, it serves nobody any more, not even callers that are connected.
     pub async fn serve(self, door: impl Door, stop: CancellationToken) {
         let room = Arc::new(Semaphore::new(self.connections));
         let connections = TaskTracker::new();
@@ -103,7 +104,7 @@ impl Limits {
                 }
             }
         }
-        // Who calls now is told at once that nobody listens, and not when the last one has left.
+        // New callers learn at once that nobody listens, and not only when the last one has left.
         drop(door);
         connections.close();
         drop(tokio::time::timeout(self.drain, connections.wait()).await);
@@ -116,7 +117,7 @@ impl Limits {
         stop: CancellationToken,
     ) {
         let opened = tokio::time::timeout(self.handshake, door.open(accepted)).await;
-        // The listener is in it.
+        // The door holds the listener.
         drop(door);
         let Ok(Some((stream, router))) = opened else {
             return;
@@ -130,7 +131,7 @@ impl Limits {
         }
     }
 
-    /// For whatever stream there is, so that hyper's server is compiled once, here.
+    /// Takes any kind of stream, so that hyper's server is compiled once, here.
     fn requests(
         self,
         stream: Box<dyn Stream>,
@@ -151,8 +152,8 @@ impl Limits {
             builder
                 .http2()
                 .timer(TokioTimer::new())
-                .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(PONG_WITHIN)
+                .keep_alive_interval(PING_INTERVAL)
+                .keep_alive_timeout(PONG_TIMEOUT)
                 .max_concurrent_streams(REQUESTS_PER_CONNECTION);
             if !self.http2 {
                 builder = builder.http1_only();
@@ -166,7 +167,7 @@ impl Limits {
                     connection.await
                 }
             };
-            // The caller's affair: it has gone, or does not speak HTTP.
+            // This is the caller's fault: it has gone, or does not speak HTTP.
             if let Err(error) = ended {
                 debug!(%error, "a connection ended early");
             }

@@ -63,8 +63,8 @@ impl Shutdown {
         self.tasks.clone()
     }
 
-    /// Waits for a signal or for [`Tasks::stop`], then at most `limit` for the tasks. Those that
-    /// don't make it are named; they end with the process.
+    /// Waits for a signal or for [`Tasks::stop`], then at most `limit` for the tasks. Tasks that
+    /// are not done by then are named; they end with the process.
     pub fn finished(mut self, limit: Duration) -> BoxFuture<'static, Result<(), Unclean>> {
         Box::pin(async move {
             let tasks = self.tasks;
@@ -154,7 +154,7 @@ impl Tasks {
     }
 }
 
-/// Held by a task while it runs. Dropped in a panic it is the only observer of it.
+/// Held by a task while it runs. If the task panics, only this drop notices it.
 struct Running {
     tasks: Tasks,
     id: u64,

@@ -46,7 +46,7 @@ pub enum CertificateError {
     },
 }
 
-/// Named, because which provider is the default depends on what else is in the program.
+/// The provider is named, because the default depends on what else is in the program.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -102,7 +102,7 @@ fn said(error: &pem::Error) -> String {
 pub struct ServerFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// Clients show a certificate that one of these has signed; without it they show none.
+    /// Clients must show a certificate that one of these has signed; without it they show none.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -128,10 +128,10 @@ impl ServerFiles {
             }
         };
         let config = config.with_single_cert(chain(&self.certificate)?, key(&self.key)?);
-        Ok(served(config.map_err(unusable)?))
+        Ok(finish_config(config.map_err(unusable)?))
     }
 
-    /// Of each file, so that a change is noticed. Contents and not times: a Secret's files are
+    /// The content of each file, to notice a change. Times do not show it: a Secret's files are
     /// links that are turned to another directory.
     fn contents(&self) -> [Option<Vec<u8>>; 3] {
         let content = |path: &PathBuf| std::fs::read(path).ok();
@@ -142,15 +142,15 @@ impl ServerFiles {
 
 /// Every connection shows its certificate: one that has expired must not live on in a session that
 /// is resumed.
-fn served(mut config: ServerConfig) -> Arc<ServerConfig> {
+fn finish_config(mut config: ServerConfig) -> Arc<ServerConfig> {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Arc::new(config)
 }
 
-/// Of a server that makes its certificate itself, and asks its clients for none.
-fn given(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateError> {
+/// The configuration of a server that makes its certificate itself, and asks its clients for none.
+fn config_from_pem(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateError> {
     let unusable = |why: String| CertificateError::Given { why };
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
     let chain = chain.collect::<Result<Vec<_>, _>>();
@@ -160,10 +160,11 @@ fn given(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateE
     let config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
-    Ok(served(config.map_err(|error| unusable(error.to_string()))?))
+    Ok(finish_config(config.map_err(|error| unusable(error.to_string()))?))
 }
 
-/// A server's TLS, which follows its files or what it is given. Clones are the same.
+/// A server's TLS, which follows its files or the certificates it is given. Clones share the same
+/// state.
 #[derive(Clone)]
 pub struct ServerTls {
     /// `None` where certificates are given.
@@ -188,23 +189,24 @@ impl ServerTls {
 
     /// From PEM texts, which [`Self::replace`] can replace.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, CertificateError> {
-        let current = Arc::new(RwLock::new(given(certificate, key)?));
+        let current = Arc::new(RwLock::new(config_from_pem(certificate, key)?));
         Ok(Self { files: None, current })
     }
 
-    /// From the next connection on. What can't be used changes nothing.
+    /// Takes effect from the next connection on. A pair that can't be used changes nothing.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), CertificateError> {
-        *self.current.write() = given(certificate, key)?;
+        *self.current.write() = config_from_pem(certificate, key)?;
         Ok(())
     }
 
-    /// For the next connection.
+    /// The configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read())
     }
 
-    /// Reads the files again when they change. What can't be used is reported, and the server goes
-    /// on with what it has: the certificate and its key may be written one after the other.
+    /// Reads the files again when they change. Files that can't be used are reported, and the
+    /// server goes on with what it has: the certificate and its key may be written one after the
+    /// other.
     pub fn reload(&self, stop: CancellationToken) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let Some(files) = &self.files else {

@@ -1,8 +1,8 @@
 //! A watch of one kind, told as changes by namespace and name: to one listener ([`changes`]) or to
 //! several ([`Feed`]).
 //!
-//! A watch that has to start over sends everything again. What it no longer sends is told as
-//! deleted, so that an index needs no resets.
+//! A watch that has to start over sends everything again. Objects that it no longer sends are
+//! reported as deleted, so that an index needs no resets.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -51,11 +51,11 @@ pub enum Change<K> {
     /// The watch starts over, and sends everything again: a server that was put back from a backup
     /// may send older states.
     Restarted,
-    /// All that existed when the watch began has been told. Comes once.
+    /// All that existed when the watch began has been reported. This comes once.
     Synced,
 }
 
-/// Not derived: that would ask for a `K` that can be cloned.
+/// This is not derived: a derive would require a `K` that can be cloned.
 impl<K> Clone for Change<K> {
     fn clone(&self) -> Self {
         match self {
@@ -79,9 +79,9 @@ where
     .await;
 }
 
-/// How many changes a subscriber may lag behind before the watch waits for it: a storm must slow
+/// How many changes a subscriber may lag behind before the watch waits for it: a burst must slow
 /// the watch, not fill the memory.
-const LAG: usize = 1024;
+const MAX_LAG: usize = 1024;
 
 /// Watches a kind once and sends what changes to every subscriber, in order.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ where
     }
 
     pub fn subscribe(&mut self) -> mpsc::Receiver<Change<K>> {
-        let (sender, receiver) = mpsc::channel(LAG);
+        let (sender, receiver) = mpsc::channel(MAX_LAG);
         self.subscribers.push(sender);
         receiver
     }
@@ -133,7 +133,7 @@ impl<K: Resource + Send + Sync> Told<K> for Subscribers<K> {
     }
 }
 
-/// How many watches have not yet told all that was there when they began.
+/// How many watches have not yet reported all that existed when they began.
 #[derive(Clone, Debug)]
 pub struct Synced {
     missing: Arc<signal::Sender<usize>>,
@@ -161,15 +161,15 @@ impl Synced {
         }
     }
 
-    /// Returns once every watch has told all that was there.
+    /// Returns once every watch has reported all that existed.
     pub async fn all(&self) {
         let mut missing = self.missing.subscribe();
-        // The sender is ours: it does not end before.
+        // This process holds the sender, so it does not end before.
         let _ = missing.wait_for(|missing| *missing == 0).await;
     }
 }
 
-/// The names that were told.
+/// The names that were reported.
 #[derive(Debug, Default)]
 struct Known {
     keys: BTreeSet<Key>,

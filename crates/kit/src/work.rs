@@ -11,7 +11,7 @@ use crate::queue::Queue;
 
 /// Why an item is to be tried again.
 pub trait Retry: Display + Send + 'static {
-    /// Somebody else was faster: no news for a person.
+    /// Somebody else was faster: not worth a log line for people.
     fn is_contention(&self) -> bool {
         false
     }
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// A box, so that what runs a task is compiled once and not for each.
+/// The future is boxed, so that the code that runs a task is compiled once and not for each task.
 fn start(running: &mut JoinSet<()>, task: BoxFuture<'static, ()>) {
     running.spawn(task);
 }

@@ -1,9 +1,8 @@
-//! What is known of one subnet's blocks, and every decision about them. Pure: requests in, changed
-//! blocks out; nothing is written here, and nothing is waited for.
+//! The known blocks of one subnet, and every decision about them. Pure: requests in, changed blocks
+//! out; nothing here writes or waits.
 //!
-//! Decisions change the book at once, and it is the caller's to write the changed blocks before
-//! anybody hears of them: [`Book::changed`] gives them, [`Book::settle`] takes the store's word for
-//! how it went.
+//! Decisions change the book at once. The caller must write the changed blocks before it answers:
+//! [`Book::changed`] returns them, and [`Book::settle`] takes the store's result of each write.
 
 mod claims;
 mod holdings;
@@ -35,16 +34,16 @@ pub struct Lease {
 /// What came of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// In the order in which they were asked for. Those that the owner had already are among them.
+    /// In the order of the request, including those that the owner had already.
     pub leases: Vec<Lease>,
     /// How many could not be given, because a family has no unit left.
     pub short: usize,
 }
 
-/// Where a block is: numbers count within a family.
+/// The place of a block. Block numbers count within a family.
 type Place = (Family, BlockNumber);
 
-/// A unit that is given under a lease.
+/// A unit that is leased.
 struct Entry {
     place: Place,
     offset: u8,
@@ -54,22 +53,22 @@ struct Entry {
 #[derive(Debug)]
 pub struct Book {
     subnet: String,
-    families: BTreeMap<Family, Shelf>,
+    families: BTreeMap<Family, FamilyState>,
     holdings: Holdings,
-    /// Changed here and not in the store yet.
+    /// Blocks that are changed here and not in the store yet.
     changed: BTreeSet<Place>,
-    /// What others have taken out of the store although nobody here gave it back.
+    /// Leases that others have taken out of the store although this ledger did not release them.
     vanished: BTreeSet<(Owner, LeaseId)>,
 }
 
 /// The blocks of one family.
 #[derive(Debug)]
-struct Shelf {
+struct FamilyState {
     pool: Pool,
     blocks: BTreeMap<BlockNumber, Known>,
 }
 
-/// A block, as it is to be. `version` is what the store has of it.
+/// A block as it should be. `version` is that of the block in the store.
 #[derive(Debug, Default)]
 struct Known {
     version: Option<Version>,
@@ -78,7 +77,7 @@ struct Known {
 
 impl Book {
     pub fn new(subnet: &str, plan: &Plan, reuse_delay: u64) -> Result<Self, LayoutError> {
-        let shelf = |layout| Shelf {
+        let state = |layout| FamilyState {
             pool: Pool::new(layout, reuse_delay),
             blocks: BTreeMap::new(),
         };
@@ -87,7 +86,7 @@ impl Book {
             subnet: subnet.to_owned(),
             families: layouts
                 .into_iter()
-                .map(|(family, layout)| (family, shelf(layout)))
+                .map(|(family, layout)| (family, state(layout)))
                 .collect(),
             holdings: Holdings::default(),
             changed: BTreeSet::new(),
@@ -99,20 +98,20 @@ impl Book {
         self.families.keys().copied()
     }
 
-    /// Nothing is known any more, but the plan.
+    /// Removes all that is known except the plan.
     pub fn clear(&mut self) {
-        for shelf in self.families.values_mut() {
-            let numbers: Vec<BlockNumber> = shelf.pool.blocks().map(|(number, _)| number).collect();
+        for state in self.families.values_mut() {
+            let numbers: Vec<BlockNumber> = state.pool.blocks().map(|(number, _)| number).collect();
             for number in numbers {
-                shelf.pool.forget(number);
+                state.pool.forget(number);
             }
-            shelf.blocks.clear();
+            state.blocks.clear();
         }
         self.holdings.clear();
         self.changed.clear();
     }
 
-    /// Takes over what a store says of a block.
+    /// Takes over a block as the store has it.
     pub fn load(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
         if let Some(place) = self.place(&stored.key) {
             self.note_vanished(place, &stored.record);
@@ -120,13 +119,13 @@ impl Book {
         self.restore(&stored.key, Some(stored.version), &stored.record, now)
     }
 
-    /// Whether the block is there, as far as is known.
+    /// Whether the book has the block.
     pub fn knows(&self, key: &BlockKey) -> bool {
         self.place(key).and_then(|place| self.known(place)).is_some()
     }
 
-    /// Takes over a change that somebody made, unless it is one that is known or an older one.
-    pub fn follow(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
+    /// Applies a watched change, unless the book has this version or a newer one.
+    pub fn apply(&mut self, stored: &Stored, now: u64) -> Result<(), Misfit> {
         let known = self.place(&stored.key).and_then(|place| self.known(place));
         if known.and_then(|known| known.version) >= Some(stored.version) {
             return Ok(());
@@ -134,15 +133,16 @@ impl Book {
         self.load(stored, now)
     }
 
-    /// Somebody removed a block, unless it is one that is known to have been made again since.
-    pub fn follow_removal(&mut self, key: &BlockKey, version: Version) {
+    /// Applies the watched removal of a block, unless the book knows that the block was made again
+    /// since.
+    pub fn apply_removal(&mut self, key: &BlockKey, version: Version) {
         let known = self.place(key).and_then(|place| self.known(place));
         if known.and_then(|known| known.version) <= Some(version) {
             self.forget(key);
         }
     }
 
-    /// There is no such block in the store.
+    /// Removes a block that the store does not have.
     pub fn forget(&mut self, key: &BlockKey) {
         let Some(place) = self.place(key) else {
             return;
@@ -150,16 +150,16 @@ impl Book {
         self.note_vanished(place, &Record::default());
         self.drop_owners(place);
         let (family, number) = place;
-        if let Some(shelf) = self.families.get_mut(&family) {
-            shelf.blocks.remove(&number);
-            shelf.pool.forget(number);
+        if let Some(state) = self.families.get_mut(&family) {
+            state.blocks.remove(&number);
+            state.pool.forget(number);
         }
         self.changed.remove(&place);
     }
 
-    /// Gives the owner a unit of each of `families` for every lease, and as many as there are: a
-    /// lease is whole or not given at all. What it has under one of these ids is kept, so that
-    /// asking twice gives the same.
+    /// Gives the owner a unit of each of `families` for every lease, for as many leases as
+    /// possible: a lease is whole or not given at all. Units that the owner has under these ids are
+    /// kept, so that asking twice gives the same.
     pub fn lease(
         &mut self,
         owner: &Owner,
@@ -175,7 +175,7 @@ impl Book {
         let had = |id: &LeaseId| held.get(id).map_or(&[][..], Vec::as_slice);
         let lacks =
             |id: &LeaseId, family: &Family| had(id).iter().all(|unit| unit.family() != *family);
-        // What there is goes to the first ones; of a lease that can't be whole nothing is taken.
+        // The first leases get the available units; a lease that can't be whole takes none.
         let mut grant = Grant::default();
         let mut left: BTreeMap<Family, u128> = self.available().collect();
         let mut whole = Vec::new();
@@ -193,7 +193,7 @@ impl Book {
         let mut supply: Vec<(Family, VecDeque<Unit>)> = Vec::with_capacity(families.len());
         for family in families {
             let count = whole.iter().filter(|id| lacks(id, family)).count();
-            let pool = self.families.get_mut(family).map(|shelf| &mut shelf.pool);
+            let pool = self.families.get_mut(family).map(|state| &mut state.pool);
             let units = pool.map(|pool| pool.lease_up_to(count, now)).unwrap_or_default();
             debug_assert_eq!(units.len(), count, "the pool has what it says");
             supply.push((*family, units.into()));
@@ -219,8 +219,8 @@ impl Book {
         grant
     }
 
-    /// Takes these very units under one lease: all, or none and why. What the owner has of them
-    /// already is kept.
+    /// Takes exactly these units under one lease: all, or none with the reason. Units that the
+    /// owner has already are kept.
     pub fn claim(
         &mut self,
         owner: &Owner,
@@ -231,8 +231,8 @@ impl Book {
         let mut places = Vec::new();
         for prefix in units {
             let refused = |error| Refusal { unit: *prefix, error };
-            let shelf = self.families.get(&prefix.family());
-            let unit = shelf.and_then(|shelf| shelf.pool.layout().unit(*prefix));
+            let state = self.families.get(&prefix.family());
+            let unit = state.and_then(|state| state.pool.layout().unit(*prefix));
             let unit = unit.ok_or(refused(ClaimError::OutsidePool))?;
             let tenure = self.known((prefix.family(), unit.block()));
             let tenure = tenure.and_then(|known| known.record.tenure(unit.offset()));
@@ -243,9 +243,9 @@ impl Book {
             }
         }
         for (at, (prefix, unit)) in places.iter().enumerate() {
-            let shelf = self.families.get_mut(&prefix.family());
+            let state = self.families.get_mut(&prefix.family());
             let claimed =
-                shelf.map_or(Err(ClaimError::OutsidePool), |shelf| shelf.pool.claim(*unit));
+                state.map_or(Err(ClaimError::OutsidePool), |state| state.pool.claim(*unit));
             if let Err(error) = claimed {
                 for (prefix, unit) in &places[..at] {
                     self.put_back(prefix.family(), *unit);
@@ -262,8 +262,8 @@ impl Book {
         Ok(())
     }
 
-    /// Takes back the owner's leases of these ids, or all of them. Ids that it does not have are
-    /// ignored. Gives what came back.
+    /// Releases the owner's leases of these ids, or all of them. Ids that the owner does not have
+    /// are ignored. Returns the released leases.
     pub fn release(&mut self, owner: &Owner, ids: Option<&[LeaseId]>, now: u64) -> Vec<Lease> {
         let mut back: BTreeMap<LeaseId, Vec<Prefix>> = BTreeMap::new();
         let places: Vec<Place> = match ids {
@@ -307,18 +307,18 @@ impl Book {
     }
 
     pub fn owner_of(&self, unit: Prefix) -> Option<&Tenure> {
-        let shelf = self.families.get(&unit.family())?;
-        let unit_number = shelf.pool.layout().unit(unit)?;
+        let state = self.families.get(&unit.family())?;
+        let unit_number = state.pool.layout().unit(unit)?;
         self.known((unit.family(), unit_number.block()))?
             .record
             .tenure(unit_number.offset())
     }
 
     pub fn counts(&self, now: u64) -> BTreeMap<Family, Counts> {
-        let counts = |shelf: &Shelf| shelf.pool.counts(now);
+        let counts = |state: &FamilyState| state.pool.counts(now);
         self.families
             .iter()
-            .map(|(family, shelf)| (*family, counts(shelf)))
+            .map(|(family, state)| (*family, counts(state)))
             .collect()
     }
 
@@ -326,32 +326,32 @@ impl Book {
     pub fn available(&self) -> impl Iterator<Item = (Family, u128)> {
         self.families
             .iter()
-            .map(|(family, shelf)| (*family, shelf.pool.available()))
+            .map(|(family, state)| (*family, state.pool.available()))
     }
 
-    /// Marks blocks with no owner and nothing that cools down in them as changed: written, they
-    /// leave the store. A subnet that never comes round, such as a /64, would fill it with what it
-    /// once gave.
+    /// Marks blocks without owners and without cool-downs as changed: writing them removes them
+    /// from the store. A subnet that never uses a unit twice, such as a /64, would otherwise fill
+    /// the store.
     pub fn retire(&mut self, now: u64) {
-        for (family, shelf) in &self.families {
-            let idle = shelf.pool.idle(now).filter(|number| shelf.blocks.contains_key(number));
+        for (family, state) in &self.families {
+            let idle = state.pool.idle(now).filter(|number| state.blocks.contains_key(number));
             self.changed.extend(idle.map(|number| (*family, number)));
         }
     }
 
-    /// The writes that bring the store to where the book is. Cool-downs that are over are not
-    /// written any more.
+    /// The writes that bring the store up to date with the book. They leave out cool-downs that are
+    /// over.
     pub fn changed(&mut self, now: u64, reuse_delay: u64) -> Vec<Write> {
         let mut writes = Vec::with_capacity(self.changed.len());
         for place in std::mem::take(&mut self.changed) {
             let (family, number) = place;
-            let Some(shelf) = self.families.get_mut(&family) else {
+            let Some(state) = self.families.get_mut(&family) else {
                 continue;
             };
-            let Some(first) = shelf.pool.layout().prefix(number.first_unit()) else {
+            let Some(first) = state.pool.layout().prefix(number.first_unit()) else {
                 continue;
             };
-            let Some(known) = shelf.blocks.get_mut(&number) else {
+            let Some(known) = state.blocks.get_mut(&number) else {
                 continue;
             };
             if known
@@ -373,8 +373,8 @@ impl Book {
         writes
     }
 
-    /// What the store said to a write. Whether the block is as the book has it; if not, it must be
-    /// read again.
+    /// Applies the store's result of a write. Returns whether the store has the block as the book
+    /// has it; if not, the block must be read again.
     #[must_use]
     pub fn settle(&mut self, key: &BlockKey, written: &Written) -> bool {
         let Some(place) = self.place(key) else {
@@ -387,7 +387,7 @@ impl Book {
             known.version = *version;
         }
         if version.is_none() {
-            // It had nothing in it.
+            // The record was empty, so the store has removed the block.
             self.forget(key);
         }
         true
@@ -408,7 +408,7 @@ impl Book {
     }
 
     fn layout(&self, family: Family) -> Option<&Layout> {
-        self.families.get(&family).map(|shelf| shelf.pool.layout())
+        self.families.get(&family).map(|state| state.pool.layout())
     }
 
     fn prefix(&self, family: Family, unit: Unit) -> Option<Prefix> {
@@ -433,26 +433,27 @@ impl Book {
         let misfit = || Misfit::new(key, record);
         let place = self.place(key).ok_or_else(misfit)?;
         let (family, number) = place;
-        // A clock that was ahead when a unit was released must not keep it cooling down until then.
+        // A release time in the future, written by a clock that was ahead, must not prolong the
+        // cool-down.
         let record = &if record.released().any(|(_, at)| at > now) {
             Arc::new(record.released_by(now))
         } else {
             Arc::clone(record)
         };
         self.drop_owners(place);
-        let shelf = self.families.get_mut(&family).ok_or_else(misfit)?;
-        let restored = shelf.pool.restore(number, record.owned_offsets(), record.released());
+        let state = self.families.get_mut(&family).ok_or_else(misfit)?;
+        let restored = state.pool.restore(number, record.owned_offsets(), record.released());
         restored.map_err(|_| misfit())?;
         for (_, tenure) in record.owned() {
             self.holdings.enter(&tenure.owner, [(place, tenure.lease)]);
         }
         let record = Arc::clone(record);
-        shelf.blocks.insert(number, Known { version, record });
+        state.blocks.insert(number, Known { version, record });
         self.changed.remove(&place);
         Ok(())
     }
 
-    /// The block is about to be replaced: nobody has anything in it.
+    /// Removes the block's owners from the holdings, because the block is about to be replaced.
     fn drop_owners(&mut self, place: Place) {
         let Some(known) = self.known(place) else {
             return;
@@ -463,7 +464,7 @@ impl Book {
         }
     }
 
-    /// Writes the owner into the records; the pool has given the units already.
+    /// Writes the owner into the records; the pool has already leased the units.
     fn enter(&mut self, owner: &Owner, mut entries: Vec<Entry>, now: u64) {
         self.holdings
             .enter(owner, entries.iter().map(|entry| (entry.place, entry.id)));
@@ -477,8 +478,8 @@ impl Book {
                 lease: entry.id,
                 since: now,
             };
-            if let Some(shelf) = self.families.get_mut(&family) {
-                let known = shelf.blocks.entry(number).or_default();
+            if let Some(state) = self.families.get_mut(&family) {
+                let known = state.blocks.entry(number).or_default();
                 let units = entries.iter().map(|entry| (entry.offset, tenure(entry)));
                 Arc::make_mut(&mut known.record).take(units);
             }
@@ -486,25 +487,25 @@ impl Book {
         }
     }
 
-    /// Takes owners out of the record; the caller takes them out of the holdings.
+    /// Removes owners from the record; the caller removes them from the holdings.
     fn give_back(&mut self, place: Place, offsets: &[u8], now: u64) {
         let (family, number) = place;
-        let Some(shelf) = self.families.get_mut(&family) else {
+        let Some(state) = self.families.get_mut(&family) else {
             return;
         };
-        let Some(known) = shelf.blocks.get_mut(&number) else {
+        let Some(known) = state.blocks.get_mut(&number) else {
             return;
         };
         Arc::make_mut(&mut known.record).give_back(offsets, now);
-        let released = shelf.pool.release_all(number, offsets, now);
+        let released = state.pool.release_all(number, offsets, now);
         debug_assert!(released.is_ok(), "the pool and the record say the same of every unit");
         self.changed.insert(place);
     }
 
-    /// Taken from the pool a moment ago, and in no record: it need not rest.
+    /// Returns a unit that was just taken from the pool and is in no record: it need not cool down.
     fn put_back(&mut self, family: Family, unit: Unit) {
-        if let Some(shelf) = self.families.get_mut(&family) {
-            let released = shelf.pool.release(unit, 0);
+        if let Some(state) = self.families.get_mut(&family) {
+            let released = state.pool.release(unit, 0);
             debug_assert!(released.is_ok(), "it was taken from this pool");
         }
     }

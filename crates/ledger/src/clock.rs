@@ -1,14 +1,14 @@
-//! The time that cool-downs are counted in.
+//! The clock for cool-downs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Milliseconds since the epoch. It goes as tokio's clock does, so that tests can stop it.
+/// Milliseconds since the epoch. It advances with tokio's clock, so that tests can stop it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The epoch's distance when the clock was made.
+    /// The time since the epoch when the clock was made.
     began: Duration,
     at: Instant,
 }
@@ -16,12 +16,11 @@ pub struct Clock {
 impl Clock {
     pub fn system() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
-        // A machine whose clock is before the epoch: cool-downs are still counted from when this
-        // process began.
+        // If the machine's clock is before the epoch, time counts from the start of this process.
         Self::starting_at(began.unwrap_or_default())
     }
 
-    /// For runs that are to be repeated.
+    /// For runs that must be repeatable.
     pub fn starting_at(began: Duration) -> Self {
         Self {
             began,
@@ -29,7 +28,7 @@ impl Clock {
         }
     }
 
-    /// As objects have it.
+    /// The time as Kubernetes objects have it.
     pub fn timestamp(&self) -> Timestamp {
         let millis = i64::try_from(self.now()).unwrap_or(i64::MAX);
         Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)

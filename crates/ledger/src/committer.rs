@@ -1,13 +1,12 @@
-//! One task for each subnet: it alone changes the subnet's book. It takes all requests that wait,
-//! decides them one after the other, has the blocks that changed written together, and answers when
-//! they are durable: requests that wait together share one write.
+//! One task for each subnet, and only it changes the subnet's book. It takes all waiting requests,
+//! decides them one after the other, writes the changed blocks together, and answers when they are
+//! durable: requests that wait together share one write.
 //!
-//! Why no unit is given twice: an answer is sent only after the store has swapped every block that
-//! the decision touched for the version that it was decided on. When the store refuses one, or does
-//! not say, that block is read again and the requests are decided anew; as they name their leases,
-//! what was written of them already is found and kept. When it can't be read either, or holds a
-//! block that does not fit the plan, nothing more is decided until everything has been loaded
-//! again.
+//! Why no unit is given twice: the committer answers only after the store has swapped every changed
+//! block against the version that the decision was based on. If the store refuses a swap, or does
+//! not say, that block is read again and the requests are decided anew. They name their leases, so
+//! what is already written is found and kept. If the block can't be read either, or does not fit
+//! the plan, nothing more is decided until everything has been loaded again.
 
 mod commit;
 mod gate;
@@ -36,15 +35,15 @@ use gate::Gate;
 pub use request::Request;
 use writing::Writing;
 
-/// What everybody may look at without asking.
+/// The state of a subnet that readers can watch without a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// As they were counted last; cooling down goes on meanwhile.
+    /// The last counts; units have gone on cooling down since.
     pub counts: BTreeMap<Family, Counts>,
-    /// Goes up whenever there is more to lease than before: for those who went away empty-handed.
+    /// Goes up whenever there is more to lease than before: for callers that got no unit.
     pub freed: u64,
-    /// By cluster: goes up whenever something of it was lost, and must be claimed again before more
-    /// is leased.
+    /// By cluster: goes up whenever leases of its owners were lost, which it must claim again
+    /// before more is leased to it.
     pub generations: BTreeMap<String, u64>,
 }
 
@@ -56,10 +55,10 @@ pub struct SubnetCounts {
     pub freed: u64,
 }
 
-/// Those who wait for counts. Unbounded: each is answered at once.
+/// The callers that wait for counts. Unbounded, because each is answered at once.
 type Counting = mpsc::UnboundedReceiver<oneshot::Sender<SubnetCounts>>;
 
-/// Where counts are asked for.
+/// The channel for requests for counts.
 type CountsSender = mpsc::UnboundedSender<oneshot::Sender<SubnetCounts>>;
 
 pub struct Committer {
@@ -73,21 +72,20 @@ pub struct Committer {
     changes: Option<BoxStream<'static, Change>>,
     outlook: watch::Sender<Outlook>,
     counting: Counting,
-    /// How many could be leased when it was last published.
+    /// How many units could be leased at the last publication.
     available: u128,
-    /// When counts are to be published next; `None` when nothing has changed since.
+    /// When counts are published next; `None` when nothing has changed since.
     due: Option<Instant>,
     published: Option<Instant>,
-    /// When blocks that nobody needs any more are to leave the store; `None` when nothing was
-    /// written since the last time.
+    /// When unneeded blocks are next removed from the store; `None` when nothing was written since
+    /// the last sweep.
     sweep: Option<Instant>,
-    /// Whether the book may differ from the store in ways that are not known: then nothing is
-    /// decided.
+    /// Whether the book may differ from the store in unknown ways: then nothing is decided.
     stale: bool,
-    /// When it is loaded again, and how often in a row that failed.
-    again: Option<Instant>,
+    /// When a stale book is next loaded again. `failures`: how often in a row that failed.
+    retry_at: Option<Instant>,
     failures: u32,
-    /// Nobody owned anything, and nothing is given any more.
+    /// The subnet had no owners and was closed: it leases nothing any more.
     closed: bool,
 }
 
@@ -97,11 +95,10 @@ impl Drop for Committer {
     }
 }
 
-/// So many requests are decided before the first of them is written: bounds the time to the first
-/// answer.
+/// The most requests that are decided before a write. It bounds the time to the first answer.
 const MAX_BATCH: usize = 1024;
 
-/// Nobody waits for what a sweep gives.
+/// No caller waits for a sweep.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
 const BETWEEN_COUNTS: Duration = Duration::from_millis(20);
@@ -139,7 +136,7 @@ impl Committer {
             published: None,
             sweep: None,
             stale: true,
-            again: None,
+            retry_at: None,
             failures: 0,
             closed: false,
         };
@@ -153,12 +150,12 @@ impl Committer {
         Ok((committer, counts, receiver))
     }
 
-    /// Of those who own something.
+    /// The clusters that own something.
     pub fn clusters(&self) -> impl Iterator<Item = String> {
         self.book.owners().map(|owner| owner.gate())
     }
 
-    /// Before the first request.
+    /// To be called before the first request.
     pub fn require_claims(&mut self, clusters: &BTreeSet<String>) {
         for cluster in clusters {
             self.gate.watch(cluster);
@@ -167,12 +164,12 @@ impl Committer {
         self.outlook.send_modify(|outlook| outlook.generations = generations);
     }
 
-    /// Until nobody can ask any more.
+    /// Runs until every sender of requests is gone.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut waiting = Vec::new();
         loop {
             let due = if self.stale {
-                self.again
+                self.retry_at
             } else {
                 [self.due, self.sweep].into_iter().flatten().min()
             };
@@ -192,10 +189,11 @@ impl Committer {
             tokio::select! {
                 biased;
                 change = change => {
-                    self.follow(change).await;
+                    self.apply_change(change).await;
                     self.note_losses(&[]);
                 }
-                // Before requests: it waits for no store, and must not wait for those that do.
+                // Counts come before requests: they wait for no store, and must not wait for
+                // requests that do.
                 Some(answer) = counting.recv() => self.count(answer),
                 count = requests.recv_many(&mut waiting, MAX_BATCH) => {
                     if count == 0 {
@@ -212,8 +210,8 @@ impl Committer {
                 }
                 () = due => {}
             }
-            // Not only when somebody asks: those who wait for something to come free do not ask.
-            if self.stale && !self.recovers().await {
+            // Not only for a request: callers that wait for a free unit send none.
+            if self.stale && !self.try_to_recover().await {
                 continue;
             }
             if self.sweep.is_some_and(|sweep| sweep <= Instant::now()) {
@@ -223,8 +221,8 @@ impl Committer {
         }
     }
 
-    /// As of now: units cool down without anybody telling. What one is told everybody is, so that
-    /// who waits for other counts than these does not find older ones.
+    /// Sends the counts of now, because units cool down without an event. It publishes the same
+    /// counts, so that a watcher of the outlook never finds older ones.
     fn count(&self, answer: oneshot::Sender<SubnetCounts>) {
         let families = self.book.counts(self.clock.now());
         self.outlook.send_if_modified(|outlook| {
@@ -233,11 +231,11 @@ impl Committer {
             changed
         });
         let freed = self.outlook.borrow().freed;
-        // Who asked may have gone away.
+        // The caller may be gone.
         drop(answer.send(SubnetCounts { families, freed }));
     }
 
-    /// Waits for the store, and answers those who ask for counts meanwhile.
+    /// Waits for the store, and answers requests for counts meanwhile.
     async fn wait_for<T>(&mut self, store: impl Future<Output = T>) -> T {
         tokio::pin!(store);
         loop {
@@ -249,7 +247,7 @@ impl Committer {
         }
     }
 
-    /// Not sooner than all that is released now has cooled down.
+    /// Schedules a sweep for when all units that are released now have cooled down.
     fn sweep_later(&mut self) {
         if self.sweep.is_none() {
             let delay = Duration::from_millis(self.reuse_delay).max(BETWEEN_SWEEPS);
@@ -257,8 +255,8 @@ impl Committer {
         }
     }
 
-    /// Takes blocks that nobody needs out of the store, in the way that all writes go: one that
-    /// somebody else has put to use meanwhile stays.
+    /// Removes unneeded blocks from the store, by compare-and-swap like all writes: a block that
+    /// another ledger has used meanwhile stays.
     async fn sweep(&mut self) {
         self.sweep = None;
         let now = self.clock.now();
@@ -266,7 +264,7 @@ impl Committer {
         let writes = self.book.changed(now, self.reuse_delay);
         match self.write(writes).await {
             Ok(Outcome::Durable | Outcome::Conflict) => {}
-            // It is tried again after the next write of whatever kind.
+            // The sweep is tried again after the next write of any kind.
             ended => {
                 let error = self.fail(ended);
                 warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
@@ -284,8 +282,8 @@ impl Committer {
     }
 
     async fn serve(&mut self, waiting: &mut Vec<Request>) {
-        // Before anything else: who asked for it wants to know what the store has now, and the rest
-        // may as well. A store that nobody else writes has nothing new.
+        // A refresh or close must read the store as it is now, so the reload comes before all
+        // requests. A store without other writers has nothing new.
         self.stale |= self.store.is_shared()
             && waiting
                 .iter()
@@ -298,17 +296,17 @@ impl Committer {
             }
             return;
         }
-        // Those that end it come last: what was asked before them is in what they count.
+        // Close requests come last, so that they count the owners of the requests before them.
         let (closing, asked): (Vec<_>, Vec<_>) = waiting
             .drain(..)
             .partition(|request| matches!(request, Request::Close { .. }));
         let mut writing = Vec::new();
         for request in asked {
-            if let Some(request) = self.read_or_keep(request) {
+            if let Some(request) = self.answer_read(request) {
                 writing.push(request);
             }
         }
-        // A new plan wants everything loaded again.
+        // A new plan needs everything loaded again.
         if self.stale
             && let Err(error) = self.reload_with_retries().await
         {
@@ -339,8 +337,8 @@ impl Committer {
         drop(answer.send(Ok(owners)));
     }
 
-    /// Answers what only reads.
-    fn read_or_keep(&mut self, request: Request) -> Option<Writing> {
+    /// Answers a request that only reads, and returns one that writes.
+    fn answer_read(&mut self, request: Request) -> Option<Writing> {
         match request {
             Request::Lease {
                 owner,
@@ -412,15 +410,15 @@ impl Committer {
 
     fn replan(&mut self, plan: &Plan, reuse_delay: Duration) -> Result<(), PlanError> {
         let reuse_delay = millis(reuse_delay);
-        self.book = self.book.planned_as(plan, reuse_delay, self.clock.now())?;
+        self.book = self.book.with_plan(plan, reuse_delay, self.clock.now())?;
         self.reuse_delay = reuse_delay;
-        // Blocks that were outside of the old cidrs may be inside of the new ones.
+        // Blocks that were outside the old CIDRs may be inside the new ones.
         self.stale = true;
         Ok(())
     }
 
-    /// Tells everybody how things stand: at once that there is more to lease, and the counts, which
-    /// take a walk through the blocks, not more often than anybody can use them.
+    /// Publishes the outlook: at once when there is more to lease, and at limited intervals the
+    /// counts, which take a walk through the blocks.
     fn publish(&mut self) {
         let available: u128 = self
             .book
@@ -450,13 +448,13 @@ impl Committer {
         });
     }
 
-    /// Whoever lost something is told at once. What these requests were deciding about was not in
-    /// the store yet.
+    /// Tells clusters at once what they lost. Leases that these requests were deciding were not in
+    /// the store yet, so they don't count as lost.
     fn note_losses(&mut self, deciding: &[Writing]) {
         let mut vanished = self.book.take_vanished();
         vanished
             .retain(|(owner, id)| !deciding.iter().any(|request| request.decides_on(owner, *id)));
-        if vanished.is_empty() || !self.gate.lose(&vanished) {
+        if vanished.is_empty() || !self.gate.record_losses(&vanished) {
             return;
         }
         warn!(

@@ -25,20 +25,19 @@ pub struct Ledger {
     store: Arc<dyn Store>,
     clock: Clock,
     metrics: LedgerMetrics,
-    /// Held while a subnet is made, changed or removed: what overlaps what is decided one at a
-    /// time.
+    /// Held while a subnet is made, changed or removed, so that overlaps are checked one at a time.
     planning: Arc<Mutex<()>>,
-    /// Never held across an await: requests for one subnet do not wait for what is done to another.
+    /// Never held across an await, so that requests for one subnet do not wait for another.
     subnets: Arc<parking_lot::Mutex<BTreeMap<String, Subnet>>>,
     gated: Arc<parking_lot::Mutex<Gated>>,
 }
 
-/// The clusters that claim what their owners have before anything new is leased to them.
+/// The clusters that must claim what their owners have before anything new is leased to them.
 #[derive(Clone, Debug, Default)]
 struct Gated {
-    /// The one whose controllers this ledger is for; `None` in a service.
+    /// The cluster whose controllers use this ledger; `None` in a service.
     holder: Option<String>,
-    /// Those that owned something when a service started.
+    /// The clusters that owned something when a service started.
     owners: Option<BTreeSet<String>>,
 }
 
@@ -51,7 +50,7 @@ struct Subnet {
     outlook: watch::Receiver<Outlook>,
 }
 
-/// Requests that can wait before those who ask do.
+/// The requests that can be queued before callers wait.
 const QUEUE: usize = 4096;
 
 impl Ledger {
@@ -66,8 +65,8 @@ impl Ledger {
         }
     }
 
-    /// Of every subnet that is registered from now on nothing is leased to owners of this cluster
-    /// until it has claimed what they have: see [`Ledger::open_gate`].
+    /// From now on, a newly registered subnet leases nothing to owners of this cluster until the
+    /// cluster has claimed what they have: see [`Ledger::open_gate`].
     pub fn require_claims(&self, cluster: &str) {
         self.gated().holder = Some(cluster.to_owned());
     }
@@ -104,7 +103,7 @@ impl Ledger {
         self.gated.lock()
     }
 
-    /// No change leaves it half made, so a panic elsewhere does not matter.
+    /// Every change under this lock is complete, so a panic elsewhere does not matter.
     fn known(&self) -> parking_lot::MutexGuard<'_, BTreeMap<String, Subnet>> {
         self.subnets.lock()
     }
@@ -113,8 +112,8 @@ impl Ledger {
         self.known().get(name).cloned()
     }
 
-    /// Makes a subnet known, or changes what is known of it. Refused when it overlaps another one,
-    /// or when an owned unit would fall out; then nothing has changed.
+    /// Registers a subnet, or changes its plan. Refused when it overlaps another one, or when an
+    /// owned unit is not in the new plan; then nothing has changed.
     pub fn set_subnet<'a>(
         &'a self,
         name: &'a str,
@@ -133,9 +132,9 @@ impl Ledger {
                     });
                 }
             }
-            // In the store, where others find it: before anything can be given out of it, and put
-            // back if it can't be. A ledger without a cluster of its own is a service's, which has
-            // such a document itself.
+            // The plan is registered in the store, where others find it, before any unit is leased;
+            // a failure undoes that. A service's ledger has no cluster of its own, and the service
+            // keeps such a document itself.
             let Some(holder) = self.holder() else {
                 return self.lay_out(name, plan, reuse_delay, space).await;
             };
@@ -148,7 +147,7 @@ impl Ledger {
         })
     }
 
-    /// Whoever registers subnets here: the cluster that claims in it.
+    /// The cluster that registers subnets here, and claims in them.
     fn holder(&self) -> Option<String> {
         self.gated().holder.clone()
     }
@@ -196,9 +195,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets a subnet if nobody owns anything in it, by what the store has now; else nothing
-    /// changes. Gives how many do. What is asked for at the same time is in that count, or refused.
-    /// One that is not known is looked for in the store, too.
+    /// Removes a subnet if it has no owners in the store; else nothing changes. Returns the number
+    /// of owners. A concurrent request is either in that count or refused. An unknown subnet is
+    /// looked up in the store, too.
     pub fn remove_subnet<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<usize, LedgerError>> {
         Box::pin(async move {
             let _planning = self.planning.lock().await;
@@ -219,14 +218,14 @@ impl Ledger {
         })
     }
 
-    /// A controller begins to work on this ledger. Gives a number that is higher than any before,
-    /// unless the store was put back from a copy.
+    /// Called when a controller starts to use this ledger. Returns a number that is higher than any
+    /// before, unless the store was restored from a copy.
     pub fn begin_epoch(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
         Box::pin(async move { plans::begin(&*self.store).await })
     }
 
-    /// Subnets that were registered here under none of these names, and in which nobody owns
-    /// anything, leave the store: others may have their addresses.
+    /// Unregisters this cluster's subnets except those named, if they have no owners: other subnets
+    /// may then use their addresses.
     pub fn unregister_all_but<'a>(
         &'a self,
         names: &'a BTreeSet<String>,
@@ -246,8 +245,8 @@ impl Ledger {
         })
     }
 
-    /// Forgets a subnet whatever is in it. What is owned stays in the store, and is known again
-    /// when the subnet comes back.
+    /// Forgets a subnet even if it has owners. They stay in the store, and are loaded again when
+    /// the subnet comes back.
     pub async fn forget_subnet(&self, name: &str) {
         let _planning = self.planning.lock().await;
         self.known().remove(name);
@@ -257,9 +256,9 @@ impl Ledger {
         self.known().keys().cloned().collect()
     }
 
-    /// For each id a lease: a unit of every family of the subnet, or of those that are named. Ids
-    /// that the owner has already are kept as they are, so that asking again gives the same and no
-    /// more. What can't be given is counted in [`Grant::short`].
+    /// Gives a lease for each id: a unit of every family of the subnet, or of the named families.
+    /// Leases that the owner has already are kept, so that a repeated call gives the same and no
+    /// more. [`Grant::short`] counts the leases that could not be given.
     pub fn lease<'a>(
         &'a self,
         subnet: &'a str,
@@ -279,7 +278,7 @@ impl Ledger {
         })
     }
 
-    /// These very units, all or none.
+    /// Takes exactly these units, all or none.
     pub fn claim<'a>(
         &'a self,
         subnet: &'a str,
@@ -299,7 +298,7 @@ impl Ledger {
         })
     }
 
-    /// What somebody is known to have, whatever the store says: each by itself, in this order.
+    /// Claims units for their known owners, whatever the store says: each by itself, in this order.
     pub fn restore<'a>(
         &'a self,
         subnet: &'a str,
@@ -314,9 +313,9 @@ impl Ledger {
         })
     }
 
-    /// How often this cluster's owners have lost something, the start included: the number that
-    /// [`Ledger::open_gate`] wants. From now on nothing new is leased to them until it has claimed
-    /// what they have.
+    /// How often this cluster's owners have lost leases, the start included: the `generation` for
+    /// [`Ledger::open_gate`]. From now on nothing new is leased to them until the cluster has
+    /// claimed what they have.
     pub fn gate<'a>(
         &'a self,
         subnet: &'a str,
@@ -329,8 +328,8 @@ impl Ledger {
         })
     }
 
-    /// All that the cluster's owners have was claimed after [`Ledger::gate`] gave this number.
-    /// `false`: more was lost meanwhile.
+    /// To be called when, after [`Ledger::gate`] returned this number, the cluster has claimed all
+    /// that its owners have. `false`: more was lost meanwhile.
     pub fn open_gate<'a>(
         &'a self,
         subnet: &'a str,
@@ -348,8 +347,8 @@ impl Ledger {
         })
     }
 
-    /// Gives back the owner's leases of these ids; others are ignored. With `None`, all that it has
-    /// in this subnet. Gives what came back.
+    /// Releases the owner's leases of these ids; other ids are ignored. With `None`, it releases
+    /// all of the owner's leases in this subnet. Returns the released leases.
     pub fn release<'a>(
         &'a self,
         subnet: &'a str,
@@ -375,7 +374,7 @@ impl Ledger {
         })
     }
 
-    /// All who own something in the subnet.
+    /// All owners in the subnet.
     pub fn owners<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<Vec<Owner>, LedgerError>> {
         Box::pin(async move {
             self.ask(Operation::Read, subnet, |answer| Request::Owners { answer })
@@ -404,8 +403,7 @@ impl Ledger {
         })
     }
 
-    /// Looks into the store again: after this, answers hold all that was written before it was
-    /// called, by whomever.
+    /// Reads the store again: later answers include all that any process wrote before this call.
     pub fn refresh<'a>(&'a self, subnet: &'a str) -> BoxFuture<'a, Result<(), LedgerError>> {
         Box::pin(async move {
             self.ask(Operation::Read, subnet, |answer| Request::Refresh { answer })
@@ -413,8 +411,8 @@ impl Ledger {
         })
     }
 
-    /// How full a subnet is at this moment. It does not wait for the store: while that writes, what
-    /// is being written counts as written.
+    /// How full a subnet is at this moment. It does not wait for the store: blocks that are being
+    /// written count as written.
     pub async fn counts(&self, subnet: &str) -> Result<SubnetCounts, LedgerError> {
         let found = self.find(subnet).ok_or_else(|| gone(subnet))?;
         let (answer, answered) = oneshot::channel();
@@ -422,8 +420,8 @@ impl Ledger {
         answered.await.map_err(|_| gone(subnet))
     }
 
-    /// How full a subnet is, and whether there is more than before: for those who wait. `None` when
-    /// there is no such subnet.
+    /// How full a subnet is, and whether there is more than before, for callers that wait for
+    /// units. `None` when there is no such subnet.
     pub async fn outlook(&self, subnet: &str) -> Option<watch::Receiver<Outlook>> {
         self.find(subnet).map(|subnet| subnet.outlook)
     }

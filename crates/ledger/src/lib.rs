@@ -1,8 +1,9 @@
 //! Who owns which address. A pool is address space that hands out units of one length; 256 units
-//! make a block, and a block holds the owner and the lease of each owned unit. Over one of four
-//! stores, each of which can swap a block only for the version that was read.
+//! make a block, and a block holds the owner and the lease of each owned unit. There are four
+//! stores, and each of them swaps a block only against the version that was read.
 //!
-//! Not for what owners are: nodes, containers and machines are known here by a line of text.
+//! The crate does not know what owners are: a node, a network container or a machine is a line of
+//! text here.
 
 mod book;
 mod clock;

@@ -1,4 +1,4 @@
-//! What a ledger shows of itself. Labels are subnets and families: as many as people have made.
+//! The metrics of a ledger. Labels are subnets and families: as many as people have made.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -28,7 +28,7 @@ struct RequestLabels {
     operation: &'static str,
 }
 
-/// What a ledger can be asked for, as far as a person wants to tell it apart.
+/// The kinds of requests that the metrics tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Lease,
@@ -50,7 +50,7 @@ impl Operation {
     }
 }
 
-/// Of one subnet: looked up once, and not at every request.
+/// The histograms of one subnet, looked up once and not at every request.
 #[derive(Clone, Debug)]
 pub struct Latency {
     lease: Histogram,
@@ -86,7 +86,7 @@ pub struct LedgerMetrics {
 }
 
 impl LedgerMetrics {
-    /// Not shown anywhere: for tests.
+    /// Metrics that are not exported, for tests.
     pub fn unregistered() -> Self {
         Self::register(&mut Registry::default())
     }

@@ -1,4 +1,4 @@
-//! Who can own a unit. One line of text that a person can read in a store, and that is its key.
+//! The owner of a unit: one line of text, which a person can read in a store and which is its key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
-/// What an owner is, and with it who can say whether it is still there.
+/// The kind of an owner. It decides which controller can say whether the owner still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A node's network container: its own address.
@@ -23,7 +23,7 @@ pub enum Kind {
     Machine,
     /// An IPAddressClaim of Cluster API.
     Claim,
-    /// Nobody: kept aside by a person.
+    /// No object: reserved by a person.
     Reservation,
 }
 
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-/// The text is no owner's.
+/// The text names no owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no owner: write it as kind/cluster/name/uid, or for machines and claims as \
@@ -72,7 +72,7 @@ pub struct NotAnOwner {
 const MAX_LENGTH: usize = 512;
 
 impl Owner {
-    /// The owner of that kind that goes by `name` and `uid` in `cluster`, and is in no namespace.
+    /// The owner of this kind with `name` and `uid` in `cluster`, without a namespace.
     pub fn new(kind: Kind, cluster: &str, name: &str, uid: &str) -> Result<Self, NotAnOwner> {
         if kind.has_namespaces() {
             return Self::namespaced(kind, cluster, "", name, uid);
@@ -80,7 +80,7 @@ impl Owner {
         format!("{}/{cluster}/{name}/{uid}", kind.word()).parse()
     }
 
-    /// Of a kind that has namespaces; for another kind it is refused.
+    /// An owner of a kind with namespaces; other kinds are refused.
     pub fn namespaced(
         kind: Kind,
         cluster: &str,
@@ -116,8 +116,9 @@ impl Owner {
         self.part(3 + usize::from(self.kind().has_namespaces()))
     }
 
-    /// Who claims for it after a loss: see [`crate::Ledger::gate`]. Nodes, machines and claims of a
-    /// cluster are known to three controllers, none of which can speak for another.
+    /// The gate that its controller opens after a loss: see [`crate::Ledger::gate`]. Three
+    /// controllers know the nodes, machines and claims of a cluster, and none can claim for
+    /// another.
     pub fn gate(&self) -> String {
         gate(self.cluster(), self.kind())
     }
@@ -144,8 +145,8 @@ impl FromStr for Owner {
     }
 }
 
-/// The name of the gate for owners of this kind. That of a cluster's nodes is the cluster's own
-/// name; no cluster's name has a slash.
+/// The name of the gate for owners of this kind. The gate of a cluster's nodes has the cluster's
+/// own name; no cluster's name has a slash.
 pub fn gate(cluster: &str, kind: Kind) -> String {
     if kind.has_namespaces() {
         format!("{cluster}/{}", kind.word())

@@ -1,8 +1,8 @@
-//! Which subnets there are over one store, so that no two of them have the same addresses: decided
-//! in the store, by compare-and-swap of one document, and not in the memory of one process. Two
-//! controllers of one cluster, or of two clusters on one etcd, find each other in it.
+//! The subnets of one store, registered so that no two of them have the same addresses. One
+//! document in the store holds them and changes by compare-and-swap, so that two controllers of one
+//! cluster, or of two clusters on one etcd, see each other's subnets.
 //!
-//! Subnets of one name are one subnet: clusters that mean to share one call it the same.
+//! Subnets of one name are one subnet: clusters share a subnet by giving it the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +14,23 @@ use serde::{Deserialize, Serialize};
 use crate::error::LedgerError;
 use crate::store::{Store, StoreError};
 
-/// What others are faster at is tried again so often.
+/// How often a change is tried when other writers are first.
 const ATTEMPTS: usize = 64;
 
-/// Of the whole store: of this document and of the blocks beside it. Raised when one of them
-/// changes in a way that an older program can't read, which then finds out before it writes.
+/// The format of the whole store: of this document and of the blocks beside it. Raised when one of
+/// them changes in a way that an older program can't read, so that the older program stops before
+/// it writes.
 const FORMAT: u64 = format::FIRST;
 
-/// By who registered it and by name. A field that is not known is an error: to write the document
-/// without it would take it away from those who know it.
+/// The subnets, by the cluster that registered them and by name. An unknown field is an error:
+/// writing the document without it would delete it for programs that know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default = "format::first")]
     format: u64,
-    /// Goes up with every start of a controller. A store that was put back from a copy is behind
-    /// what was seen of it.
+    /// Goes up with every start of a controller. A store that was restored from a copy has a lower
+    /// epoch than was observed before.
     #[serde(default)]
     epoch: u64,
     #[serde(default)]
@@ -60,7 +61,7 @@ impl Document {
         self.subnets.retain(|_, subnets| !subnets.is_empty());
     }
 
-    /// A subnet of another name that has some of this, and what.
+    /// A subnet of another name that overlaps this space, and the first common range.
     fn overlap(&self, name: &str, space: &AddressSet) -> Option<(String, String)> {
         let others = self.subnets.values().flatten().filter(|(other, _)| *other != name);
         let mut shared = others.filter_map(|(other, ranges)| {
@@ -72,7 +73,7 @@ impl Document {
     }
 }
 
-/// Registers the space of a subnet, before anything is given out of it. Gives what was registered
+/// Registers the space of a subnet, before any unit of it is leased. Returns what was registered
 /// before, for [`put_back`].
 pub async fn register(
     store: &dyn Store,
@@ -94,7 +95,7 @@ pub async fn register(
     Ok(before)
 }
 
-/// The subnet could not be registered after all, or is gone.
+/// Undoes [`register`] when the subnet could not be opened, or unregisters it.
 pub async fn put_back(
     store: &dyn Store,
     holder: &str,
@@ -108,7 +109,7 @@ pub async fn put_back(
     .await
 }
 
-/// One more start. Gives its number.
+/// Counts one more start of a controller. Returns its number.
 pub async fn begin(store: &dyn Store) -> Result<u64, LedgerError> {
     let mut epoch = 0;
     change(store, "", |document| {
@@ -120,7 +121,7 @@ pub async fn begin(store: &dyn Store) -> Result<u64, LedgerError> {
     Ok(epoch)
 }
 
-/// Those of this holder that are none of `names`.
+/// The subnets of this holder except `names`.
 pub async fn strangers(
     store: &dyn Store,
     holder: &str,

@@ -1,5 +1,5 @@
-//! What a store keeps of a block: the owner and the lease of each owned unit, and when others were
-//! released.
+//! What a store keeps of a block: the owner and the lease of each owned unit, and the release times
+//! of others.
 
 use berth_addr::{Bitmap, Prefix};
 use uuid::Uuid;
@@ -15,13 +15,13 @@ pub type LeaseId = Uuid;
 pub struct Tenure {
     pub owner: Owner,
     pub lease: LeaseId,
-    /// When it began, in milliseconds since the epoch; 0 when that is not known: it was written
-    /// by a version that did not keep it.
+    /// When it began, in milliseconds since the epoch; 0 if it was written by an older version,
+    /// which did not keep the time.
     pub since: u64,
 }
 
 impl Tenure {
-    /// Whether it is the same tenure, whatever is known of when it began.
+    /// Whether it is the same tenure, regardless of `since`.
     pub fn is(&self, other: &Self) -> bool {
         self.owner == other.owner && self.lease == other.lease
     }
@@ -35,8 +35,7 @@ pub struct Record {
     released: Vec<(u8, u64)>,
 }
 
-/// An offset has an owner and was released, or is there twice: such a record was not written by a
-/// ledger.
+/// An offset is both owned and released, or is listed twice: no ledger writes such a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("offset {offset} is there twice")]
 pub struct Contradiction {
@@ -75,7 +74,7 @@ impl Record {
         self.owned.iter().map(|(offset, _)| *offset).collect()
     }
 
-    /// Nothing to remember: the block can go from the store.
+    /// Whether the record is empty, so that the block can be removed from the store.
     pub fn is_empty(&self) -> bool {
         self.owned.is_empty() && self.released.is_empty()
     }
@@ -85,14 +84,14 @@ impl Record {
         at.ok().and_then(|at| self.owned.get(at)).map(|(_, tenure)| tenure)
     }
 
-    /// These units have an owner from now on, and no rest. A ledger never takes one that has an
-    /// owner already; such a tenure would be replaced.
+    /// These units have an owner from now on, and do not cool down. A ledger never takes an owned
+    /// unit; its tenure would be replaced.
     pub fn take(&mut self, units: impl IntoIterator<Item = (u8, Tenure)>) {
         let before = self.owned.len();
         self.owned.extend(units);
         let taken: Bitmap = self.owned.iter().skip(before).map(|(offset, _)| *offset).collect();
         self.released.retain(|(offset, _)| !taken.contains(*offset));
-        // Stable: of two tenures of one unit the later one comes second, and stays.
+        // The sort is stable: of two tenures of one unit the later one comes second, and is kept.
         self.owned.sort_by_key(|(offset, _)| *offset);
         self.owned.dedup_by(|later, first| {
             let same = later.0 == first.0;
@@ -103,7 +102,7 @@ impl Record {
         });
     }
 
-    /// These units cool down from now on. Those that nobody owned stay as they are.
+    /// These units cool down from now on. Units without an owner stay as they are.
     pub fn give_back(&mut self, offsets: &[u8], now: u64) {
         let offsets: Bitmap = offsets.iter().copied().collect();
         let released = &mut self.released;
@@ -117,7 +116,7 @@ impl Record {
         released.sort_by_key(|(offset, _)| *offset);
     }
 
-    /// The same, with nothing released after `now`.
+    /// The same record, with no release time after `now`.
     pub fn released_by(&self, now: u64) -> Self {
         let mut record = self.clone();
         for (_, at) in &mut record.released {
@@ -133,8 +132,8 @@ impl Record {
     }
 }
 
-/// Which block: its subnet, and its first unit. Written down as the prefix, not as a number:
-/// numbers change with the subnet's cidrs.
+/// The key of a block: its subnet and the prefix of its first unit. It is not the block's number,
+/// because numbers change with the subnet's CIDRs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockKey {
     pub subnet: String,

@@ -1,6 +1,6 @@
-//! Where blocks are kept. A block is the unit of compare-and-swap: whoever writes one names the
-//! version that it read, and a write over another version is refused. That is why two ledgers that
-//! both believe to be alone can't give one unit twice, whatever else they do.
+//! Where blocks are kept. A block is the unit of compare-and-swap: a writer names the version that
+//! it read, and a write over another version is refused. So two ledgers can't give one unit twice,
+//! even if both believe that they are alone.
 
 mod changes;
 mod codec;
@@ -22,7 +22,7 @@ pub use kubernetes::KubernetesStore;
 pub use memory::MemoryStore;
 pub use redb::RedbStore;
 
-/// Of one block. It grows with every write, also of a block that was removed and made again.
+/// The version of a block. It grows with every write, also when a block is removed and made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
@@ -38,9 +38,9 @@ pub struct Stored {
 #[derive(Clone, Debug)]
 pub struct Write {
     pub key: BlockKey,
-    /// `None`: there must be no such block.
+    /// `None`: the block must not exist.
     pub expected: Option<Version>,
-    /// `None`, or an empty record: the block goes.
+    /// `None`, or an empty record: the block is removed.
     pub record: Option<Arc<Record>>,
 }
 
@@ -51,20 +51,20 @@ pub enum Written {
     Done(Option<Version>),
     /// The block is not at the expected version: nothing was written.
     Conflict,
-    /// The store will not have it, whoever writes it: nothing was written, and trying again does
-    /// not help. Why, for people.
+    /// The store refuses the write from any writer: nothing was written, and a retry does not help.
+    /// Holds the reason, for people.
     Refused(String),
     /// No answer, or one that does not say: it may have been written. Read it again before anything
     /// else.
     Unknown,
 }
 
-/// What happened to a block, by whomever.
+/// A change of a block by any writer.
 #[derive(Clone, Debug)]
 pub enum Change {
     Written(Stored),
-    /// The block is gone that had this version, or one before it. One that was made after that has
-    /// a higher one.
+    /// The block with this version, or an earlier one, was removed. A block that is made later has
+    /// a higher version.
     Removed(BlockKey, Version),
     /// Changes may have been missed: load everything again.
     Lost,
@@ -90,10 +90,9 @@ impl StoreError {
     }
 }
 
-/// Blocks, kept so that an answer means they survive.
+/// A durable store of blocks: an answered write survives.
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
-    /// Whether others can write beside this process: then its ledger watches, and expects
-    /// conflicts.
+    /// Whether other processes can write, too: then the ledger watches, and expects conflicts.
     fn is_shared(&self) -> bool;
 
     /// All blocks of a subnet.
@@ -101,13 +100,14 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     fn read<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Stored>, StoreError>>;
 
-    /// Each by itself: some may be done and others not. The answers are in the order of the writes.
-    /// Writes that come together may share what makes them durable. No two of them are for the same
-    /// block.
+    /// Writes each block by itself: some may be done and others not. The results are in the order
+    /// of the writes. Writes that come together may share an fsync. No two of them may be for the
+    /// same block.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Vec<Written>>;
 
-    /// All changes of a subnet's blocks, our own too, from before this call returned: who watches
-    /// first and loads then misses nothing. Ends never; after a break it says [`Change::Lost`].
+    /// All changes of a subnet's blocks, our own too, from before this call returned: a caller that
+    /// watches first and then loads misses nothing. The stream never ends; after a break it gives
+    /// [`Change::Lost`].
     fn watch<'a>(
         &'a self,
         subnet: &'a str,
@@ -117,8 +117,8 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// when it was never written.
     fn read_plan(&self) -> BoxFuture<'_, Result<Option<Document>, StoreError>>;
 
-    /// Whether it was written: not when it is at another version than `expected`. After an error it
-    /// may have been.
+    /// Returns whether the document was written: not if it has another version than `expected`.
+    /// After an error it may have been.
     fn swap_plan(
         &self,
         expected: Option<Version>,
@@ -130,6 +130,6 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         "memory".to_owned()
     }
 
-    /// The subnets that have blocks, living or not.
+    /// The subnets that have blocks, registered or not.
     fn subnets(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 }

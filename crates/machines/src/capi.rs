@@ -5,12 +5,12 @@
 //! claim gone    ─► IPAddress goes ─► address back, cools down
 //! ```
 //!
-//! The lease is durable before the IPAddress is made, and ends after it is gone: so no two
-//! IPAddress objects ever have one address. The claim needs no finalizer for that: while it is
-//! there its lease stays, and when it is gone the IPAddress's own finalizer keeps the address until
-//! we have seen it.
+//! The lease is durable before the IPAddress is created, and ends after it is gone. So no two
+//! IPAddress objects ever have one address. The claim needs no finalizer for that: its lease stays
+//! as long as it exists, and when it is gone the IPAddress's own finalizer keeps the address until
+//! we have observed that.
 //!
-//! An IPAddress that is there already is adopted: `clusterctl move` makes it before we see it.
+//! An IPAddress that exists already is adopted: `clusterctl move` creates it before we observe it.
 
 mod allocate;
 mod claims;
@@ -64,9 +64,9 @@ const BACKOFF: Exponential = Exponential {
 #[derive(Clone)]
 pub struct Options {
     pub client: Client,
-    /// Whose subnets somebody registers.
+    /// Somebody else registers its subnets.
     pub ledger: Ledger,
-    /// In the names of owners. It must stay the same.
+    /// The cluster's name in the names of owners. It must stay the same.
     pub cluster: String,
     pub clock: Clock,
     pub queues: QueueMetrics,
@@ -100,7 +100,7 @@ struct Context {
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
     claimed: Arc<Mutex<BTreeSet<String>>>,
-    /// All watches have told what there was.
+    /// All watches have reported what existed.
     is_synced: Arc<AtomicBool>,
     claiming: Arc<tokio::sync::Mutex<()>>,
     queue: Queue<Key>,
@@ -120,8 +120,8 @@ impl Context {
     }
 }
 
-/// Runs until `stop`, and then ends at once: whatever was under way is found and finished by the
-/// next run.
+/// Runs until `stop`, and then ends at once: the next run finds and finishes whatever was under
+/// way.
 pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
     Box::pin(async move {
         Owner::new(Kind::Claim, &options.cluster, "claim", "uid")?;

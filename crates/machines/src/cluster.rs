@@ -5,7 +5,7 @@
 //! cluster: our CRDs, what machine IPAM may do there, and the gate. A Cluster without networks has
 //! none of it, and no gate.
 //!
-//! What stands in the seed cluster belongs to the Cluster, and goes with it.
+//! Everything in the seed cluster belongs to the Cluster, and goes with it.
 
 mod manifests;
 mod reconcile;
@@ -29,7 +29,7 @@ pub const KUBECONFIG_KEY: &str = "kubeconfig";
 
 #[derive(Clone)]
 pub struct Options {
-    /// Of the seed cluster.
+    /// A client of the seed cluster.
     pub client: Client,
     /// The image with `berth` in it.
     pub image: String,

@@ -1,10 +1,10 @@
-//! Why something is to be tried again.
+//! Why a reconcile is tried again.
 
 use berth_kit::api_error::told;
 use berth_kit::work::Retry;
 use berth_ledger::{LedgerError, NotAnOwner};
 
-/// Nothing was half done that trying again would not find.
+/// A retry finds whatever was half done.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error("API server: {}", told(.0))]

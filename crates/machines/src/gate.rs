@@ -1,9 +1,9 @@
-//! The gate: puts our entry on every new Machine, so that nobody builds it before it has its
+//! The gate: adds our entry to every new Machine, so that no machine is built before it has its
 //! network.
 //!
 //! In a cluster it is a MutatingAdmissionPolicy, which lives in the API server and holds while
 //! Berth is down: [`POLICY`]. Where the API server has no such policies, a webhook asks [`admit`],
-//! see [`crate::webhook`]. The embedded API has it handed in.
+//! see [`crate::webhook`]. The embedded API gets [`admit`] passed in.
 
 use serde_json::{Value, json};
 

@@ -67,11 +67,11 @@ const BACKOFF: Exponential = Exponential {
 
 #[derive(Clone)]
 pub struct Options {
-    /// Of the cluster that has the Machines.
+    /// A client of the cluster that has the Machines.
     pub client: Client,
-    /// Whose subnets somebody registers.
+    /// Somebody else registers its subnets.
     pub ledger: Ledger,
-    /// In the names of owners. It must stay the same.
+    /// The cluster's name in the names of owners. It must stay the same.
     pub cluster: String,
     /// Networks to make Subnets of. Without any, machines draw on Subnets that have the label.
     pub networks: Vec<NetworkFlag>,
@@ -105,9 +105,9 @@ struct Context {
     clock: Clock,
     /// None of these is held across an await.
     index: Arc<Mutex<Index>>,
-    /// By UID: the network that the ledger is known to have.
+    /// By the Machine's UID: the network that the ledger is known to have.
     recorded: Arc<Mutex<BTreeMap<String, String>>>,
-    /// Pools that lease to us, as everything that machines have of them was claimed.
+    /// Pools that lease to us: everything that machines have of them was claimed.
     claimed: Arc<Mutex<BTreeSet<String>>>,
     /// One pass at a time.
     claiming: Arc<tokio::sync::Mutex<()>>,
@@ -125,17 +125,17 @@ impl Context {
         self.clock.timestamp()
     }
 
-    /// Those who went away without an address try again.
+    /// Queues the machines that got no address.
     fn wake(&self) {
         self.waiting.all().into_iter().for_each(|key| self.queue.add(key));
     }
 }
 
-/// Runs until `stop`, and then ends at once: whatever was under way is found and finished by the
-/// next run.
+/// Runs until `stop`, and then ends at once: the next run finds and finishes whatever was under
+/// way.
 pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
     Box::pin(async move {
-        // A name that no owner can have would fail for every machine alike.
+        // A cluster name that no owner can have would fail for every machine.
         Owner::new(Kind::Machine, &options.cluster, "machine", "uid")?;
         let reporter = Reporter {
             controller: "berth.dev/machine-ipam".to_owned(),

@@ -4,7 +4,7 @@
 //! turns a machine and its network into the document that its operating system reads at its first
 //! start. It is pure. [`gate`] and [`webhook`] keep a machine from being built before.
 //!
-//! Who owns which address is the ledger's. Building machines is somebody else's.
+//! The ledger decides who owns which address. Other controllers build the machines.
 
 pub mod capi;
 pub mod cluster;
@@ -28,7 +28,7 @@ pub const MACHINE: &str = "machine";
 pub const CLAIM: &str = "claim";
 pub const CLUSTER: &str = "cluster";
 
-/// By name only: most clusters have no Machines.
+/// They run by name only: most clusters have no Machines.
 pub const CONTROLLERS: [Controller; 3] = [
     controller(MACHINE, "machines/rbac.yaml"),
     controller(CLAIM, "rbac/claim.yaml"),

@@ -1,5 +1,5 @@
-//! Machines of both shapes, read from what is in the API: leniently, as one that can't be read must
-//! hold up nobody else.
+//! Machines of both shapes, read from the API. Parsing is lenient: a Machine that can't be read
+//! must hold up no other.
 
 mod initializers;
 
@@ -42,7 +42,7 @@ impl Machine {
         Ok(Self::of(shape, &object))
     }
 
-    /// What the machine calls itself: that of its node, or else its own name.
+    /// The machine's host name: its node's name, or else its own.
     pub fn hostname(&self) -> &str {
         let of_node = self.value.pointer("/spec/metadata/name").and_then(Value::as_str);
         let own = self.metadata.name.as_deref().or(self.metadata.generate_name.as_deref());
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// Why a document is no Machine that can be worked with.
+/// Why a document is not a usable Machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
     #[error("the document is no YAML: {0}")]

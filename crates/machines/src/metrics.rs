@@ -1,4 +1,4 @@
-//! What machine IPAM, the claims and the gate tell about themselves.
+//! Metrics of machine IPAM, the claims and the gate.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -6,19 +6,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Who is given an address.
+/// What is given an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum For {
+enum OwnerKind {
     Machine,
     Claim,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Label {
-    owner: For,
+    owner: OwnerKind,
 }
 
-/// Of both, told apart by a label.
+/// Metrics of machines and claims, told apart by a label.
 #[derive(Clone, Debug, Default)]
 pub struct MachineMetrics {
     allocations: Family<Label, Counter>,
@@ -53,21 +53,21 @@ impl MachineMetrics {
         all
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded. The tables of `docs` are made
+    /// from the encoded text.
     pub fn sample(&self) {
         self.of_machines();
     }
 
     pub(crate) fn of_machines(&self) -> OwnerMetrics {
-        self.of(For::Machine)
+        self.of(OwnerKind::Machine)
     }
 
     pub(crate) fn of_claims(&self) -> OwnerMetrics {
-        self.of(For::Claim)
+        self.of(OwnerKind::Claim)
     }
 
-    fn of(&self, owner: For) -> OwnerMetrics {
+    fn of(&self, owner: OwnerKind) -> OwnerMetrics {
         let label = Label { owner };
         OwnerMetrics {
             allocations: self.allocations.get_or_create(&label).clone(),
@@ -78,7 +78,7 @@ impl MachineMetrics {
     }
 }
 
-/// Of one of the two.
+/// The metrics of machines, or of claims.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerMetrics {
     pub allocations: Counter,
@@ -87,7 +87,7 @@ pub(crate) struct OwnerMetrics {
     pub waiting: Gauge,
 }
 
-/// What came of a call of the webhook.
+/// The outcome of a call of the webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub enum Review {
     Gated,

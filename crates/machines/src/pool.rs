@@ -19,14 +19,14 @@ pub struct Pool {
     pub uid: String,
     /// As the ledger follows it.
     pub cidrs: Vec<Prefix>,
-    /// What it hands out and nobody else does.
+    /// The addresses that only this pool hands out.
     space: AddressSet,
     gateways: Vec<IpAddr>,
     pub dns: Vec<IpAddr>,
     pub is_for_machines: bool,
-    /// The subnet controller has looked at it.
+    /// Whether the subnet controller has decided on it.
     pub is_decided: bool,
-    /// The ledger knows it, or will in a moment.
+    /// Whether the ledger knows it, or will in a moment.
     is_serving: bool,
     is_overlapping: bool,
     is_deleting: bool,
@@ -57,8 +57,8 @@ impl Pool {
             is_for_machines: subnet.spec.usage == Use::Machines,
             is_decided: is_serving || conditions().next().is_some(),
             is_serving,
-            // Other Subnets are refused by the ledger. Services are not its to know: machines that
-            // have their addresses could not be reached.
+            // The ledger refuses overlaps with other Subnets, but does not know Services: machines
+            // with their addresses could not be reached.
             is_overlapping: conditions()
                 .any(|found| found.type_ == "Overlapping" && found.status == "True"),
             is_deleting: subnet.metadata.deletion_timestamp.is_some(),
@@ -69,7 +69,7 @@ impl Pool {
         self.why_unusable().is_none()
     }
 
-    /// Why nothing can be had of it.
+    /// Why no address can be had from it.
     pub fn why_unusable(&self) -> Option<String> {
         let name = &self.name;
         if !self.is_for_machines {
@@ -97,7 +97,7 @@ impl Pool {
         self.cidrs.iter().copied().find(|cidr| cidr.contains(address))
     }
 
-    /// One inside of the CIDR before one outside.
+    /// The gateway for the address: one inside of the CIDR comes before one outside.
     pub fn gateway_for(&self, address: IpAddr) -> Option<IpAddr> {
         let mut of_family = self
             .gateways
@@ -112,15 +112,16 @@ impl Pool {
     }
 }
 
-/// The names of those that the ledger must know before anybody is taken for one without an address.
+/// The names of the pools that the ledger must know before an owner counts as one without an
+/// address.
 pub fn in_ledger<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> Vec<String> {
     let known = |pool: &&Pool| pool.is_for_machines && pool.is_serving && !pool.is_deleting;
     let pools = pools.into_iter().filter(known);
     pools.map(|pool| pool.name.clone()).collect()
 }
 
-/// Its outlook once the ledger knows it, which it may not yet in the first moments of a process.
-/// `None` once nobody cares for it any more.
+/// The pool's outlook once the ledger knows the pool, which it may not yet in the first moments of
+/// a process. `None` once the pool is gone.
 pub async fn outlook(
     ledger: &Ledger,
     pool: &str,
@@ -135,9 +136,9 @@ pub async fn outlook(
     None
 }
 
-/// Gives back all that `owner` has, in whichever subnet. Fails while the ledger does not know one
-/// of `pools` yet, as in the first moments of a process: whoever took that for "has nothing" would
-/// leave its address behind, with nobody who gives it back.
+/// Gives back all that `owner` has, in any subnet. It fails while the ledger does not know one of
+/// `pools` yet, as in the first moments of a process: if that counted as "has nothing", the address
+/// would never be given back.
 pub async fn release_all(
     ledger: &Ledger,
     owner: &Owner,

@@ -1,5 +1,5 @@
-//! A virtual provider of machines, for `berth up` and for tests: it acts on machines that wait for
-//! nobody, renders their document, stores it in a Secret, and says that they are provisioned. It
+//! A virtual provider of machines, for `berth up` and for tests: it takes machines that wait for no
+//! initializer, renders their document, stores it in a Secret, and reports them as provisioned. It
 //! builds nothing.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub const FINALIZER: &str = "machine-delete-finalizer";
 pub const USER_DATA: &str = "userData";
 
 const FIELD_MANAGER: &str = "berth-virtual-provider";
-/// Of Secrets of Machines that are in no namespace.
+/// The namespace of Secrets of Machines that are in no namespace.
 const NAMESPACE: &str = "kube-system";
 const SERVED_INTERVAL: Duration = Duration::from_secs(10);
 const BACKOFF: Exponential = Exponential {
@@ -123,7 +123,7 @@ impl Provider {
                 Ok(())
             };
         }
-        // Somebody has yet to say something about it.
+        // An initializer is not done yet.
         if !machine.initializers().is_empty() {
             return Ok(());
         }

@@ -77,7 +77,7 @@ impl FromStr for Os {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     pub path: String,
-    /// For its owner alone: some tools refuse to read what others could have written.
+    /// Whether only its owner may read it: some tools refuse a file that others could have written.
     pub private: bool,
     pub content: String,
 }

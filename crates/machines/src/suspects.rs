@@ -1,5 +1,5 @@
-//! Owners that seem to be gone, and since when: what both reclaims look through. Taking back is
-//! theirs, after they have asked the API server.
+//! Owners that seem to be gone, and since when. Both reclaims use this, and take back only after
+//! they have asked the API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use berth_ledger::{Kind, Ledger, LedgerError, Owner};
 use tokio::time::Instant;
 
-/// Between two looks.
-pub const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// The time between two checks.
+pub const RECLAIM_INTERVAL: Duration = Duration::from_secs(30);
 
 /// By subnet and owner.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ impl Suspects {
         }
     }
 
-    /// Those that have looked gone at every look of the grace period. They stay suspects until they
-    /// are forgotten, so that an error on the way costs no grace period anew.
-    pub async fn look(
+    /// Returns the owners that looked gone at every check of the grace period. They stay suspects
+    /// until they are forgotten, so that an error does not start a new grace period.
+    pub async fn observe(
         &mut self,
         ledger: &Ledger,
         looks_gone: impl Fn(&Owner) -> bool,

@@ -1,4 +1,4 @@
-//! Those who went away without an address, and are woken when one comes free.
+//! Machines and claims that got no address, and are woken when one comes free.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Clones are the same.
+/// Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Waiting<K> {
     keys: Arc<Mutex<BTreeSet<K>>>,
@@ -15,7 +15,7 @@ pub struct Waiting<K> {
 
 impl<K: Ord + Clone> Waiting<K> {
     pub fn new(gauge: Gauge) -> Self {
-        // An earlier term may have left its own.
+        // An earlier leader term may have left its value.
         gauge.set(0);
         Self {
             keys: Arc::default(),

@@ -1,10 +1,10 @@
 //! The gate as a mutating webhook, for API servers before 1.36, which have no
 //! MutatingAdmissionPolicy.
 //!
-//! Every process of `berth controller` that is told to serves it, leader or not. It makes its own
-//! certificates: they are in a Secret, so that all processes show the same, and are renewed long
-//! before they expire. While nobody serves it, the API server refuses new Machines: none slips
-//! through.
+//! Every process of `berth controller` that is configured to serves it, leader or not. It makes its
+//! own certificates: they are in a Secret, so that all processes show the same, and are renewed
+//! long before they expire. While nobody serves it, the API server refuses new Machines, so none is
+//! created without the gate.
 
 mod certificates;
 mod configuration;
@@ -27,10 +27,10 @@ use keeper::Keeper;
 
 use crate::metrics::GateMetrics;
 
-/// Of the certificates, in kube-system.
+/// The Secret of the certificates, in kube-system.
 pub const SECRET: &str = "berth-webhook";
 
-/// Of the configuration in the cluster that has Machines.
+/// The configuration's name in the cluster that has Machines.
 pub const NAME: &str = "berth-machine-gate";
 
 /// API servers keep their connections.
@@ -43,7 +43,7 @@ const LIMITS: Limits = Limits {
     drain: std::time::Duration::from_secs(4),
 };
 
-/// Nothing was half written that trying again would not find.
+/// A retry finds whatever was half written.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     #[error("API server: {0}")]
@@ -63,12 +63,12 @@ impl From<kube::Error> for WebhookError {
 }
 
 pub struct Options {
-    /// Of the cluster that has the Secret.
+    /// A client of the cluster that has the Secret.
     pub client: Client,
     pub endpoint: Endpoint,
     pub listener: TcpListener,
-    /// Whether this cluster itself has Machines to gate. User clusters are the cluster
-    /// controller's.
+    /// Whether this cluster itself has Machines to gate. The cluster controller handles user
+    /// clusters.
     pub is_gated: bool,
     pub metrics: GateMetrics,
     pub stop: CancellationToken,
@@ -81,7 +81,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// How an API server calls the webhook, for whoever tells one.
+/// How an API server calls the webhook, for code that configures one.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub endpoint: Endpoint,
@@ -90,7 +90,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// What is to stand in a cluster that has Machines.
+    /// The configuration for a cluster that has Machines.
     pub fn configuration(&self) -> serde_json::Value {
         configuration(&self.endpoint, &self.authorities.borrow())
     }

@@ -1,4 +1,4 @@
-//! Addresses of links, and what links know of their neighbours.
+//! Addresses of links, and their neighbour entries.
 
 use std::net::IpAddr;
 
@@ -51,8 +51,8 @@ impl Batch {
         message.header.family = address_family(address);
         message.header.prefix_len = bits(address);
         message.header.index = link;
-        // An IPv6 address could not be used until the kernel had looked for a second owner. There
-        // is none: somebody gives each address to one.
+        // Without this flag an IPv6 address can't be used until duplicate address detection is
+        // done. Each address is assigned only once, so there are no duplicates.
         if address.is_ipv6() {
             message.header.flags = AddressHeaderFlags::Nodad;
         }
@@ -64,7 +64,7 @@ impl Batch {
         self.push(name, NLM_F_CREATE | NLM_F_EXCL, NewAddress(message));
     }
 
-    /// Tells a link for good where a neighbour is. An entry that is there gives way.
+    /// Sets a permanent neighbour entry of a link. It replaces an existing one.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, mac: &Mac) {
         let mut message = NeighbourMessage::default();
         message.header.family = address_family(address);
@@ -102,7 +102,7 @@ impl InterfaceAddress {
             let found = attributes(content, FIXED).find(|attribute| attribute.kind() == kind)?;
             address(found.value())
         };
-        // On a link to one peer, the first is the peer's.
+        // On a point-to-point link, `ADDRESS` is the peer's, so `LOCAL` comes first.
         let address = value(LOCAL).or_else(|| value(ADDRESS))?;
         Some(Self {
             address,

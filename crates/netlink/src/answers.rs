@@ -1,4 +1,4 @@
-//! What becomes of the requests of a batch.
+//! The answers to the requests of a batch.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::batch::Name;
 use crate::error::NetlinkError;
 use crate::read::{code, explanation, messages};
 
-/// What one request came to: what the kernel sent for it, or why it refused.
+/// The answer to one request: the messages that the kernel sent for it, or why it refused.
 pub type Answer = Result<Vec<Message>, NetlinkError>;
 
 /// A message that the kernel sent for a request, such as a link that was asked for.

@@ -7,7 +7,7 @@ use netlink_packet_core::{NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR};
 use crate::error::NetlinkError;
 use crate::read::{Raw, code, explanation, messages};
 
-/// The end of a dump has nothing but a code before the kernel's words; an error repeats a header.
+/// The end of a dump has only a code before the kernel's text; an error repeats a header, too.
 const DONE_FIXED: usize = 4;
 const ERROR_FIXED: usize = 4 + 16;
 
@@ -23,7 +23,7 @@ pub struct Dump<T> {
 #[derive(Debug)]
 pub enum End<T> {
     Complete(Vec<T>),
-    /// Something changed meanwhile: what was read is of two times.
+    /// The list changed during the dump, so it is inconsistent.
     Interrupted,
 }
 

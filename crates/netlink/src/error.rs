@@ -7,7 +7,7 @@ use rustix::io::Errno;
 /// A request that the kernel refused, or a socket that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// The socket failed, so nobody knows what became of the requests.
+    /// The socket failed, so it is not known which requests were done.
     #[error("netlink: {doing}")]
     Socket {
         /// What was tried.
@@ -42,7 +42,8 @@ fn in_brackets(text: Option<&str>) -> String {
 }
 
 impl NetlinkError {
-    /// Whether the link, address or route is not there: who deletes it has nothing left to do.
+    /// Whether the link, address or route is missing: a caller that deletes it has nothing left to
+    /// do.
     pub fn is_gone(&self) -> bool {
         [Errno::NODEV, Errno::SRCH, Errno::NOENT, Errno::ADDRNOTAVAIL]
             .iter()

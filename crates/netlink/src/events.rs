@@ -1,4 +1,4 @@
-//! What the kernel tells everybody about links.
+//! The kernel's multicast events about links.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,13 +11,13 @@ use crate::links::DEL_LINK;
 use crate::read::messages;
 use crate::socket::{MAX_DATAGRAM, open, receive};
 
-/// Hears of every link that goes, in the network namespace that it was opened in. Its file becomes
-/// readable when there is news.
+/// Receives an event for every link that is removed, in the network namespace that it was opened
+/// in. Its file becomes readable when there are events.
 #[derive(Debug)]
 pub struct LinkEvents(netlink_sys::Socket);
 
 impl LinkEvents {
-    /// In the network namespace of this thread.
+    /// Listens in the network namespace of this thread.
     pub fn open() -> Result<Self, NetlinkError> {
         const LINKS: u32 = 1;
         let mut socket = open()?;

@@ -7,8 +7,8 @@
 //! is filtered in the kernel ([`RouteFilter`]), so that reading one's own routes costs nothing for
 //! the routes of others.
 //!
-//! The crate decides nothing: which routes should be there is the business of who calls it. It
-//! needs Linux 4.20 or newer, where dumps can be filtered.
+//! The crate decides nothing: its callers know which routes should exist. It needs Linux 4.20 or
+//! newer, where dumps can be filtered.
 //!
 //! ```no_run
 //! use berth_netlink::{Batch, Protocol, Route, RouteFilter, Socket};

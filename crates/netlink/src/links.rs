@@ -35,7 +35,7 @@ pub struct Veth<'a> {
     pub name: &'a str,
     /// The hardware address of that end.
     pub mac: Mac,
-    /// Of both ends; the kernel's own when there is none.
+    /// The MTU of both ends; `None` for the kernel's default.
     pub mtu: Option<u32>,
     /// The other end.
     pub peer: VethPeer<'a>,
@@ -52,7 +52,7 @@ pub struct VethPeer<'a> {
     pub namespace: BorrowedFd<'a>,
 }
 
-/// A network interface that is there.
+/// An existing network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its number in its network namespace.
@@ -67,7 +67,7 @@ pub struct Link {
     pub mtu: u32,
     /// The index of the other end of a pair, in the namespace of that end; else 0.
     pub peer: u32,
-    /// A text that somebody left at it.
+    /// Its alias, a text that anybody may set.
     pub alias: String,
 }
 
@@ -90,7 +90,7 @@ fn set_up(message: &mut LinkMessage) {
     message.header.change_mask = LinkFlags::Up;
 }
 
-/// What is the same for both ends of a pair.
+/// The message parts that both ends of a pair have.
 fn end(name: &str, mac: Mac, mtu: Option<u32>) -> LinkMessage {
     let mut message = of_name(name);
     message
@@ -129,7 +129,7 @@ impl Batch {
         self.push(move || format!("set link {index} up"), 0, NewLink(message));
     }
 
-    /// Leaves a text at a link, for whoever finds it.
+    /// Sets the alias of a link, a text for its later readers.
     pub fn set_alias(&mut self, index: u32, alias: &str) {
         let mut message = of_index(index);
         message

@@ -1,9 +1,9 @@
-//! Reading messages of the kernel.
+//! Reads messages of the kernel.
 //!
 //! Only the attributes that somebody asks for are decoded. `netlink-packet-route` can decode whole
 //! messages, but gives up on all of a link when one attribute is not as it expects: the name of an
-//! interface that is no UTF-8, the statistics of a newer kernel. Somebody else's link must not keep
-//! us from finding ours.
+//! interface that is no UTF-8, the statistics of a newer kernel. Links of other programs must not
+//! keep us from finding ours.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ pub struct Raw<'a> {
     pub content: &'a [u8],
 }
 
-/// The messages of one datagram. A cut one is left out: the kernel sends none.
+/// The messages of one datagram. A cut message is left out: the kernel sends none.
 pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Raw<'_>> {
     std::iter::from_fn(move || {
         let buffer = NetlinkBuffer::new_checked(datagram).ok()?;

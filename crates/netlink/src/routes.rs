@@ -23,8 +23,8 @@ pub use filter::RouteFilter;
 /// The table that packets are routed by, unless a rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;
 
-/// Who made a route: a number that the kernel keeps with it, and otherwise does not look at. Who
-/// has a number of his own finds his routes by it, and leaves those of others alone.
+/// The program that made a route: a number that the kernel only stores. A program with its own
+/// number finds its routes by it, and leaves those of others alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Protocol(pub u8);
 
@@ -64,15 +64,15 @@ pub struct Route {
     pub protocol: Protocol,
     /// Of two routes to one destination, the one with the lower metric is used.
     pub metric: u32,
-    /// Whether the gateway is behind the link though no address of the link says so.
+    /// Whether the gateway is reachable through the link although no address of the link covers it.
     pub on_link: bool,
     /// What it does with a packet.
     pub kind: RouteKind,
 }
 
 impl Route {
-    /// A static route in the main table, to be given a gateway or a link. Its metric is the one
-    /// that the kernel takes when none is said.
+    /// A static route in the main table, without a gateway or a link yet. Its metric is the
+    /// kernel's default.
     pub fn to(destination: impl Into<Prefix>) -> Self {
         let destination = destination.into();
         let metric = match destination.family() {
@@ -125,7 +125,7 @@ impl Route {
     }
 }
 
-/// The header has room for a small number only.
+/// The header has room only for a small table number.
 fn set_table(message: &mut RouteMessage, table: u32) {
     match u8::try_from(table) {
         Ok(table) => message.header.table = table,
@@ -153,7 +153,7 @@ impl From<RouteType> for RouteKind {
     }
 }
 
-/// As `ip route` has it, with what is not as usual.
+/// Like `ip route`, with all values that are not defaults.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -188,8 +188,8 @@ impl Batch {
         );
     }
 
-    /// Adds a route, in the place of one to the same destination with the same metric in the same
-    /// table, whoever made that.
+    /// Adds a route. It replaces one to the same destination with the same metric in the same
+    /// table, even one of another program.
     pub fn put_route(&mut self, route: &Route) {
         let message = NewRoute(route.message());
         let route = route.clone();
@@ -200,12 +200,12 @@ impl Batch {
         );
     }
 
-    /// Deletes a route that is like this one in all that is said here: one to the same destination
-    /// of another protocol or with another gateway stays. [`NetlinkError::is_gone`] says that there
-    /// was none.
+    /// Deletes a route that matches this one in all fields that are set: one to the same
+    /// destination of another protocol or with another gateway stays. [`NetlinkError::is_gone`]
+    /// says that there was none.
     pub fn delete_route(&mut self, route: &Route) {
         let mut message = route.message();
-        // Which scope the kernel gave it does not matter.
+        // This matches any scope that the kernel gave it.
         message.header.scope = RouteScope::NoWhere;
         let route = route.clone();
         self.push(
@@ -225,7 +225,7 @@ impl Socket {
             let name = format!("list routes of {filter}");
             match self.dump(&name, &message, |raw| Route::read(raw.content, family)) {
                 Ok(list) => routes.extend(list),
-                // A table that nobody has put a route into, or a link that went.
+                // The table has never had a route, or the link is gone.
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error),
             }
@@ -239,7 +239,7 @@ impl Socket {
         let mut message = RouteMessage::default();
         message.header.address_family = address_family(address);
         message.header.destination_prefix_length = of.bits();
-        // The route itself, not what becomes of a packet.
+        // Asks for the route itself, not for the path of one packet.
         message.header.flags = RouteFlags::FibMatch;
         message
             .attributes

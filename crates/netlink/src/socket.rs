@@ -17,16 +17,16 @@ use crate::read::Raw;
 
 /// More than the kernel puts into one datagram.
 pub const MAX_DATAGRAM: usize = 64 << 10;
-/// A socket keeps the errors of as many requests as this whatever its settings are.
+/// The number of errors that fit into a socket's buffer with any settings.
 const ERRORS_KEPT_BY_DEFAULT: usize = 128;
 /// What the kernel counts for one error in a socket's buffer, rounded up.
 const BYTES_PER_ERROR: usize = 2 << 10;
-/// How often a list is read that changes meanwhile.
+/// How often a list that changes meanwhile is read.
 const MAX_DUMP_ATTEMPTS: u32 = 16;
 
-/// A socket of the network namespace that it was opened in, wherever its thread goes.
+/// A socket of the network namespace that it was opened in, even when its thread enters another.
 ///
-/// One thread at a time uses it: two would take each other's answers.
+/// Only one thread at a time may use it: two would take each other's answers.
 #[derive(Debug)]
 pub struct Socket {
     socket: netlink_sys::Socket,
@@ -35,7 +35,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// In the network namespace of this thread.
+    /// Opens a socket in the network namespace of this thread.
     pub fn open() -> Result<Self, NetlinkError> {
         let socket = open()?;
         // Without it, the kernel would ignore the filters of dumps.
@@ -57,8 +57,8 @@ impl Socket {
         })
     }
 
-    /// Has the kernel do all of a batch, and says what became of each request, in their order.
-    /// A request that fails does not keep those after it from being tried.
+    /// Sends a batch to the kernel, and returns the answer to each request, in their order. A
+    /// request that fails does not keep those after it from being tried.
     ///
     /// ```no_run
     /// # use berth_netlink::{Batch, Socket};
@@ -94,14 +94,15 @@ impl Socket {
         Ok(answers.finish())
     }
 
-    /// A batch of one.
+    /// Sends a batch of one request.
     pub fn ask(&self, add: impl FnOnce(&mut Batch)) -> Answer {
         let mut batch = Batch::default();
         add(&mut batch);
         self.call(batch)?.pop().unwrap_or(Ok(Vec::new()))
     }
 
-    /// Reads a list, again when it changed meanwhile. `read` leaves out what it returns `None` for.
+    /// Reads a list, again if it changed meanwhile. A message for which `read` returns `None` is
+    /// left out.
     pub(crate) fn dump<T>(
         &self,
         request: &str,
@@ -139,8 +140,8 @@ impl Socket {
             .map_err(NetlinkError::socket("send requests"))
     }
 
-    /// Makes room for an error for each request of a full send. Who may not do that may not change
-    /// links and routes either, and is told so for each request.
+    /// Makes room for an error for each request of a full send. A process without the right to do
+    /// that may not change links and routes either, and gets that error for each request.
     fn enlarge_buffer(&self) {
         if !self.has_large_buffer.replace(true) {
             let size = MAX_REQUESTS_PER_SEND * BYTES_PER_ERROR;

@@ -1,10 +1,10 @@
-//! What gives a node its network container: an address of its own, and as many for its pods as it
-//! asks for.
+//! Gives a node its network container: an address of its own, and as many addresses for its pods as
+//! it requests.
 //!
-//! A container belongs to one node for as long as that has one UID; its id follows from both, so
-//! that nobody has to remember it. Requests say how many addresses the node is to have, not how
-//! many more, and carry an id of their own from which the names of new leases follow: a request
-//! that is sent again, or again after a crash, finds what it made and leases nothing twice.
+//! A container belongs to one node as long as the node keeps its UID; its id is derived from both,
+//! so it is stored nowhere. A request says how many addresses the node is to have, not how many
+//! more. It carries its own id, from which the names of new leases are derived: a request that is
+//! sent again, also after a crash, finds the leases that it made and leases nothing twice.
 
 pub mod local;
 mod pod_cidrs;
@@ -23,12 +23,12 @@ pub use berth_ledger::SubnetCounts;
 pub use pod_cidrs::PodCidrs;
 pub use registry::{Registry, Removal};
 
-/// Whose container.
+/// Identifies a container by its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContainerRef {
     pub cluster: String,
     pub node: String,
-    /// The node's: another node of the same name is another node.
+    /// The node's UID: a node that is created again under the same name is another node.
     pub uid: String,
 }
 
@@ -38,22 +38,22 @@ impl ContainerRef {
         lease_name(LeaseOf::Node { cluster, node, uid })
     }
 
-    /// Of the node's own address.
+    /// The owner of the node's own address.
     pub fn primary(&self) -> Result<Owner, NotAnOwner> {
         Owner::new(Kind::Primary, &self.cluster, &self.node, &self.uid)
     }
 
-    /// Of the addresses for pods.
+    /// The owner of the addresses for pods.
     pub fn secondary(&self) -> Result<Owner, NotAnOwner> {
         Owner::new(Kind::Secondary, &self.cluster, &self.node, &self.uid)
     }
 
-    /// Of a podCIDR.
+    /// The owner of a podCIDR.
     pub fn node_cidr(&self) -> Result<Owner, NotAnOwner> {
         Owner::new(Kind::NodeCidr, &self.cluster, &self.node, &self.uid)
     }
 
-    /// Of the podCIDRs that the node is given.
+    /// The id of the lease of the podCIDRs that the node is given.
     pub fn pod_cidrs_lease(&self) -> LeaseId {
         lease_name(LeaseOf::PodCidrs { nc: self.id() })
     }
@@ -63,10 +63,10 @@ impl ContainerRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
-    /// Of this request. The same request has the same id, also from a controller that has been
-    /// started again.
+    /// The id of this request. The same request has the same id, also after a restart of the
+    /// controller.
     pub request: Uuid,
-    /// Leases for pods, without those that are given back.
+    /// How many leases for pods the node is to have, without those that are given back.
     pub count: usize,
     /// Leases that the node does not use any more; those that it does not have are ignored.
     #[serde(default)]
@@ -101,7 +101,7 @@ impl From<Lease> for Secondary {
     }
 }
 
-/// Why a container could not be had or changed. Asking again for the same is always safe.
+/// Why a container could not be read or changed. It is always safe to repeat a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllocatorError {
     #[error(
@@ -111,23 +111,23 @@ pub enum AllocatorError {
     SubnetFull { subnet: String },
     #[error("there is no subnet {subnet}: create it, or correct the name")]
     NoSubnet { subnet: String },
-    /// What nodes have must be restored first.
+    /// What nodes already have must be restored first.
     #[error("subnet {subnet} leases nothing until what nodes have in it is claimed")]
     Unclaimed { subnet: String },
     #[error(transparent)]
     NotAnOwner(#[from] NotAnOwner),
     #[error(transparent)]
     Ledger(LedgerError),
-    /// Of an allocator in another process: it is not this client's cluster that may ask for it.
+    /// From an allocator in another process: this client's cluster may not ask for this.
     #[error("allocator {address}: {why}")]
     WrongCluster { address: String, why: String },
-    /// Of an allocator in another process: what is asked for can't be, whoever asks.
+    /// From an allocator in another process: the request is invalid, whichever cluster sends it.
     #[error("allocator {address}: {why}")]
     Invalid { address: String, why: String },
-    /// Of an allocator in another process: it can't be reached, or not now.
+    /// From an allocator in another process: it can't be reached, or can't answer now.
     #[error("allocator {address}: {why}")]
     Service { address: String, why: String },
-    /// Of an allocator in another process.
+    /// From an allocator in another process.
     #[error(
         "allocator {address}: the service gives no podCIDRs: leave the controller nodeipam out, or \
          use a store instead of the service"
@@ -146,7 +146,7 @@ impl From<LedgerError> for AllocatorError {
 }
 
 impl AllocatorError {
-    /// For labels of metrics: few, and always the same.
+    /// A label for metrics: one of a small, fixed set.
     pub fn category(&self) -> &'static str {
         match self {
             Self::SubnetFull { .. } => "subnet-full",
@@ -164,15 +164,16 @@ impl AllocatorError {
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, AllocatorError>>;
 
-/// Two sides: over a ledger in this process ([`local::LocalAllocator`]), and a service with its
-/// client.
+/// There are two kinds: [`local::LocalAllocator`] over a ledger in this process, and a service with
+/// its client.
 pub trait Allocator: Registry + PodCidrs {
-    /// The container, made if there is none: with an address of its own and none for pods. What it
-    /// has is kept.
+    /// Returns the container. A new one is created with an address of its own and none for pods; an
+    /// existing one keeps what it has.
     fn create<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, Container>;
 
-    /// First takes back what is given back, then leases up to the count, as far as there is any.
-    /// Never takes what is not given back, even when that is more than the count.
+    /// First takes back what is given back, then leases up to the count, as far as there are
+    /// addresses. It never takes a lease that is not given back, even if the node has more than the
+    /// count.
     fn update<'a>(
         &'a self,
         subnet: &'a str,
@@ -180,10 +181,10 @@ pub trait Allocator: Registry + PodCidrs {
         update: Update,
     ) -> Answer<'a, Container>;
 
-    /// Takes back all that the container has. One that does not exist is no error.
+    /// Takes back all that the container has. A container that does not exist is no error.
     fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()>;
 
-    /// What it has, from the store and not from memory; `None` when there is none.
+    /// What the container has, from the store and not from memory; `None` if there is no container.
     fn get<'a>(
         &'a self,
         subnet: &'a str,
@@ -198,7 +199,7 @@ pub trait Allocator: Registry + PodCidrs {
     fn freed<'a>(&'a self, subnet: &'a str, seen: u64) -> Answer<'a, u64>;
 }
 
-/// The family that leases end with: each lease has one unit of every family.
+/// The family that runs out first: each lease has one unit of every family.
 pub fn scarcest(families: &BTreeMap<Family, Counts>) -> Option<Counts> {
     let left =
         |counts: &&Counts| (counts.free.saturating_add(counts.cooling_down), counts.capacity);

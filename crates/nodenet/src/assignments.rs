@@ -29,8 +29,8 @@ pub fn assignments(secondaries: &[Secondary]) -> Vec<IpAssignment> {
     secondaries.iter().flat_map(of_lease).collect()
 }
 
-/// The leases that an agent gives back. Names that are none of ours are left out; those that are
-/// gone already are the allocator's to ignore.
+/// The leases that an agent gives back. Names that are not ours are left out; the allocator ignores
+/// leases that are gone already.
 pub fn given_back(names: &[String], listed: &[IpAssignment]) -> BTreeSet<LeaseId> {
     let names: BTreeSet<Uuid> = names.iter().filter_map(|name| name.parse().ok()).collect();
     if names.is_empty() {
@@ -56,7 +56,7 @@ pub fn leases_by_name(listed: &[IpAssignment]) -> BTreeMap<&str, LeaseId> {
     names.into_iter().map(|(text, name)| (text, lease(name))).collect()
 }
 
-/// The names that go from the list with these leases.
+/// The names that leave the list together with these leases.
 pub fn names_of(leases: &BTreeSet<LeaseId>) -> BTreeSet<String> {
     let both = |lease: &LeaseId| [lease.to_string(), ipv6_name(*lease).to_string()];
     leases.iter().flat_map(both).collect()
@@ -72,23 +72,23 @@ pub fn count(listed: &[IpAssignment]) -> usize {
     names.difference(&seconds).count()
 }
 
-/// What a request is made on.
+/// The state that a request is based on.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     /// The NodeNetworkConfig's UID.
     pub nnc: &'a str,
-    /// Of its spec.
+    /// The generation of its spec.
     pub generation: i64,
     pub container: Uuid,
-    /// The container's.
+    /// The container's version.
     pub version: i64,
 }
 
-/// The id of a request follows from what is asked, and by whom. So a controller that was started
-/// again asks the same again; and as the version goes up with every change of the list, no two
-/// requests that lease have the same id, and no lease is named like an earlier one. A container
-/// that is lost and made again may begin with a version that was there before, but not while the
-/// spec is the same: see `nnc::request::first_version`.
+/// The id of a request is derived from what is requested, and for what. So a controller that was
+/// restarted repeats the same request. The version goes up with every change of the list, so no two
+/// requests that lease have the same id, and no lease gets the name of an earlier one. A container
+/// that is lost and made again may begin with an earlier version, but not while the spec is the
+/// same: see `nnc::request::first_version`.
 pub fn request_id(basis: Basis<'_>, count: usize, not_in_use: &[String]) -> Uuid {
     let Basis {
         nnc,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_bare_and_names_are_unique_in_every_mix_of_families() {
+    fn assignments_have_bare_addresses_and_unique_names() {
         let listed = assignments(&[
             secondary(1, &["10.0.0.5/32", "fd64::5/128"]),
             secondary(2, &["fd64::6/128"]),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn either_name_gives_the_lease_back_and_what_is_no_name_is_ignored() {
+    fn either_name_gives_a_lease_back_and_other_names_are_ignored() {
         let listed = assignments(&[secondary(1, &["10.0.0.5/32", "fd64::5/128"])]);
         let lease = BTreeSet::from([Uuid::from_u128(1)]);
         for names in [
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_the_same_only_for_the_same_spec_on_the_same_list() {
+    fn a_request_id_changes_exactly_with_the_spec_and_the_list() {
         let names = ["b".to_owned(), "a".to_owned()];
         let basis = Basis {
             nnc: "uid",

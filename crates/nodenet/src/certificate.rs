@@ -1,7 +1,7 @@
 //! The cluster that a client speaks for: its certificate's Common Name.
 //!
-//! rustls has checked the certificate before anybody asks. Its own parser, webpki, finds the
-//! subject; what is left to read here is a list of names in DER (RFC 5280, 4.1.2.4).
+//! rustls has checked the certificate before this is used. Its own parser, webpki, finds the
+//! subject; this module only reads a list of names in DER (RFC 5280, 4.1.2.4).
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -22,7 +22,7 @@ pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     one_common_name(certificate.subject())
 }
 
-/// What is not a list of names has none.
+/// Input that is not a list of names has no Common Name.
 fn one_common_name(mut subject: &[u8]) -> Option<String> {
     let mut found = None;
     while !subject.is_empty() {
@@ -46,8 +46,8 @@ fn of_tag<'a>(input: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     next(input).and_then(|(found, value)| (found == tag).then_some(value))
 }
 
-/// The next element: its tag and its content. DER has one way to write a length; a name longer than
-/// two bytes can count is no name.
+/// The next element: its tag and its content. DER has only one encoding of each length. A length
+/// that needs more than two bytes is refused.
 fn next<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     let (&tag, rest) = input.split_first()?;
     let (&first, rest) = rest.split_first()?;

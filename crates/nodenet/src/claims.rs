@@ -1,4 +1,4 @@
-//! How far nodes' addresses have been claimed back, subnet by subnet, and who waits for it. Plain
+//! How far nodes' addresses have been claimed back, by subnet, and which nodes wait for that. Plain
 //! state: the passes are in `claim_back`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, m
 
 use crate::holdings::Conflict;
 
-/// Clones are the same.
+/// Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Claims {
     shared: Arc<Shared>,
@@ -25,14 +25,14 @@ struct Shared {
     receiver: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
     /// How many subnets have not had their first pass.
     pending: watch::Sender<usize>,
-    /// Read while a node is worked on, written by a pass: what a pass takes for the ledger's
-    /// mistake must not be a lease that is just being written to a status.
+    /// Locked for reading while a node is reconciled, for writing by a pass: a pass must not take a
+    /// lease that is just being written to a status for a mistake of the ledger.
     turns: Arc<RwLock<()>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The subnets that have a task, and how to ask it for one more pass.
+    /// The subnets that have a task, and how to ask that task for one more pass.
     followed: BTreeMap<String, Arc<Notify>>,
     /// The nodes that wait for a subnet to open.
     waiting: BTreeMap<String, BTreeSet<String>>,
@@ -57,31 +57,31 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// A subnet that is new to the ledger of this process: what nodes have in it is claimed before
-    /// it leases anything.
+    /// Registers a subnet that is new to this process's ledger: what nodes have in it is claimed
+    /// before it leases anything.
     pub fn register(&self, subnet: &str) {
         let mut state = self.shared.state.lock();
         if !state.followed.contains_key(subnet) {
             state.followed.insert(subnet.to_owned(), Arc::default());
             self.shared.pending.send_modify(|pending| *pending += 1);
-            // The worker is there for as long as there are controllers.
+            // The worker runs as long as the controllers do.
             drop(self.shared.registered.send(subnet.to_owned()));
         }
     }
 
-    /// The subnets that are registered, as they come: for the worker, once.
+    /// Receives each subnet when it is registered. Only the worker takes it, once.
     pub fn take_registered(&self) -> Option<mpsc::UnboundedReceiver<String>> {
         self.shared.receiver.lock().take()
     }
 
-    /// The subnet is gone. Whoever registers it again finds it new.
+    /// The subnet is gone. If it is registered again, it is new.
     pub fn unregister(&self, subnet: &str) {
         let mut state = self.shared.state.lock();
         state.followed.remove(subnet);
         state.conflicts.remove(subnet);
     }
 
-    /// Told when one more pass is asked for.
+    /// Notified when one more pass is requested.
     pub fn requested(&self, subnet: &str) -> Arc<Notify> {
         self.shared
             .state
@@ -92,14 +92,14 @@ impl Claims {
             .unwrap_or_default()
     }
 
-    /// One more pass: something does not fit.
+    /// Requests one more pass, because something does not match.
     pub fn request(&self, subnet: &str) {
         if let Some(requested) = self.shared.state.lock().followed.get(subnet) {
             requested.notify_one();
         }
     }
 
-    /// The node is looked at again when the subnet is open.
+    /// The node is reconciled again when the subnet opens.
     pub fn wait(&self, subnet: &str, node: &str) {
         let mut state = self.shared.state.lock();
         let waiting = state.waiting.entry(subnet.to_owned()).or_default();
@@ -109,7 +109,7 @@ impl Claims {
         }
     }
 
-    /// The nodes that wait for the subnet: whoever takes them wakes them.
+    /// Takes the nodes that wait for the subnet. The caller must wake them.
     pub fn take_waiting(&self, subnet: &str) -> BTreeSet<String> {
         self.shared.state.lock().waiting.remove(subnet).unwrap_or_default()
     }
@@ -123,21 +123,21 @@ impl Claims {
     /// Returns when every subnet that is registered by now has had its first pass.
     pub async fn settled(&self) {
         let mut pending = self.shared.pending.subscribe();
-        // The sender is ours: it does not end before.
+        // This process holds the sender, so it does not end before.
         let _ = pending.wait_for(|pending| *pending == 0).await;
     }
 
-    /// For as long as a node is worked on.
+    /// Held while a node is reconciled.
     pub async fn turn(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.shared.turns).read_owned().await
     }
 
-    /// No node is worked on for as long as this lives.
+    /// No node is reconciled as long as this lives.
     pub async fn alone(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.shared.turns).write_owned().await
     }
 
-    /// Gives those that are new.
+    /// Returns the conflicts that are new.
     pub fn set_conflicts(&self, subnet: &str, conflicts: BTreeSet<Conflict>) -> BTreeSet<Conflict> {
         let mut state = self.shared.state.lock();
         let before = state.conflicts.insert(subnet.to_owned(), conflicts.clone());
@@ -172,7 +172,7 @@ impl Claims {
         self.shared.state.lock().withheld.insert(address, node.to_owned());
     }
 
-    /// No pod shows the address any more. Gives the node that is to be looked at again.
+    /// No pod shows the address any more. Returns the node that must be reconciled again.
     pub fn vanished(&self, address: IpAddr) -> Option<String> {
         let mut state = self.shared.state.lock();
         let unit = Prefix::from(address);

@@ -1,5 +1,5 @@
-//! The allocator of another process. All that the service does can be asked for again: what was
-//! done already is found and not done twice. So every call is repeated until it is answered, with
+//! The allocator of another process. Every call can be repeated: the service finds what was done
+//! already and does not do it twice. So the client repeats each call until it is answered, with
 //! pauses and not for ever.
 
 mod call;
@@ -21,7 +21,7 @@ use error::CallError;
 
 pub use call::ConnectError;
 
-/// A service, and the cluster that we are to it.
+/// A client of the service, for one cluster.
 #[derive(Clone, Debug)]
 pub struct RemoteAllocator {
     caller: Caller,
@@ -29,10 +29,10 @@ pub struct RemoteAllocator {
     network: String,
 }
 
-/// Where the service is asked about when its URL names no network.
+/// The network that is used if the service's URL names none.
 const DEFAULT_NETWORK: &str = "default";
 
-/// All that stands for itself in a path.
+/// The characters that are escaped in a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl RemoteAllocator {
@@ -55,7 +55,7 @@ impl RemoteAllocator {
         })
     }
 
-    /// The cluster that the certificate is for: the service serves containers of no other one.
+    /// The cluster that the certificate is for: the service serves only its containers.
     pub fn cluster(&self) -> &str {
         self.caller.cluster()
     }
@@ -65,7 +65,7 @@ impl RemoteAllocator {
     }
 
     fn container(&self, subnet: &str, container: &ContainerRef) -> Result<String, AllocatorError> {
-        // The parts of a name that is refused are not the parts of a path.
+        // This refuses invalid names, so that they never become parts of a path.
         container.primary()?;
         container.secondary()?;
         let ContainerRef { cluster, node, uid } = container;
@@ -97,8 +97,8 @@ impl RemoteAllocator {
         let ask = || self.caller.ask(Method::PATCH, &path, Some(&update), REQUEST_TIMEOUT);
         let mut changed = ask().await;
         if is_no_container(&changed) {
-            // Somebody has given all of it back, and who asks does not know: it begins anew, as
-            // with an allocator in this process.
+            // Somebody has given back the whole container, and the caller does not know it. It is
+            // created again, as with an allocator in this process.
             match self.make(subnet, container).await {
                 Ok(_) => changed = ask().await,
                 Err(AllocatorError::SubnetFull { .. }) => {
@@ -128,7 +128,7 @@ impl RemoteAllocator {
         loop {
             let answer = self.caller.ask(Method::GET, &path, None::<&()>, WAIT_TIMEOUT).await;
             let Freed { freed } = answer.map_err(|error| self.error(error, subnet))?;
-            // The same: it has waited long enough for one request.
+            // The same number means that the wait took too long for one request.
             if freed != seen {
                 return Ok(freed);
             }

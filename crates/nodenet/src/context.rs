@@ -35,7 +35,7 @@ const SUBNET_BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(60),
 };
 
-/// Clones are the same.
+/// Clones share the same state.
 #[derive(Clone)]
 pub struct Context {
     pub client: Client,
@@ -46,25 +46,25 @@ pub struct Context {
     pub controllers: Arc<BTreeSet<Controller>>,
     pub node_grace: Duration,
     pub background: Background,
-    /// Nodes to be looked at.
+    /// Nodes to reconcile.
     pub node_queue: Queue<String>,
-    /// Subnets to be looked at.
+    /// Subnets to reconcile.
     pub subnet_queue: Queue<String>,
     pub wait_list: WaitList,
     pub claims: Claims,
-    /// Tells reclaim that there may be something for it.
+    /// Notifies reclaim that there may be something to take back.
     pub reclaim: Arc<Notify>,
-    /// Held by whoever records podCIDRs for all.
+    /// Held while the podCIDRs of all nodes are recorded.
     pub recording: Arc<tokio::sync::Mutex<()>>,
     index: Arc<Mutex<Index>>,
     pods: Arc<Mutex<PodIndex>>,
 }
 
-/// What whoever runs the controllers has chosen.
+/// Settings that the controllers' process has chosen.
 pub struct Settings {
     pub client: Client,
     pub allocator: Arc<dyn Allocator>,
-    /// In the names of owners.
+    /// The cluster's name in the names of owners.
     pub cluster: String,
     pub clock: Clock,
     pub metrics: ControllerMetrics,
@@ -150,7 +150,7 @@ impl Context {
         self.pods.lock()
     }
 
-    /// The node is looked at, for a reason that is not in the index.
+    /// Queues the node, for a reason that is not in the index.
     pub fn wake(&self, node: &str) {
         wake(&self.index, &self.node_queue, node);
     }
@@ -159,8 +159,8 @@ impl Context {
         self.controllers.contains(&controller)
     }
 
-    /// Counts what came of it.
-    pub fn counted<T>(
+    /// Counts the outcome of a reconcile.
+    pub fn count_outcome<T>(
         &self,
         controller: Controller,
         result: Result<T, ReconcileError>,
@@ -178,8 +178,8 @@ impl Context {
         }
     }
 
-    /// Of the node that is there now. One that is gone has no UID; until it comes back, its pods'
-    /// addresses are its name's.
+    /// The container of the node that exists now. A node that is gone has no UID: until it comes
+    /// back, its pods' addresses belong to its name.
     pub fn nc_of(&self, node: &str) -> ContainerRef {
         let uid = self.index().node(node).map(|node| node.uid.clone());
         self.nc(node, &uid.unwrap_or_default())
@@ -196,13 +196,13 @@ impl Context {
         }))
     }
 
-    /// As the ledger has it: it goes as tokio's clock does.
+    /// The ledger's time, which follows tokio's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.timestamp()
     }
 }
 
 fn wake(index: &Mutex<Index>, queue: &Queue<String>, node: &str) {
-    index.lock().look_at(node);
+    index.lock().mark_pending(node);
     queue.add(node.to_owned());
 }

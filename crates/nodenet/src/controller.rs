@@ -46,7 +46,7 @@ impl Controller {
         all.filter(|controller| controller.is_on_by_default()).collect()
     }
 
-    /// Those of these names that are here.
+    /// The controllers of this crate among these names.
     pub fn named(names: &BTreeSet<&str>) -> BTreeSet<Self> {
         let all = Self::ALL.into_iter();
         all.filter(|controller| names.contains(controller.name())).collect()

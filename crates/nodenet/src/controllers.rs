@@ -1,9 +1,8 @@
-//! The controllers: what brings Nodes, NodeNetworkConfigs and Subnets together with what gives
-//! addresses.
+//! The controllers: they connect Nodes, NodeNetworkConfigs and Subnets to the allocator.
 //!
-//! Each is facts and an index of what the watches tell, pure decisions over them, and a thin
-//! reconcile that asks and writes. Who leads is the caller's to know: two that run at once get in
-//! each other's way, but give no address twice.
+//! Each has facts and an index that the watches feed, pure decisions over them, and a thin
+//! reconcile that reads and writes. Leader election is the caller's task: two controllers that run
+//! at once get in each other's way, but give no address twice.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,14 +28,14 @@ pub use crate::metrics::ControllerMetrics;
 pub struct Options {
     pub client: Client,
     pub allocator: Arc<dyn Allocator>,
-    /// In the names of owners. It must stay the same, and be another one for every cluster that
-    /// shares a ledger.
+    /// The cluster's name in the names of owners. It must stay the same, and must differ between
+    /// clusters that share a ledger.
     pub cluster: String,
     pub controllers: BTreeSet<Controller>,
-    /// The ledger's, so that times in objects go as its reuse delays do.
+    /// The ledger's clock, so that times in objects match its reuse delays.
     pub clock: Clock,
     pub metrics: ControllerMetrics,
-    /// Who writes events: the process's own name, such as its pod's.
+    /// The reporting instance of events: the process's own name, such as its pod's.
     pub instance: Option<String>,
     /// With the same seed and clock a run takes the same steps.
     pub seed: Option<u64>,
@@ -58,11 +57,11 @@ impl fmt::Debug for Options {
 /// Long enough for a node to be registered again after somebody deleted it.
 pub const DEFAULT_NODE_GRACE: Duration = Duration::from_secs(2 * 60);
 
-/// Runs the controllers until `stop`, and then ends at once: whatever was under way is found and
-/// finished by the next run.
+/// Runs the controllers until `stop`, and then ends at once: the next run finds and finishes
+/// whatever was under way.
 pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
     Box::pin(async move {
-        // A name that no owner can have would fail for every node alike.
+        // A cluster name that no owner can have would fail for every node.
         Owner::new(Kind::Primary, &options.cluster, "node", "uid")?;
         let names = options.controllers.iter().map(|controller| controller.name());
         debug!(controllers = names.collect::<Vec<_>>().join(","), "controllers start");
@@ -74,7 +73,7 @@ pub fn run(options: Options) -> BoxFuture<'static, Result<(), NotAnOwner>> {
         let client = options.client.clone();
         let run = Run::start(client, reporter, events, options.seed, &options.stop);
 
-        // Before any subnet is registered: none of them may lease what a node of ours has.
+        // This comes before any subnet is registered: none may lease what a node of ours has.
         options.allocator.require_claims(&options.cluster);
         let settings = Settings {
             client: options.client,

@@ -7,7 +7,7 @@ use berth_ledger::NotAnOwner;
 
 use crate::allocator::AllocatorError;
 
-/// Nothing was half done that trying again would not find.
+/// A retry finds whatever was half done.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error("API server: {}", told(.0))]
@@ -33,7 +33,7 @@ impl From<NotAnOwner> for ReconcileError {
 }
 
 impl ReconcileError {
-    /// For labels of metrics: few, and always the same.
+    /// A label for metrics: one of a small, fixed set.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Api(_) => "api",

@@ -1,5 +1,5 @@
-//! What matters of Nodes, NodeNetworkConfigs and Subnets between two looks at them. Plain data,
-//! read off the objects; kept in the index.
+//! What is kept of Nodes, NodeNetworkConfigs and Subnets between two reconciles. Plain data, read
+//! from the objects and stored in the index.
 
 mod nnc;
 mod node;

@@ -1,4 +1,4 @@
-//! Who has which address, by what is observed. Pure.
+//! Which node has which address, as observed. Pure.
 //!
 //! Whatever is deleted, restored or edited by hand, three observers know which addresses are in
 //! use: what NodeNetworkConfigs list, what agents hold beyond that, and what living pods show. What
@@ -26,7 +26,7 @@ pub struct Holding {
     pub nc: ContainerRef,
     pub use_: Use,
     pub lease: LeaseId,
-    /// A nnc or an agent says so, and not a pod alone.
+    /// An nnc or an agent lists it, and not a pod alone.
     pub is_listed: bool,
     /// The living pod that shows it.
     pub pod: Option<String>,
@@ -35,14 +35,14 @@ pub struct Holding {
 /// What the node has the address for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Its own.
+    /// As its own.
     Primary,
     /// For pods.
     Secondary,
 }
 
-/// What a nnc says that the node has in this subnet: what its status lists and the agent has not
-/// given back, and what the agent holds beyond that.
+/// What the node has in this subnet according to its nnc: what the status lists and the agent has
+/// not given back, and what the agent holds beyond that.
 pub fn of_nnc(
     nnc: &NodeNetworkConfig,
     nc: &ContainerRef,
@@ -76,7 +76,7 @@ pub fn of_nnc(
     Ok(holdings)
 }
 
-/// What the agent says that it holds although the status does not list it.
+/// What the agent holds, by its own report, although the status does not list it.
 pub fn held_beyond(
     nnc: &NodeNetworkConfig,
     nc: &ContainerRef,
@@ -85,7 +85,7 @@ pub fn held_beyond(
     let leases = leases_by_name(&held);
     let holding = |assignment: &IpAssignment| {
         let address = assignment.ip.parse().ok()?;
-        // One that the agent only knows by its address gets a name that follows from it.
+        // If the agent only knows the address, the name is derived from it.
         let lease = leases.get(assignment.name.as_str()).copied();
         Some(secondary(address, nc, lease.unwrap_or_else(|| unnamed(nc, address))))
     };
@@ -130,7 +130,7 @@ fn secondary(address: IpAddr, nc: &ContainerRef, lease: LeaseId) -> Holding {
     }
 }
 
-/// Both addresses of a dual-stack pod go by one lease.
+/// Both addresses of a dual-stack pod share one lease.
 fn unnamed(nc: &ContainerRef, first: IpAddr) -> LeaseId {
     lease_name(LeaseOf::Observed { nc: nc.id(), first })
 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_holds_beyond_the_list_counts_with_and_without_a_name() {
+    fn addresses_held_beyond_the_list_count_with_or_without_a_name() {
         let held = json!([{"name": lease(7), "ip": "10.0.0.7"}, {"name": "", "ip": "10.0.0.8"}]);
         let holdings = held_beyond(&nnc(json!([]), json!([]), &held.to_string()), &nc()).unwrap();
         assert_eq!(holdings[0].lease, lease(7));

@@ -1,6 +1,6 @@
-//! What the watches have told so far of Nodes, NodeNetworkConfigs and Subnets, and which nodes are
-//! to be looked at because of it. Plain data, in a fixed order: a run with the same seed must take
-//! the same steps.
+//! What the watches have reported of Nodes, NodeNetworkConfigs and Subnets, and which nodes must be
+//! reconciled because of it. Plain data, in a fixed order: a run with the same seed must take the
+//! same steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,17 +17,17 @@ pub struct Index {
     nodes: BTreeMap<String, Known>,
     nncs: BTreeMap<String, NncFacts>,
     subnets: BTreeMap<String, Arc<SubnetFacts>>,
-    /// By the name of the node, or of the nnc without one.
-    news: BTreeMap<String, News>,
-    /// The version of a nnc up to which everything has been done.
+    /// By the name of the node, or of an nnc without a node.
+    pending: BTreeMap<String, Pending>,
+    /// The version of an nnc up to which everything has been done.
     settled: BTreeMap<String, u64>,
     /// Nodes whose podCIDRs may not be in the ledger yet.
     unrecorded: BTreeSet<String>,
     departed: BTreeMap<String, Departed>,
 }
 
-/// A Node that is gone, or that another one of the same name has followed. Its addresses are still
-/// its own.
+/// A Node that is gone, or that another one of the same name has replaced. It still owns its
+/// addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departed {
     pub uid: String,
@@ -35,45 +35,45 @@ pub struct Departed {
     at: Instant,
 }
 
-/// So long after it is gone, nobody asks for what a Node had.
+/// When a Node has been gone for this long, nothing asks for what it had.
 const MAX_DEPARTED: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 struct Known {
     facts: Arc<NodeFacts>,
     since: Instant,
-    /// It has been said that no subnet selects it.
+    /// It has been reported that no subnet selects the node.
     left_out: bool,
-    /// When the nnc that was this node's went.
+    /// When this node's nnc was deleted.
     nnc_deleted: Option<Instant>,
 }
 
-/// Why a node is to be looked at. Changes of its nnc are told apart: most of them are our own
+/// Why a node must be reconciled. Changes of its nnc are kept apart: most of them are our own
 /// writes coming back.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+struct Pending {
     nnc: bool,
     other: bool,
 }
 
-/// What is known of one node, to decide on.
+/// What is known of one node when its reconcile decides.
 #[derive(Clone, Debug)]
 pub struct View {
     pub node: Option<Arc<NodeFacts>>,
     /// When the node was first observed.
     pub since: Option<Instant>,
     pub has_nnc: bool,
-    /// When the nnc that was this node's went: somebody deleted it.
+    /// When somebody deleted this node's nnc.
     pub nnc_deleted: Option<Instant>,
-    /// The subnets it would draw on, if it had nothing yet.
+    /// The subnets that the node would draw on if it had nothing yet.
     pub pods: Option<String>,
     pub node_cidrs: Option<String>,
-    /// One for pods that selects it, and does not serve.
+    /// A subnet for pods that selects the node, but does not serve.
     pub unready: Option<String>,
 }
 
 impl Index {
-    /// Whether there is something to do.
+    /// Returns whether there is something to do.
     pub fn apply_node(&mut self, name: &str, facts: NodeFacts, now: Instant) -> bool {
         let before = self.nodes.get(name);
         // Kubelets write a node's status all the time; most of it is of no interest here.
@@ -96,7 +96,7 @@ impl Index {
             facts: Arc::new(facts),
         };
         self.nodes.insert(name.to_owned(), known);
-        self.look_at(name);
+        self.mark_pending(name);
         true
     }
 
@@ -104,7 +104,7 @@ impl Index {
         if let Some(known) = self.nodes.remove(name) {
             self.depart(name, &known.facts, now);
         }
-        self.look_at(name);
+        self.mark_pending(name);
     }
 
     fn depart(&mut self, name: &str, facts: &NodeFacts, now: Instant) {
@@ -118,45 +118,45 @@ impl Index {
         }
     }
 
-    /// The Node that was on the same machine under the same name before this one, if what it had
-    /// may still be there.
+    /// The UID of the Node that was on the same machine under the same name before this one, if
+    /// what it had may still exist.
     pub fn predecessor(&self, name: &str, node: &NodeFacts) -> Option<String> {
         let departed = self.departed.get(name)?;
         let same = node.machine.as_ref() == Some(&departed.machine) && departed.uid != node.uid;
         same.then(|| departed.uid.clone())
     }
 
-    /// What it had is its successor's.
-    pub fn succeeded(&mut self, name: &str) {
+    /// What the predecessor had now belongs to its successor.
+    pub fn delete_predecessor(&mut self, name: &str) {
         self.departed.remove(name);
     }
 
-    /// Whether there is something to do: not when it is a state that was left behind by us, or an
-    /// older one.
+    /// Returns whether there is something to do: not for a state up to which everything has been
+    /// done, or an older one.
     pub fn apply_nnc(&mut self, name: &str, facts: NncFacts) -> bool {
-        // A server that was restored counts from an earlier number: what was settled then is not.
+        // A restored API server counts from an earlier number, so what was settled no longer is.
         let told = self.nncs.get(name).map_or(0, |told| told.version);
         if facts.version < told {
             self.settled.remove(name);
         }
         let settled = self.settled.get(name);
-        let is_news = facts.version == 0 || settled.is_none_or(|settled| facts.version > *settled);
+        let has_work = facts.version == 0 || settled.is_none_or(|settled| facts.version > *settled);
         self.nncs.insert(name.to_owned(), facts);
-        if is_news {
-            self.news.entry(name.to_owned()).or_default().nnc = true;
+        if has_work {
+            self.pending.entry(name.to_owned()).or_default().nnc = true;
         }
-        is_news
+        has_work
     }
 
-    /// We have just made it. The watch tells of it, too, and of whatever becomes of it: but whoever
-    /// looks before that must not take it for one that was never there.
+    /// We have just created the nnc. The watch will report it, too. But a reconcile before that
+    /// must not take it for one that never existed.
     pub fn created_nnc(&mut self, name: &str, facts: NncFacts) {
         self.nncs.insert(name.to_owned(), facts);
     }
 
-    /// The watch begins anew: it can't be told any more which states are older than those that were
+    /// The watch starts over: it is no longer known which states are older than those that were
     /// settled.
-    pub fn unsettle(&mut self) {
+    pub fn clear_settled(&mut self) {
         self.settled.clear();
     }
 
@@ -168,10 +168,10 @@ impl Index {
             known.nnc_deleted = Some(now);
         }
         self.settled.remove(name);
-        self.look_at(name);
+        self.mark_pending(name);
     }
 
-    /// The nodes that there is something to do for.
+    /// Returns the nodes that must be reconciled.
     pub fn apply_subnet(&mut self, name: &str, facts: SubnetFacts) -> Vec<String> {
         let facts = Arc::new(facts);
         let before = self.subnets.insert(name.to_owned(), Arc::clone(&facts));
@@ -179,22 +179,23 @@ impl Index {
             return Vec::new();
         }
         if facts.usage == Use::NodeCidrs {
-            // What was nowhere may be in it, also of nodes that it does not select.
+            // A podCIDR that was in no subnet may be in this one, also on nodes that it does not
+            // select.
             let with_cidrs =
                 self.nodes.iter().filter(|(_, known)| !known.facts.pod_cidrs.is_empty());
             self.unrecorded.extend(with_cidrs.map(|(name, _)| name.clone()));
         }
-        self.look_at_nodes_of(name, [Some(facts), before].into_iter().flatten().collect())
+        self.mark_nodes_pending(name, [Some(facts), before].into_iter().flatten().collect())
     }
 
     pub fn delete_subnet(&mut self, name: &str) -> Vec<String> {
         let before = self.subnets.remove(name);
-        self.look_at_nodes_of(name, before.into_iter().collect())
+        self.mark_nodes_pending(name, before.into_iter().collect())
     }
 
-    /// Those that have a container in the subnet, and those that may get one there or can't any
-    /// more.
-    fn look_at_nodes_of(&mut self, subnet: &str, states: Vec<Arc<SubnetFacts>>) -> Vec<String> {
+    /// Marks the nodes that have a container in the subnet, and those that may get one there or no
+    /// longer can.
+    fn mark_nodes_pending(&mut self, subnet: &str, states: Vec<Arc<SubnetFacts>>) -> Vec<String> {
         let drawing = |name: &str, node: &NodeFacts| {
             let nnc = self.nncs.get(name);
             let has_container = nnc.is_some_and(|nnc| nnc.subnets.iter().any(|of| of == subnet));
@@ -203,18 +204,18 @@ impl Index {
         let nodes = self.nodes.iter();
         let concerned = nodes.filter(|(name, known)| drawing(name, &known.facts));
         let concerned: Vec<String> = concerned.map(|(name, _)| name.clone()).collect();
-        concerned.iter().for_each(|name| self.look_at(name));
+        concerned.iter().for_each(|name| self.mark_pending(name));
         concerned
     }
 
-    /// There is something to do for a reason that is not in here.
-    pub fn look_at(&mut self, name: &str) {
-        self.news.entry(name.to_owned()).or_default().other = true;
+    /// There is something to do, for a reason that is not in the index.
+    pub fn mark_pending(&mut self, name: &str) {
+        self.pending.entry(name.to_owned()).or_default().other = true;
     }
 
-    /// What is known now, if there is anything new in it.
+    /// What is known of the node now, if there is something to do for it.
     pub fn take(&mut self, name: &str) -> Option<View> {
-        self.news.remove(name)?;
+        self.pending.remove(name)?;
         let known = self.nodes.get(name);
         let node = known.map(|known| Arc::clone(&known.facts));
         let first = |usage| {
@@ -236,7 +237,7 @@ impl Index {
         })
     }
 
-    /// The first by name.
+    /// The first subnet by name that serves the node.
     fn first_match(&self, usage: Use, node: &NodeFacts) -> Option<&str> {
         let mut subnets = self.subnets.iter();
         let found = subnets.find(|(_, subnet)| subnet.serves(usage, node));
@@ -249,15 +250,15 @@ impl Index {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// Whether a subnet selects the node. Gives whether it is news that none does: it is until a
-    /// subnet selects it again.
+    /// Records whether a subnet selects the node. Returns `true` the first time that none does, and
+    /// again only after a subnet has selected it.
     pub fn set_selected(&mut self, name: &str, selected: bool) -> bool {
         let known = self.nodes.get_mut(name);
         known.is_some_and(|known| !std::mem::replace(&mut known.left_out, !selected) && !selected)
     }
 
-    /// The nodes whose podCIDRs are to be recorded: whoever takes them does that, or says which are
-    /// still not.
+    /// Takes the nodes whose podCIDRs must be recorded. The caller records them, and marks again
+    /// those that failed.
     pub fn take_unrecorded(&mut self) -> Vec<(String, Arc<NodeFacts>)> {
         let names = std::mem::take(&mut self.unrecorded);
         let there =
@@ -265,29 +266,29 @@ impl Index {
         names.into_iter().filter_map(there).collect()
     }
 
-    /// All that have podCIDRs: the ledger may have lost them.
-    pub fn unrecord_all(&mut self) {
+    /// Marks all nodes that have podCIDRs: the ledger may have lost them.
+    pub fn mark_all_unrecorded(&mut self) {
         let with_cidrs = self.nodes.iter().filter(|(_, known)| !known.facts.pod_cidrs.is_empty());
         self.unrecorded.extend(with_cidrs.map(|(name, _)| name.clone()));
     }
 
-    pub fn unrecord(&mut self, name: &str) {
+    pub fn mark_unrecorded(&mut self, name: &str) {
         self.unrecorded.insert(name.to_owned());
     }
 
-    /// All that the nnc asked for up to this version has been done.
+    /// Everything that the nnc requested up to this version has been done.
     pub fn settle(&mut self, name: &str, version: u64) {
         if version == 0 {
             return;
         }
         self.settled.insert(name.to_owned(), version);
         let told = self.nncs.get(name).map_or(0, |nnc| nnc.version);
-        if let Some(news) = self.news.get_mut(name)
+        if let Some(pending) = self.pending.get_mut(name)
             && told <= version
         {
-            news.nnc = false;
-            if !news.other {
-                self.news.remove(name);
+            pending.nnc = false;
+            if !pending.other {
+                self.pending.remove(name);
             }
         }
     }

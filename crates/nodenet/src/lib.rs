@@ -1,8 +1,7 @@
-//! A network container for every node: what gives nodes their addresses (the allocator, in this
-//! process or as a service), and the controllers that bring NodeNetworkConfigs, Subnets and the
-//! allocator together.
+//! A network container for every node: the allocator (in this process or as a service), which gives
+//! nodes their addresses, and the controllers, which connect NodeNetworkConfigs and Subnets to it.
 //!
-//! Who owns what is the ledger's; which addresses a pod gets is the agent's.
+//! The ledger decides who owns which address; the agent decides which addresses a pod gets.
 //!
 //! Read it in this order: `facts` and `index` (what is known), the `decide` of `node`, `nnc`,
 //! `node_ipam`, `subnet`, `subnet_state` and `reclaim` (what follows from it), their `reconcile`

@@ -1,5 +1,5 @@
-//! What the controllers show of themselves. Labels are words of the code, and the names of subnets:
-//! as many as people have made.
+//! The controllers' metrics. Labels are fixed words, and the names of subnets: as many as people
+//! have created.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct SubnetLabel {
     subnet: String,
 }
 
-/// Clones are the same metrics.
+/// Clones share the same metrics.
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     pub(crate) queues: QueueMetrics,
@@ -38,8 +38,7 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// `queues` and `events` are the process's: they are registered once, by whoever starts its
-    /// parts.
+    /// `queues` and `events` belong to the process, which registers them once for all its parts.
     pub fn register(registry: &mut Registry, queues: QueueMetrics, events: EventMetrics) -> Self {
         let metrics = Self {
             queues,
@@ -78,7 +77,7 @@ impl ControllerMetrics {
         metrics
     }
 
-    /// Not shown anywhere: for tests.
+    /// Registered nowhere: for tests.
     pub fn unregistered() -> Self {
         let mut registry = Registry::default();
         let queues = QueueMetrics::register(&mut registry);
@@ -86,8 +85,8 @@ impl ControllerMetrics {
         Self::register(&mut registry, queues, events)
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded. The tables of `docs` are made
+    /// from the encoded text.
     pub fn sample(&self) {
         self.reconciled(Controller::Nnc, "");
         self.waiters("", 0);
@@ -107,7 +106,7 @@ impl ControllerMetrics {
     }
 
     /// The subnet is gone.
-    pub(crate) fn forget(&self, subnet: &str) {
+    pub(crate) fn delete_subnet(&self, subnet: &str) {
         let subnet = subnet.to_owned();
         let label = SubnetLabel { subnet };
         self.waiters.remove(&label);
@@ -148,7 +147,7 @@ mod tests {
         metrics.reconciled(Controller::Nnc, "subnet-full");
         metrics.waiters("pods", 2);
         metrics.waiters("gone", 1);
-        metrics.forget("gone");
+        metrics.delete_subnet("gone");
         metrics.container_written(Duration::from_millis(3));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

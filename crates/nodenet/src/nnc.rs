@@ -1,7 +1,7 @@
 //! Gives every NodeNetworkConfig its network container: first an empty one, then as many addresses
-//! as its spec asks for, without those that it gives back. What there is not enough of comes as
-//! soon as there is. A container belongs to the Node: an nnc that is deleted is made again with all
-//! that the node has.
+//! as its spec asks for, without those that it gives back. If there are too few addresses, the rest
+//! follows as soon as there are more. A container belongs to the Node: an nnc that is deleted is
+//! made again with all that the node has.
 //!
 //! It writes status, and nothing of spec. Every write names the version that was read.
 

@@ -1,6 +1,6 @@
 //! A NodeNetworkConfig for every node that a subnet selects: made with nothing asked for, owned by
-//! the Node, and with the finalizer that keeps it until its addresses are back. Whatever else is in
-//! its spec is the agent's.
+//! the Node, and with the finalizer that keeps it until its addresses are back. Everything else in
+//! its spec belongs to the agent.
 
 mod decide;
 mod reconcile;

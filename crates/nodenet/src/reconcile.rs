@@ -1,6 +1,6 @@
-//! All that is done for one node, in order and by one at a time: its nnc, its podCIDR, its
-//! container. The node, nnc and node-ipam controllers are parts of it; those that do not run are
-//! left out.
+//! Everything that is done for one node, in order and never twice at once: its nnc, its podCIDR,
+//! its container. The node, nnc and node-ipam controllers are parts of it; those that do not run
+//! are left out.
 
 use berth_api::{NodeNetworkConfig, NodeNetworkConfigStatus, names};
 use berth_kit::api_error::{is_conflict, is_not_found};
@@ -24,16 +24,16 @@ pub const CONCURRENCY: usize = 64;
 /// How often an nnc that others write is read again at once, before it waits for its turn.
 const MAX_ATTEMPTS: usize = 4;
 
-/// What came of one try at an nnc.
+/// The outcome of one attempt at an nnc.
 #[derive(Debug)]
 enum Outcome {
-    /// As it is, it is as it should be.
+    /// The nnc is as it should be.
     Settled {
         version: u64,
     },
     /// Written, and there may be more to do.
     Written(Box<NodeNetworkConfig>),
-    /// It is not any more as it was read.
+    /// The nnc has changed since it was read.
     Conflict,
     Gone,
 }
@@ -48,14 +48,14 @@ pub async fn reconcile(context: Context, name: String) -> Result<(), ReconcileEr
         reconcile_node(&context, &name, &view).instrument(span).await
     };
     if let Err(ReconcileError::Allocator(AllocatorError::Unclaimed { subnet })) = &done {
-        // It comes back when what nodes have is claimed, and that is under way.
-        context.index().look_at(&name);
+        // The node comes back when what nodes have is claimed, which is under way.
+        context.index().mark_pending(&name);
         context.claims.wait(subnet, &name);
         return Ok(());
     }
     if done.is_err() {
-        // It comes back. Meanwhile those behind it need not wait for it.
-        context.index().look_at(&name);
+        // The node comes back. Meanwhile the nodes behind it need not wait for it.
+        context.index().mark_pending(&name);
         context.wait_list.leave_all(&name);
     }
     done
@@ -67,17 +67,17 @@ async fn reconcile_node(context: &Context, name: &str, view: &View) -> Result<()
         && view.node_cidrs.is_none()
     {
         let recorded = node_ipam::record_unselected(context, name, node).await;
-        context.counted(Controller::NodeIpam, recorded)?;
+        context.count_outcome(Controller::NodeIpam, recorded)?;
     }
-    // Read again, not taken from the watch: what follows decides about addresses, and may be far
-    // behind otherwise.
+    // The nnc is read again and not taken from the watch, which may be far behind: the next steps
+    // decide about addresses.
     let mut nnc = match view.has_nnc {
         true => context.nncs().get_opt(name).await?,
         false => None,
     };
     if context.runs(Controller::Node) {
         let ensured = ensure_nnc(context, name, view, nnc).await;
-        nnc = context.counted(Controller::Node, ensured)?;
+        nnc = context.count_outcome(Controller::Node, ensured)?;
     }
     let Some(nnc) = nnc else {
         context.wait_list.leave_all(name);
@@ -86,7 +86,7 @@ async fn reconcile_node(context: &Context, name: &str, view: &View) -> Result<()
     let parts = [Controller::Nnc, Controller::NodeIpam];
     if let Some(part) = parts.into_iter().find(|part| context.runs(*part)) {
         let served = serve(context, name, view, nnc).await;
-        context.counted(part, served)?;
+        context.count_outcome(part, served)?;
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn attempt(
     })
 }
 
-/// Over exactly the state that was read: `None` when it is another one by now.
+/// Writes over exactly the state that was read; `None` if it has changed since.
 async fn write_status(
     context: &Context,
     name: &str,

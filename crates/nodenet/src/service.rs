@@ -43,7 +43,7 @@ use error::ServiceError;
 use plan::Plans;
 use turns::Turns;
 
-/// What one service takes on at once, and for how long it waits.
+/// How much one service does at once, and how long it waits.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a request's body. Enough to give back all that a node can have.
@@ -53,14 +53,14 @@ pub struct Limits {
     pub requests: usize,
     /// Requests that wait for what comes free; others are refused.
     pub waiters: usize,
-    /// For TLS, and for the head of a request.
+    /// Time for TLS, and for the head of a request.
     pub handshake: Duration,
     pub body_timeout: Duration,
-    /// For a request to find its place, and again to be served.
+    /// Time for a request to get its place, and the same again to be served.
     pub request_timeout: Duration,
-    /// For a request that waits for what comes free; then its caller asks again.
+    /// Time for a request that waits for addresses to come free; then its caller asks again.
     pub wait: Duration,
-    /// For what is under way when the service stops.
+    /// Time for what is under way when the service stops.
     pub drain: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Default for Limits {
     }
 }
 
-/// Open, and not serving yet.
+/// A service that is open, but does not serve yet.
 #[derive(Debug)]
 pub struct Service {
     shared: Arc<Shared>,
@@ -96,7 +96,7 @@ struct Shared {
     waiters: Semaphore,
     limits: Limits,
     metrics: ServiceMetrics,
-    /// What the ledger counts from 0 after each start is counted from here: so those who waited
+    /// What the ledger counts from 0 after each start is counted from here. So callers that waited
     /// before a restart find another number and look again. Microseconds, as nothing comes free
     /// more often than that.
     began: u64,
@@ -104,9 +104,9 @@ struct Shared {
 }
 
 impl Service {
-    /// With all subnets of the plan. What clusters have may have been lost while no service ran, so
-    /// those that own something claim before they get more. `stop` ends what waits, and
-    /// [`Service::serve`].
+    /// Opens with all subnets of the plan. What clusters have may have been lost while no service
+    /// ran, so clusters that own something must claim before they get more. `stop` ends requests
+    /// that wait, and [`Service::serve`].
     pub fn open(
         ledger: Ledger,
         plan: Arc<dyn PlanStore>,
@@ -185,7 +185,7 @@ fn router(shared: &Arc<Shared>) -> Router {
 }
 
 impl Shared {
-    /// A place among those that are served.
+    /// Waits for a place among the requests that are served.
     async fn admit(&self) -> Result<OwnedSemaphorePermit, ServiceError> {
         let place = Arc::clone(&self.requests).acquire_owned();
         match tokio::time::timeout(self.limits.request_timeout, place).await {
@@ -194,8 +194,8 @@ impl Shared {
         }
     }
 
-    /// What came of it, if that is soon. It goes on by itself in any case, and keeps its place for
-    /// as long.
+    /// The result, if it comes in time. The work goes on in any case, and keeps its place until it
+    /// ends.
     async fn outcome<T>(
         &self,
         served: JoinHandle<Result<T, ServiceError>>,

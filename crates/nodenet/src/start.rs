@@ -1,4 +1,4 @@
-//! Starts the watches, and the loops that work on what they tell.
+//! Starts the watches, and the loops that work on what they report.
 
 use berth_api::Subnet;
 use berth_kit::watch::{Change, Synced, changes};
@@ -12,7 +12,7 @@ use crate::subnet::{self, Subnets};
 use crate::subnet_state::{self, SubnetStates};
 use crate::{claim_back, reclaim, watches};
 
-/// All loops, in the background.
+/// Starts all loops, in the background.
 pub fn start(context: &Context) {
     let parts = Parts {
         subnets: Subnets::new(context.clone()),
@@ -55,8 +55,8 @@ impl Parts {
         self.context.runs(Controller::Nnc) || self.context.runs(Controller::NodeIpam)
     }
 
-    /// Also without the subnet controller: a ledger of this process must know them, for nodes and
-    /// for whatever else draws on it. A service does.
+    /// Subnets are registered also without the subnet controller: a ledger in this process must
+    /// know them, for nodes and for whatever else draws on it. A service does.
     fn work_on_subnets(&self) -> bool {
         self.context.runs(Controller::Subnet) || !self.context.allocator.is_shared()
     }
@@ -123,7 +123,7 @@ impl Parts {
         });
     }
 
-    /// Nothing is decided before everything that it is decided on has been told.
+    /// Nothing is decided before the watches have reported everything that it depends on.
     fn work(self) {
         let context = self.context.clone();
         let background = &context.background;
@@ -133,7 +133,7 @@ impl Parts {
                 synced.all().await;
                 subnet::restore_all(&subnets).await;
                 let queue = subnets.context.subnet_queue.clone();
-                // One at a time: which of two that overlap was first, is decided by the order.
+                // One at a time: the order decides which of two overlapping Subnets was first.
                 work(queue, 1, move |name| subnet::reconcile(subnets.clone(), name)).await;
             });
         }
@@ -160,7 +160,7 @@ impl Parts {
             background.spawn(async move {
                 this.synced.all().await;
                 if this.work_on_subnets() {
-                    this.subnets.all_seen().await;
+                    this.subnets.all_reconciled().await;
                 }
                 if this.gives_addresses() {
                     this.context.claims.settled().await;

@@ -2,9 +2,9 @@
 //! full they are and what is wrong with them.
 //!
 //! A Subnet that others overlap, or that can't be laid out, is refused with the field and the fix;
-//! the others do not notice. One that was good and was changed to something that can't be, goes on
-//! as it was. One that is deleted stays until nobody owns anything in it: until then nothing else
-//! may be given the same addresses.
+//! the others do not notice. A good Subnet that is changed to something invalid goes on as it was.
+//! A deleted Subnet stays until nobody owns anything in it: until then nothing else may get the
+//! same addresses.
 
 mod decide;
 mod exhaustion;

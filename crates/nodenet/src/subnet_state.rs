@@ -1,6 +1,6 @@
 //! Whether a subnet runs short, in a ClusterSubnetState for the agents that draw on it.
 //!
-//! Decided on what the Subnet's own status says, so it needs no ledger and can run anywhere.
+//! It decides from the Subnet's own status, so it needs no ledger and can run anywhere.
 
 mod decide;
 mod index;

@@ -1,5 +1,5 @@
-//! Wakes the nodes that wait for an address when there is one. One task for each subnet that a node
-//! waits for; it asks the allocator to tell when there is more, and does not poll.
+//! Wakes the nodes that wait for an address when there is one. Each subnet that a node waits for
+//! has one task, which waits for the allocator's notice and does not poll.
 
 mod order;
 
@@ -19,7 +19,7 @@ use berth_kit::background::Background;
 pub use order::Need;
 use order::Waiting;
 
-/// After an allocator that does not answer.
+/// Delays after an allocator did not answer.
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(10),
@@ -35,9 +35,9 @@ struct Shared {
     allocator: Arc<dyn Allocator>,
     metrics: ControllerMetrics,
     background: Background,
-    /// Told when a node begins to wait: what others have left behind comes back sooner then.
+    /// Notified when a node begins to wait: then what others have left behind comes back sooner.
     reclaim: Arc<Notify>,
-    /// Told the name of a node that is to ask now.
+    /// Called with the name of a node that is to ask now.
     wake: Box<dyn Fn(&str) + Send + Sync>,
     /// Never held across an await.
     state: Mutex<State>,
@@ -46,7 +46,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Waiting,
-    /// The subnets that have a task, and how to tell it that somebody has joined or left.
+    /// The subnets that have a task, and how to notify it that a node has joined or left.
     tasks: BTreeMap<String, Arc<Notify>>,
 }
 
@@ -76,19 +76,19 @@ impl WaitList {
         }
     }
 
-    /// Whether what is there now is for this node.
+    /// Whether this node may ask for the addresses that are free now.
     pub fn is_next(&self, subnet: &str, node: &str, need: Need) -> bool {
         self.shared.state.lock().waiting.is_next(subnet, node, need)
     }
 
-    /// The node is woken when there may be something for it. Gives what it needed before, if it
-    /// waited already.
+    /// Adds the node, which is woken when there may be something for it. Returns what it needed
+    /// before, if it waited already.
     pub fn join(&self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let mut state = self.shared.state.lock();
         let before = state.waiting.join(subnet, node, need);
         self.shared.reclaim.notify_one();
         match state.tasks.get(subnet) {
-            // What is there may be for those who wait already, or more than they need.
+            // The free addresses may be for nodes that wait already, or more than those need.
             Some(changed) => changed.notify_one(),
             None => {
                 let changed = Arc::new(Notify::new());
@@ -132,8 +132,8 @@ impl WaitList {
         self.shared.metrics.waiters(subnet, state.waiting.len(subnet));
     }
 
-    /// As long as somebody waits. The counts are asked for before who waits is looked at, and again
-    /// after each change of either: so nobody can join between the two and be missed.
+    /// Runs as long as a node waits. It reads the counts before the list, and again after each
+    /// change of either, so that no node can join between the two and be missed.
     async fn serve(&self, subnet: &str, changed: &Notify) {
         let mut failures = 0;
         loop {
@@ -153,7 +153,7 @@ impl WaitList {
         }
     }
 
-    /// Whether to go on.
+    /// Returns whether to go on.
     async fn wake_and_wait(&self, subnet: &str, changed: &Notify) -> Result<bool, AllocatorError> {
         let Shared { allocator, state, .. } = &*self.shared;
         let counts = allocator.counts(subnet).await?;
@@ -168,8 +168,8 @@ impl WaitList {
         }
     }
 
-    /// Under the lock: whoever joins next finds either a task that will look again, or none and
-    /// starts one.
+    /// The lock is held: the next node that joins finds either a task that will look again, or none
+    /// and starts one.
     fn end_if_nobody_waits(&self, subnet: &str) -> bool {
         let mut state = self.shared.state.lock();
         let nobody = state.waiting.len(subnet) == 0;
@@ -180,8 +180,8 @@ impl WaitList {
     }
 }
 
-/// How many leases there are: one of each family. The reuse delay of those that were released is
-/// cut short when there are no others.
+/// How many leases can be had: each takes a unit of every family. Units that cool down count, as
+/// their reuse delay is cut short when there are no others.
 fn available(counts: &SubnetCounts) -> u128 {
     let scarcest = scarcest(&counts.families);
     scarcest.map_or(0, |counts| counts.free.saturating_add(counts.cooling_down))

@@ -1,4 +1,4 @@
-//! From the watches into the index and the queues.
+//! Feeds what the watches report into the index and the queues.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::facts::{NncFacts, NodeFacts, SubnetFacts};
 
-/// What nodes ask for decides whether a subnet is exhausted: looked at when a burst is over.
+/// What nodes request decides whether a subnet is exhausted. That is checked when a burst is over.
 const BURST: Duration = Duration::from_secs(1);
 
 pub fn node_changed(context: &Context, change: Change<ObservedNode>) {
@@ -35,7 +35,7 @@ pub fn nnc_changed(context: &Context, change: Change<NodeNetworkConfig>) {
     match change {
         Change::Apply(nnc) => {
             let name = nnc.name_any();
-            let (is_news, asks_of) = {
+            let (has_work, asks_of) = {
                 let mut index = context.index();
                 let before = index.nnc(&name).map(|before| before.requested);
                 let facts = NncFacts::of(&nnc);
@@ -46,7 +46,7 @@ pub fn nnc_changed(context: &Context, change: Change<NodeNetworkConfig>) {
             if let Some(subnet) = asks_of {
                 context.subnet_queue.add_after(subnet, BURST);
             }
-            if is_news {
+            if has_work {
                 context.node_queue.add(name);
             }
         }
@@ -55,7 +55,7 @@ pub fn nnc_changed(context: &Context, change: Change<NodeNetworkConfig>) {
             context.node_queue.add(name);
             context.reclaim.notify_one();
         }
-        Change::Restarted => context.index().unsettle(),
+        Change::Restarted => context.index().clear_settled(),
         Change::Synced => {}
     }
 }
@@ -67,7 +67,7 @@ pub fn subnet_changed(context: &Context, change: &Change<Subnet>) {
             context.index().apply_subnet(&subnet.name_any(), facts)
         }
         Change::Delete(Key { name, .. }) => {
-            context.metrics.forget(name);
+            context.metrics.delete_subnet(name);
             context.index().delete_subnet(name)
         }
         Change::Restarted | Change::Synced => Vec::new(),

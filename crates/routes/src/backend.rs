@@ -26,7 +26,7 @@ pub struct Limits {
     pub batch: usize,
 }
 
-/// What routes are made in: a kernel, a cloud. It decides nothing: it lists what is there and
+/// A place where routes are made: a kernel or a cloud. It decides nothing: it lists routes and
 /// carries out changes.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// As in `--cloud`.
@@ -34,17 +34,17 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     fn limits(&self) -> Limits;
 
-    /// How routes that we make are found in the next list: `Ours`, or `Unmarked` where the backend
-    /// can't mark.
+    /// The mark that our routes have in the next list: `Ours`, or `Unmarked` if the backend cannot
+    /// mark.
     fn mark(&self) -> Mark;
 
-    /// How the backend calls a node that is the next hop of a route. Pure.
+    /// The name that the backend has for a node as the next hop of a route. Pure.
     fn hop(&self, node: &Node, destination: Prefix) -> Result<Hop, HopError>;
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Route>, BackendError>>;
 
-    /// Carries out changes of different destinations, and says what became of each, in their order.
-    /// What a change deletes is gone before what it creates is there, or is replaced by it in one
-    /// step. A route that is gone already is deleted.
+    /// Carries out changes of different destinations, and returns their results in order. A change
+    /// deletes its old routes before it creates the new one, or replaces one in a single step. A
+    /// route that is already gone counts as deleted.
     fn apply<'a>(&'a self, changes: &'a [Change]) -> BoxFuture<'a, Vec<Result<(), BackendError>>>;
 }

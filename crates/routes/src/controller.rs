@@ -40,7 +40,7 @@ pub use feed::Key;
 pub use metrics::RouteMetrics;
 pub use publish::Publish;
 
-/// What is left of events at the end gets this long to be written.
+/// Events that are left at the end get this long to be written.
 const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// As in upstream's flags.
@@ -60,21 +60,21 @@ pub const WATCH_BASED_GATE: &str = "CloudControllerManagerWatchBasedRoutesReconc
 pub struct Options {
     pub client: Client,
     pub backend: Arc<dyn Backend>,
-    /// Where routes are made; `None` for the cidrs of all Subnets with `use: node-cidrs`.
+    /// The cluster CIDRs; `None` for the cidrs of all Subnets with `use: node-cidrs`.
     pub cluster_cidrs: Option<Vec<Prefix>>,
     /// The feature gate [`WATCH_BASED_GATE`].
     pub watch_based: bool,
     /// How often everything is reconciled with the gate off.
     pub reconciliation_period: Duration,
-    /// With the gate on, everything is reconciled after so long, times a random factor of 1 to 2.
+    /// With the gate on, everything is reconciled after this time multiplied by a random 1 to 2.
     pub min_resync_period: Duration,
     pub publish: Publish,
     pub metrics: RouteMetrics,
-    /// Who writes events: the process's own name, such as its pod's.
+    /// The reporter of events: the process's own name, such as its pod's.
     pub instance: Option<String>,
     /// With the same seed and clock a run takes the same steps.
     pub seed: Option<u64>,
-    /// Set once all routes were listed; says why when the backend refuses us.
+    /// Ready once all routes were listed; not ready, with the reason, when the backend refuses us.
     pub ready: Option<Arc<Check>>,
 }
 
@@ -88,11 +88,11 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Runs the controller until `stop`, and then ends at once: whatever was under way is found and
-/// finished by the next run.
+/// Runs the controller until `stop`, then ends at once: the next run finds and finishes what was
+/// under way.
 pub fn run(options: Options, stop: CancellationToken) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        // Ends with this future, too, when that is dropped.
+        // Dropping this future stops it, too.
         let stop = stop.child_token();
         let _ended = stop.clone().drop_guard();
         let mut random = match options.seed {

@@ -1,5 +1,5 @@
-//! What follows from nodes and routes: which routes are wanted, which are ours, and what must be
-//! done. Pure: no clock, no client, no backend.
+//! Decides from nodes and routes: which routes are wanted, which are ours, and what to change.
+//! Pure: no clock, no client, no backend.
 
 mod change;
 mod compare;

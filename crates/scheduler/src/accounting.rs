@@ -1,12 +1,12 @@
 //! Which node has an IP for one more pod. Pure: no clock, no client.
 //!
-//! Fed by what watches tell (`apply_x`, `delete_x`) and by bindings (`reserve`, `release`). A pod
-//! counts once, by its UID, at one node at most: where it is bound, else where it is being bound,
-//! else where it is nominated. So the check and the reservation of a binding are one step, and no
-//! two pods can have the last IP of a node.
+//! Watches feed it (`apply_x`, `delete_x`), and so do bindings (`reserve`, `release`). A pod counts
+//! once, by its UID, at one node at most: where it is bound, else where it is being bound, else
+//! where it is nominated. So the check and the reservation of a binding are one step, and no two
+//! pods can have the last IP of a node.
 //!
-//! An event costs the same however many nodes and pods there are, and so does each node that is
-//! asked about: what nodes of one subnet share is kept as sums.
+//! An event costs the same however many nodes and pods there are, and so does the check of one
+//! node: the sums over the nodes of a subnet are kept up to date.
 
 mod change;
 mod level;
@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use crate::facts::{NncFacts, NodeFacts, PodFacts, SubnetFacts};
 use change::wakes;
 use node::NodeEntry;
-use pod::{Place, PodEntry, Weight};
+use pod::{Place, PodEntry, Usage};
 use subnet::{Share, SubnetEntry, saturated};
 
 pub use node::Supply;
@@ -51,22 +51,22 @@ impl Default for Settings {
     }
 }
 
-/// What a node without a podCIDR and without a NodeNetworkConfig is to a pod.
+/// How a node counts that has neither a podCIDR nor a NodeNetworkConfig.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoCidr {
     /// As if it had an IP for every pod.
     #[default]
     Pass,
-    /// No node for pods.
+    /// The node takes no pod.
     Fail,
 }
 
 /// What became of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// From now on.
+    /// This call made the reservation.
     Now,
-    /// It was there already: the same binding, once more.
+    /// An earlier try of the same binding made it.
     Before,
     /// The pod is bound there.
     Bound,
@@ -79,13 +79,13 @@ pub struct Accounting {
     subnets: IndexMap<Arc<str>, SubnetEntry>,
     /// By UID.
     pods: IndexMap<Arc<str>, PodEntry>,
-    /// Of nodes that belong to no subnet.
+    /// The sum over nodes that belong to no subnet.
     alone: Share,
     /// Counts the lists of pods.
     generation: u32,
     /// Nodes that have room again, where pods wait for it.
     woken: IndexSet<Arc<str>>,
-    /// Names of nodes that a scheduler knew before we did.
+    /// Nodes that kube-scheduler asked about before the watch sent them.
     unknown: IndexSet<Arc<str>>,
     /// Where the search for a node with room goes on.
     cursor: usize,
@@ -96,7 +96,7 @@ pub struct Accounting {
     settling: IndexSet<Arc<str>>,
 }
 
-/// Names that nobody has heard of are not kept without end.
+/// A scheduler's unknown names must not fill the memory.
 const MAX_UNKNOWN: usize = 1024;
 
 impl Accounting {
@@ -114,10 +114,10 @@ impl Accounting {
     pub fn apply_node(&mut self, name: &str, facts: NodeFacts) {
         let before = self.nodes.get(name).and_then(|entry| entry.node.as_ref());
         if before != Some(&facts) {
-            let is_awaited = self.unknown.swap_remove(name);
+            let was_refused = self.unknown.swap_remove(name);
             self.change(name, |entry| {
                 entry.node = Some(facts);
-                entry.refused |= is_awaited;
+                entry.refused |= was_refused;
             });
         }
     }
@@ -137,7 +137,7 @@ impl Accounting {
         self.change(name, |entry| entry.nnc = None);
     }
 
-    /// `None` for one that is not for pods, or gone.
+    /// `None`: the Subnet is not for pods, or is deleted.
     pub fn apply_subnet(&mut self, name: &str, facts: Option<SubnetFacts>) {
         let entry = match self.subnets.get_mut(name) {
             Some(entry) => entry,
@@ -151,7 +151,7 @@ impl Accounting {
         if wakes(before, after) {
             self.wake_subnet(name);
         }
-        if self.subnets.get(name).is_some_and(SubnetEntry::is_forgotten) {
+        if self.subnets.get(name).is_some_and(SubnetEntry::is_unused) {
             self.subnets.swap_remove(name);
         }
     }
@@ -159,11 +159,11 @@ impl Accounting {
     pub fn apply_pod(&mut self, uid: &str, facts: &PodFacts) {
         let known = self.pods.get(uid);
         let confirmed = known.and_then(|pod| pod.confirmed);
-        // What a list says that began after the binding was answered is younger than the binding.
+        // A list that began after the answer to the binding is newer than the binding.
         let is_older = confirmed.is_none_or(|generation| generation == self.generation);
         let place = match (&facts.node, known.map(|pod| &pod.place)) {
             (Some(node), _) => Place::Bound(self.interned(node)),
-            // An older state of a pod that is being bound: the bound one is on its way.
+            // The event is older than the binding: the bound pod is still to come.
             (None, Some(reserved @ Place::Reserved(_))) if is_older => reserved.clone(),
             (None, _) => match &facts.nominated {
                 Some(node) => Place::Nominated(self.interned(node)),
@@ -182,17 +182,17 @@ impl Accounting {
 
     pub fn delete_pod(&mut self, uid: &str) {
         if let Some(gone) = self.pods.swap_remove(uid) {
-            self.weigh(gone.place.node().cloned(), gone.weight(), Weight::default());
+            self.change_usage(gone.place.node().cloned(), gone.usage(), Usage::default());
         }
     }
 
-    /// All pods are about to be told again.
+    /// A new list of all pods begins.
     pub fn begin_pods(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// They have been: those that were not among them are gone. One that was reserved meanwhile may
-    /// be younger than the list.
+    /// The list is complete: pods that were not in it are gone. A pod that was reserved meanwhile
+    /// may be younger than the list, and stays.
     pub fn end_pods(&mut self) {
         let current = self.generation;
         let gone = self.pods.iter().filter(|(_, pod)| pod.generation != current);
@@ -216,15 +216,15 @@ impl Accounting {
         pod.place.node()
     }
 
-    /// The same of a pod that is known to count at `own`: whoever asks of many nodes has looked
-    /// once.
+    /// Like `free`, for a caller that asks about many nodes and has looked up `own`, the node where
+    /// the pod counts, once.
     pub fn free_beside(&self, node: &str, own: Option<&Arc<str>>) -> Result<u64, Refusal> {
         let (name, entry) = self.nodes.get_key_value(node).ok_or(Refusal::UnknownNode)?;
         self.free_at(entry, own == Some(name))
     }
 
-    /// Whether the node would have an IP for the pod if these others were not there. Addresses that
-    /// come free stay with the node.
+    /// Whether the node would have an IP for the pod without these victims. Addresses that come
+    /// free stay with the node.
     pub fn fits_without<'a>(
         &self,
         node: &str,
@@ -295,7 +295,7 @@ impl Accounting {
         Ok(Reserved::Now)
     }
 
-    /// The API server has taken the binding: the watch will say so.
+    /// The API server accepted the binding; the watch will send the bound pod.
     pub fn confirm(&mut self, uid: &str) {
         let generation = self.generation;
         if let Some(pod) = self.pods.get_mut(uid)
@@ -305,7 +305,7 @@ impl Accounting {
         }
     }
 
-    /// The binding was refused: the pod is not there.
+    /// The API server refused the binding: the pod does not count here.
     pub fn release(&mut self, uid: &str) {
         if let Some(pod) = self.pods.get(uid)
             && matches!(pod.place, Place::Reserved(_))
@@ -319,7 +319,7 @@ impl Accounting {
         }
     }
 
-    /// Those that have room again, and where pods wait for it.
+    /// Nodes that have room again and where pods wait for it.
     pub fn take_woken(&mut self) -> Vec<Arc<str>> {
         self.woken.drain(..).collect()
     }
@@ -350,8 +350,8 @@ impl Accounting {
         }
     }
 
-    /// Wakes one node with room, whichever, each time another one: for a scheduler that has asked
-    /// about a part of the nodes only, all of them full.
+    /// Wakes one node with room, a different one each time: kube-scheduler asked about a sample of
+    /// the nodes, and all of them were full.
     pub fn wake_any(&mut self) {
         let found = self.any_with_room();
         self.woken.extend(found);
@@ -378,13 +378,13 @@ impl Accounting {
         saturated(self.alone.fixed + shared.sum::<u128>())
     }
 
-    /// And on the nodes of each subnet.
+    /// The same, for the nodes of each subnet.
     pub fn pods_that_fit_by_subnet(&self) -> impl Iterator<Item = (&str, u64)> {
         let known = self.subnets.iter();
         known.map(|(name, subnet)| (&**name, subnet.pods_that_fit()))
     }
 
-    /// Whether it is known of every Node what it has for pods.
+    /// Whether the supply of every Node is known.
     pub fn is_supplied(&self) -> bool {
         let there = self.nodes.values().filter(|entry| entry.node.is_some());
         there.into_iter().all(|entry| entry.supply(self.rules()).is_ok())

@@ -22,11 +22,11 @@ use tracing::{info, warn};
 use crate::accounting::{Accounting, Settings};
 use crate::facts::{NncFacts, NodeFacts, PodFacts, SubnetFacts};
 
-/// How often is looked whether a kind is defined by now. Without Berth's own kinds there are
+/// How often to check whether a kind is defined by now. Without Berth's own kinds there are
 /// podCIDRs, and that is enough.
 const UNDEFINED_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often is looked whether a node without addresses has had its time to be given some.
+/// How often to check whether a node has waited long enough for addresses.
 const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Clones share it.
@@ -44,7 +44,7 @@ struct Shared {
     changed: watch::Sender<()>,
     /// A node has room again, and pods wait for it.
     woken: Notify,
-    /// How many watches have not told yet all that was there when they began.
+    /// How many watches have not finished their first list.
     unsynced: watch::Sender<usize>,
 }
 
@@ -61,12 +61,12 @@ impl Books {
         }
     }
 
-    /// To read, and to do what no watch tells. Never held across an await.
+    /// For reads, and for changes that no watch sends. Never held across an await.
     pub fn lock(&self) -> MutexGuard<'_, Accounting> {
         self.shared.accounting.lock()
     }
 
-    /// Changes the accounting and tells whoever waits for that.
+    /// Changes the accounting and notifies all subscribers.
     pub fn change<T>(&self, change: impl FnOnce(&mut Accounting) -> T) -> T {
         let mut accounting = self.lock();
         let changed = change(&mut accounting);
@@ -79,7 +79,7 @@ impl Books {
         changed
     }
 
-    /// Tells that something has changed. It ends with the books.
+    /// Notifies of every change, until the books are dropped.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.shared.changed.subscribe()
     }
@@ -100,23 +100,23 @@ impl Books {
         let nodes: Api<ObservedNode> = Api::all(client.clone());
         let mut known = Names::default();
         self.start(tasks, stop, nodes, false, move |books, event| {
-            books.node_event(known.told(event));
+            books.node_event(known.delta(event));
         });
         let nncs: Api<NodeNetworkConfig> = Api::namespaced(client.clone(), NAMESPACE);
         let mut known = Names::default();
         self.start(tasks, stop, nncs, true, move |books, event| {
-            books.nnc_event(known.told(event));
+            books.nnc_event(known.delta(event));
         });
         let subnets: Api<Subnet> = Api::all(client.clone());
         let mut known = Names::default();
         self.start(tasks, stop, subnets, true, move |books, event| {
-            books.subnet_event(known.told(event));
+            books.subnet_event(known.delta(event));
         });
         let (books, stop) = (self.clone(), stop.clone());
         tasks.spawn(async move { stop.run_until_cancelled(books.settle()).await });
     }
 
-    /// Nothing else tells that a while has passed.
+    /// Advances the time: no event does so.
     async fn settle(&self) {
         loop {
             tokio::time::sleep(SETTLE_INTERVAL).await;
@@ -126,14 +126,14 @@ impl Books {
         }
     }
 
-    /// Returns once all watches have told what there is. Before that nothing can be decided.
+    /// Returns once all watches have finished their first list. Nothing can be decided before.
     pub async fn synced(&self) {
         let mut unsynced = self.shared.unsynced.subscribe();
-        // The sender is ours: it does not end before.
+        // We own the sender: it cannot be dropped first.
         let _ = unsynced.wait_for(|unsynced| *unsynced == 0).await;
     }
 
-    /// Returns once so many Nodes are there, and it is known of each what it has for pods.
+    /// Returns once this many Nodes exist and the supply of each is known.
     pub async fn supplied(&self, nodes: usize) {
         let mut changes = self.changes();
         loop {
@@ -143,7 +143,7 @@ impl Books {
                     return;
                 }
             }
-            // The sender is ours: it does not end before.
+            // We own the sender: it cannot be dropped first.
             let _ = changes.changed().await;
         }
     }
@@ -154,7 +154,7 @@ impl Books {
         stop: &CancellationToken,
         api: Api<K>,
         may_be_undefined: bool,
-        mut tell: impl FnMut(&Self, Event<K>) + Send + 'static,
+        mut handle: impl FnMut(&Self, Event<K>) + Send + 'static,
     ) where
         K: Resource<DynamicType = ()>
             + Clone
@@ -183,7 +183,7 @@ impl Books {
                 }
                 follow(api, ListParams::default(), |event| {
                     let is_last = matches!(event, Event::InitDone);
-                    tell(&books, event);
+                    handle(&books, event);
                     if is_last {
                         sync();
                     }
@@ -206,54 +206,54 @@ impl Books {
         });
     }
 
-    fn node_event(&self, told: Told<ObservedNode>) {
+    fn node_event(&self, delta: Delta<ObservedNode>) {
         self.change(|accounting| {
             accounting.advance(Timestamp::now());
             let reserved = accounting.settings().reserved_per_cidr;
-            if let Some(node) = told.applied {
+            if let Some(node) = delta.applied {
                 accounting.apply_node(&node.name_any(), NodeFacts::of(&node, reserved));
             }
-            told.gone.iter().for_each(|name| accounting.delete_node(name));
+            delta.gone.iter().for_each(|name| accounting.delete_node(name));
         });
     }
 
-    fn nnc_event(&self, told: Told<NodeNetworkConfig>) {
+    fn nnc_event(&self, delta: Delta<NodeNetworkConfig>) {
         self.change(|accounting| {
             accounting.advance(Timestamp::now());
-            if let Some(nnc) = told.applied {
+            if let Some(nnc) = delta.applied {
                 accounting.apply_nnc(&nnc.name_any(), NncFacts::of(&nnc));
             }
-            told.gone.iter().for_each(|name| accounting.delete_nnc(name));
+            delta.gone.iter().for_each(|name| accounting.delete_nnc(name));
         });
     }
 
-    fn subnet_event(&self, told: Told<Subnet>) {
+    fn subnet_event(&self, delta: Delta<Subnet>) {
         {
             let mut subnets = self.shared.subnets.lock();
-            subnets.retain(|name| !told.gone.contains(name));
-            if let Some(subnet) = &told.applied
+            subnets.retain(|name| !delta.gone.contains(name));
+            if let Some(subnet) = &delta.applied
                 && subnet.spec.usage != Use::Machines
             {
                 subnets.insert(subnet.name_any());
             }
         }
         self.change(|accounting| {
-            if let Some(subnet) = told.applied {
+            if let Some(subnet) = delta.applied {
                 accounting.apply_subnet(&subnet.name_any(), SubnetFacts::of(&subnet));
             }
-            told.gone.iter().for_each(|name| accounting.apply_subnet(name, None));
+            delta.gone.iter().for_each(|name| accounting.apply_subnet(name, None));
         });
     }
 }
 
-/// One event, as what is there and what is not any more.
-struct Told<K> {
+/// One event: the object that was applied, and the names that are gone.
+struct Delta<K> {
     applied: Option<K>,
     gone: Vec<String>,
 }
 
-/// The names that were told. A watch that starts over sends everything again: what it no longer
-/// sends is gone.
+/// The names that the watch has sent. A watch that starts again sends everything: a name that it no
+/// longer sends is gone.
 #[derive(Debug, Default)]
 struct Names {
     known: BTreeSet<String>,
@@ -261,8 +261,8 @@ struct Names {
 }
 
 impl Names {
-    fn told<K: Resource<DynamicType = ()>>(&mut self, event: Event<K>) -> Told<K> {
-        let mut told = Told {
+    fn delta<K: Resource<DynamicType = ()>>(&mut self, event: Event<K>) -> Delta<K> {
+        let mut delta = Delta {
             applied: None,
             gone: Vec::new(),
         };
@@ -271,26 +271,26 @@ impl Names {
             Event::InitApply(object) => {
                 self.fresh.insert(object.name_any());
                 self.known.insert(object.name_any());
-                told.applied = Some(object);
+                delta.applied = Some(object);
             }
             Event::InitDone => {
                 let fresh = std::mem::take(&mut self.fresh);
-                told.gone = self.known.extract_if(.., |name| !fresh.contains(name)).collect();
+                delta.gone = self.known.extract_if(.., |name| !fresh.contains(name)).collect();
             }
             Event::Apply(object) => {
                 self.known.insert(object.name_any());
-                told.applied = Some(object);
+                delta.applied = Some(object);
             }
             Event::Delete(object) => {
                 self.known.remove(&object.name_any());
-                told.gone.push(object.name_any());
+                delta.gone.push(object.name_any());
             }
         }
-        told
+        delta
     }
 }
 
-/// Whether the API server has the kind. When it does not answer, the watch finds out.
+/// Whether the API server has the kind. On other errors the watch goes ahead and reports them.
 async fn is_defined<K>(api: &Api<K>) -> bool
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use berth_addr::{Family, Prefix};
 
-/// What a node's `spec.podCIDRs` come to.
+/// How many pods a node's `spec.podCIDRs` have room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CidrCapacity {
     Pods(u64),
@@ -18,8 +18,8 @@ pub enum CidrCapacity {
     Unreadable,
 }
 
-/// As the seed counts: every address of the CIDR but `reserved`. 192.168.1.0/29 with 2 reserved has
-/// 6. More than a u64 is as good as that many.
+/// Counts as the seed does: every address of the CIDR but `reserved`. 192.168.1.0/29 with 2
+/// reserved has 6. Saturates at `u64::MAX`.
 pub fn of_pod_cidrs<'a>(cidrs: impl IntoIterator<Item = &'a str>, reserved: u64) -> CidrCapacity {
     let mut by_family = BTreeMap::new();
     for cidr in cidrs {
@@ -32,8 +32,8 @@ pub fn of_pod_cidrs<'a>(cidrs: impl IntoIterator<Item = &'a str>, reserved: u64)
     smallest(&by_family).map_or(CidrCapacity::Missing, CidrCapacity::Pods)
 }
 
-/// As the agent counts the blocks of a static container: every address but the gateway, if that is
-/// in one of them. What can't be read is no block to the agent either.
+/// Counts as the agent counts the blocks of a static container: every address but the gateways in
+/// them. The agent, too, ignores a block that cannot be read.
 pub fn of_blocks<'a>(blocks: impl IntoIterator<Item = &'a str>, gateways: &[IpAddr]) -> u64 {
     let mut by_family = BTreeMap::new();
     for block in blocks.into_iter().filter_map(parse) {
@@ -57,8 +57,7 @@ fn size(prefix: Prefix) -> u64 {
     u64::try_from(prefix.size()).unwrap_or(u64::MAX)
 }
 
-/// `10.0.0.1/30` is read as 10.0.0.0/30, as kubelets and agents read it. A bare address is no
-/// block.
+/// Reads `10.0.0.1/30` as 10.0.0.0/30, as kubelets and agents do. A bare address is no block.
 fn parse(text: &str) -> Option<Prefix> {
     let (address, length) = text.trim().split_once('/')?;
     Prefix::around(address.parse().ok()?, length.parse().ok()?)

@@ -50,7 +50,7 @@ impl Extender {
         }
     }
 
-    /// From now on it serves, or, with `None`, does not.
+    /// Starts serving; with `None` stops.
     pub fn serve(&self, session: Option<Arc<Session>>) {
         *self.session.write() = session;
     }
@@ -96,7 +96,7 @@ async fn handle_filter(State(extender): State<Extender>, body: Bytes) -> Respons
     let begin = Instant::now();
     let Some(session) = extender.session() else {
         extender.metrics.called("filter", "not_leading", begin.elapsed());
-        // With status 200 the text reaches the pod's events.
+        // The text reaches the pod's events only with status 200.
         return json(
             serde_json::to_vec(&FilterResult {
                 error: NOT_LEADING.to_owned(),
@@ -110,7 +110,8 @@ async fn handle_filter(State(extender): State<Extender>, body: Bytes) -> Respons
         if let Ok((_, tally)) = &filtered {
             let refused = tally.refused.values().sum::<u64>();
             let asked = usize::try_from(refused).unwrap_or(usize::MAX);
-            // kube-scheduler asks about a sample of a large cluster. It must be woken for the next.
+            // kube-scheduler asks about a sample of a large cluster. Waking a node makes it try the
+            // next.
             if tally.passed == 0 && refused > 0 && asked < accounting.node_count() {
                 accounting.wake_any();
             }
@@ -153,7 +154,7 @@ async fn handle_bind(State(extender): State<Extender>, body: Bytes) -> Response 
     let (pod, node) = (format!("{}/{}", args.pod_namespace, args.pod_name), args.node.clone());
     let (result, error) = match extender.session() {
         None => ("not_leading", NOT_LEADING.to_owned()),
-        // In a task of its own: a caller that hangs up must not leave a binding half done.
+        // In its own task: a caller that hangs up must not leave a binding half done.
         Some(session) => match tokio::spawn(bind(session, args)).await {
             Ok(Ok(())) => ("ok", String::new()),
             Ok(Err(error)) => (error.category(), error.to_string()),

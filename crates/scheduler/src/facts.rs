@@ -15,7 +15,7 @@ use crate::capacity::{self, CidrCapacity};
 
 pub use pod::PodFacts;
 
-/// Of a Node: what its podCIDRs come to, and what it says of the extended resource.
+/// What a Node has: the capacity of its podCIDRs, and its extended resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     pub cidrs: CidrCapacity,
@@ -38,21 +38,21 @@ impl NodeFacts {
     }
 }
 
-/// Of a NodeNetworkConfig: what its node has for pods.
+/// What a NodeNetworkConfig gives the pods of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NncFacts {
     /// No container for pods yet.
     Empty,
     /// Blocks of its own, which do not grow: container type overlay.
     Blocks { subnet: String, pods: u64 },
-    /// Addresses of a subnet that other nodes draw on as well.
+    /// Addresses of a subnet that other nodes use as well.
     Leases(Leases),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     pub subnet: String,
-    /// What pods can have: without what the agent gives back.
+    /// What pods can have: without what the agent is giving back.
     pub has: u64,
     /// All that the subnet has given, the container's own address included.
     pub listed: u64,
@@ -69,7 +69,7 @@ impl NncFacts {
         };
         let (blocks, leases): (Vec<_>, Vec<_>) =
             status.network_containers.iter().partition(|nc| has_blocks(nc));
-        // Where a node has leases, the agent gives pods nothing of its blocks.
+        // If a node has leases, its agent gives pods no address of its blocks.
         if let Some(nc) = leases.first() {
             let scaler = status.scaler.unwrap_or_default();
             let given_back: BTreeSet<&str> =
@@ -140,11 +140,11 @@ fn count(nc: &NetworkContainer, given_back: &BTreeSet<&str>) -> (u64, u64) {
     (has, listed)
 }
 
-/// Of a Subnet for pods: how much there is, and how much of it nobody has.
+/// The size of a Subnet for pods, and how many of its addresses no node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubnetFacts {
     pub capacity: u64,
-    /// Free now or after the reuse delay, which a subnet that runs short shortens.
+    /// Free now or after the reuse delay; a subnet that runs out of addresses shortens that delay.
     pub available: u64,
 }
 

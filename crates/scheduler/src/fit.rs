@@ -14,10 +14,10 @@ use tracing::warn;
 use crate::books::Books;
 use crate::metrics::SchedulerMetrics;
 
-/// While pods come and go, a person needs no more.
-const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+/// Often enough for people while pods come and go.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For as long as it is not dropped. Nothing is written while nothing changes.
+/// Runs until it is dropped. Writes nothing while nothing changes.
 pub fn publish_fit(
     books: Books,
     client: Client,
@@ -28,7 +28,7 @@ pub fn publish_fit(
         let mut changes = books.changes();
         let mut written: BTreeMap<String, u64> = BTreeMap::new();
         loop {
-            let (all, by_subnet) = look(&books);
+            let (all, by_subnet) = current_fit(&books);
             metrics.fit(all);
             for gone in written.extract_if(.., |name, _| !by_subnet.contains_key(name)) {
                 metrics.fit_of(&gone.0, None);
@@ -45,7 +45,7 @@ pub fn publish_fit(
                     }
                 }
             }
-            tokio::time::sleep(BETWEEN_WRITES).await;
+            tokio::time::sleep(WRITE_INTERVAL).await;
             if changes.changed().await.is_err() {
                 return;
             }
@@ -53,7 +53,7 @@ pub fn publish_fit(
     })
 }
 
-fn look(books: &Books) -> (u64, BTreeMap<String, u64>) {
+fn current_fit(books: &Books) -> (u64, BTreeMap<String, u64>) {
     let names = books.subnets();
     let accounting = books.lock();
     let known: BTreeMap<&str, u64> = accounting.pods_that_fit_by_subnet().collect();

@@ -83,8 +83,8 @@ impl SchedulerMetrics {
         metrics
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded, and the tables of `docs` are
+    /// made from the encoded text.
     pub fn sample(&self) {
         self.called("", "", Duration::ZERO);
         self.refused("", 0);

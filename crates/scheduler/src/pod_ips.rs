@@ -40,8 +40,8 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(30),
 };
-/// In a storm of pods the figures are looked at no more often.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// While many pods change, the figures are compared at most this often.
+const COMPARE_INTERVAL: Duration = Duration::from_millis(200);
 const CONCURRENCY: usize = 8;
 
 #[derive(Clone)]
@@ -71,7 +71,7 @@ impl PodIps {
         })
     }
 
-    /// Until `stop`. Begins by reading everything: what another process knew does not matter.
+    /// Runs until `stop`. Begins by reading everything: it does not depend on an earlier process.
     pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let books = Books::new(self.settings);
@@ -83,7 +83,7 @@ impl PodIps {
                 let queue = Queue::new(CONTROLLER.name, BACKOFF, &self.queues);
                 let targets = Targets::default();
                 tokio::join!(
-                    look(books.clone(), queue.clone(), targets.clone()),
+                    queue_outdated(books.clone(), queue.clone(), targets.clone()),
                     write_all(Api::all(self.client.clone()), queue, targets),
                     publish_fit(books.clone(), self.client.clone(), self.metrics.clone()),
                 );
@@ -99,8 +99,8 @@ impl PodIps {
     }
 }
 
-/// Finds what is to be written.
-async fn look(books: Books, queue: Queue<String>, targets: Targets) {
+/// Queues the nodes whose published value is out of date.
+async fn queue_outdated(books: Books, queue: Queue<String>, targets: Targets) {
     let mut changes = books.changes();
     loop {
         let publications = books.lock().publications();
@@ -111,7 +111,7 @@ async fn look(books: Books, queue: Queue<String>, targets: Targets) {
                 queue.add(node.to_string());
             }
         }
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(COMPARE_INTERVAL).await;
         if changes.changed().await.is_err() {
             return;
         }
@@ -141,7 +141,7 @@ async fn write_all(nodes: Api<ObservedNode>, queue: Queue<String>, targets: Targ
                             node.succeeded();
                         }
                         Err(error) => {
-                            // Unless there is a newer one by now.
+                            // Keeps a newer target if there is one by now.
                             targets.lock().entry(node.clone()).or_insert(target);
                             warn!(%error, node = *node, "cannot publish {POD_IPS}; it is tried again");
                             node.failed();
@@ -153,7 +153,7 @@ async fn write_all(nodes: Api<ObservedNode>, queue: Queue<String>, targets: Targ
     }
 }
 
-/// Both at once: a kubelet derives the second from the first, but only when it reports next.
+/// Writes both at once: a kubelet derives allocatable from capacity, but only at its next report.
 async fn write(nodes: &Api<ObservedNode>, node: &str, target: Option<u64>) -> kube::Result<()> {
     let value = target.map(|target| target.to_string());
     let patch = json!({"status": {"capacity": {POD_IPS: value}, "allocatable": {POD_IPS: value}}});

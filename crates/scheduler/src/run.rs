@@ -23,13 +23,13 @@ use crate::touch::touch_woken;
 /// The Lease that replicas compete for.
 pub const LEASE: &str = "berth-scheduler";
 
-/// What is under way at the end of a term gets this long.
-const LAST_BINDINGS: Duration = Duration::from_secs(4);
+/// Bindings under way at the end of a term get this long.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub struct Options {
     pub client: Client,
     pub settings: Settings,
-    /// Without one, run one process.
+    /// `None`: only one replica may run.
     pub election: Option<LeaderElection>,
     /// Ready while it serves.
     pub ready: Check,
@@ -60,7 +60,7 @@ impl Scheduler {
         self.extender.router()
     }
 
-    /// Until `stop`.
+    /// Runs until `stop`.
     pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let Some(election) = self.options.election.take() else {
@@ -76,13 +76,13 @@ impl Scheduler {
                 }
                 self.options.ready.not_ready_because("another replica leads");
             }
-            // It releases the lease once nobody holds the term any more.
+            // The election releases the lease once nobody holds the term any more.
             let _ = standing.await;
         })
     }
 
-    /// One term. It begins with nothing known: whatever the leader before has bound is in the lists
-    /// that are read now, and not in what a watch has told so far.
+    /// One term. It starts with no knowledge: bindings of the leader before are in the lists that
+    /// are read now.
     async fn serve(&self, term: Option<Term>, stop: CancellationToken) {
         let Options { client, settings, .. } = &self.options;
         self.options.ready.not_ready_because("reading all pods");
@@ -132,6 +132,6 @@ impl Scheduler {
         tasks.close();
         drop(session);
         // Watches end at once; a binding under way keeps its session, and with it the term.
-        let _ = tokio::time::timeout(LAST_BINDINGS, tasks.wait()).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, tasks.wait()).await;
     }
 }

@@ -1,8 +1,8 @@
 //! Touches a Node that has room again, so that kube-scheduler tries the pods that wait.
 //!
-//! kube-scheduler tries a pod that an extender rejected again when something happens that it
-//! watches itself. A Subnet that grew and a NodeNetworkConfig that got addresses are none of that;
-//! an annotation of the Node that changes is.
+//! kube-scheduler retries a pod that an extender rejected only after an event that it watches
+//! itself. A grown Subnet and a NodeNetworkConfig with new addresses are no such events; a changed
+//! annotation of the Node is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,13 +27,14 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(30),
 };
-/// A subnet that grew wakes all of its nodes. Those whose room is taken by then are left alone.
-const BETWEEN_TOUCHES: Duration = Duration::from_millis(20);
+/// A subnet that grew wakes all of its nodes. By their turn some have no room left, and are
+/// skipped.
+const TOUCH_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Agents ask for a few addresses as soon as their subnet has some, and have them sooner than this.
+/// Agents ask for addresses as soon as their subnet has some, and get them sooner than this.
 const ADDRESS_WAIT: Duration = Duration::from_secs(2);
 
-/// For as long as it is not dropped.
+/// Runs until it is dropped.
 pub fn touch_woken(
     books: Books,
     client: Client,
@@ -51,7 +52,7 @@ pub fn touch_woken(
                     changed = changes.changed(), if !waiting.is_empty() => if changed.is_err() {
                         return;
                     },
-                    () = waiting.is_over() => {}
+                    () = waiting.until_next_timeout() => {}
                 }
                 let mut accounting = books.lock();
                 waiting.add(accounting.take_woken());
@@ -78,15 +79,15 @@ pub fn touch_woken(
                         node.failed();
                     }
                 }
-                tokio::time::sleep(BETWEEN_TOUCHES).await;
+                tokio::time::sleep(TOUCH_INTERVAL).await;
             }
         };
         tokio::join!(feed, work);
     })
 }
 
-/// Nodes that have room by what their subnet can give, until they have some of it at hand: a pod
-/// that comes before its address makes its kubelet try twice, and wait in between.
+/// Nodes that have room in their subnet and no address at hand yet. A pod that comes before its
+/// address makes its kubelet fail once, wait and retry.
 #[derive(Default)]
 struct Waiting {
     until: BTreeMap<String, Instant>,
@@ -97,8 +98,8 @@ impl Waiting {
         self.until.is_empty()
     }
 
-    /// Returns when the first of them has waited for long enough.
-    async fn is_over(&self) {
+    /// Returns when the first node has waited long enough.
+    async fn until_next_timeout(&self) {
         match self.until.values().min() {
             Some(first) => sleep_until(*first).await,
             None => std::future::pending().await,
@@ -112,7 +113,7 @@ impl Waiting {
         }
     }
 
-    /// Those that need not wait any more.
+    /// Nodes that need not wait any more.
     fn take(&mut self, has_at_hand: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
         let ready = self
@@ -122,7 +123,7 @@ impl Waiting {
     }
 }
 
-/// The value is for people; that it is another one each time is what counts.
+/// kube-scheduler needs a changed value; the time in it is for people.
 async fn touch(nodes: &Api<ObservedNode>, node: &str) -> kube::Result<()> {
     let patch =
         json!({"metadata": {"annotations": {ROOM_ANNOTATION: Timestamp::now().to_string()}}});
@@ -141,13 +142,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_is_touched_when_it_has_an_address_at_hand_or_has_waited_for_one() {
+    async fn a_node_is_touched_once_it_has_an_address_or_after_a_timeout() {
         let mut waiting = Waiting::default();
         waiting.add(vec!["a".into(), "b".into()]);
         assert_eq!(waiting.take(|node| node == "a"), ["a"]);
         assert_eq!(waiting.take(|_| false), [""; 0]);
         let begin = Instant::now();
-        waiting.is_over().await;
+        waiting.until_next_timeout().await;
         assert_eq!(begin.elapsed(), ADDRESS_WAIT);
         assert_eq!(waiting.take(|_| false), ["b"]);
         assert!(waiting.is_empty());

@@ -17,14 +17,14 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// With the sources in `web`, for a page at `url`.
+    /// Starts a browser with the sources in `web`, for a page at `url`.
     pub fn start(web: &Path, url: &str) -> Self {
         Self::run(Command::new("node"), None, web, url)
     }
 
-    /// In a network of its own, which nothing leaves but by [`Browser::allow`]. Chromium gives up
-    /// what it loads when a link or an address comes or goes (`ERR_NETWORK_CHANGED`), and the
-    /// clusters of other tests have links on this machine.
+    /// In its own network, from which only [`Browser::allow`] leads out. Chromium aborts loading
+    /// when a link or an address is added or removed (`ERR_NETWORK_CHANGED`), and the clusters of
+    /// other tests have links on this machine.
     pub fn start_apart(web: &Path, url: &str) -> Self {
         let network = Namespace::new();
         network.ip("link set lo up");
@@ -33,7 +33,7 @@ impl Browser {
         Self::run(command, Some(network), web, url)
     }
 
-    /// Lets it reach a port of this machine's loopback, if it runs apart.
+    /// Gives it access to a port of this machine's loopback, if it has its own network.
     pub fn allow(&self, port: u16) {
         if let Some(network) = &self.network {
             network.forward(port);
@@ -80,13 +80,13 @@ impl Browser {
         self.command(&json!({"do": "open", "view": view}));
     }
 
-    /// When it was there, in milliseconds since 1970.
+    /// Waits for an element, and returns when it appeared, in milliseconds since 1970.
     pub fn wait(&mut self, selector: &str) -> u128 {
         let at = self.command(&json!({"do": "wait", "selector": selector}));
         at.as_u64().unwrap().into()
     }
 
-    /// Waits until the text there begins so.
+    /// Waits until the element's text begins with these words.
     pub fn says(&mut self, selector: &str, words: &str) {
         self.command(&json!({"do": "says", "selector": selector, "words": words}));
     }
@@ -96,7 +96,7 @@ impl Browser {
         self.command(&json!({"do": "counts"}))
     }
 
-    /// What is said of a cell under the mouse.
+    /// The text about the cell under the mouse.
     pub fn hover(&mut self, index: u64) -> String {
         let text = self.command(&json!({"do": "hover", "index": index}));
         text.as_str().unwrap().to_owned()
@@ -106,7 +106,7 @@ impl Browser {
         self.command(&json!({"do": "press", "keys": keys}));
     }
 
-    /// Types `text` into a field in place of what is there.
+    /// Replaces the content of a field by typing `text`.
     pub fn fill(&mut self, selector: &str, text: &str) {
         self.command(&json!({"do": "fill", "selector": selector, "text": text}));
     }
@@ -115,26 +115,26 @@ impl Browser {
         self.command(&json!({"do": "click", "selector": selector}));
     }
 
-    /// Waits until a text has these words in it, and gives all of it.
+    /// Waits until the text contains these words, and returns all of it.
     pub fn has(&mut self, selector: &str, words: &str) -> String {
         let text = self.command(&json!({"do": "has", "selector": selector, "words": words}));
         text.as_str().unwrap().to_owned()
     }
 
-    /// Whether it can't be used now.
+    /// Whether the element is disabled now.
     pub fn is_disabled(&mut self, selector: &str) -> bool {
         let script = format!("document.querySelector({selector:?}).disabled");
         self.evaluate(&script).as_bool().unwrap()
     }
 
-    /// Goes to another page, and gives its status and its text.
+    /// Opens another page, and returns its status and text.
     pub fn visit(&mut self, address: &str) -> (u64, String) {
         let found = self.command(&json!({"do": "visit", "address": address}));
         let text = found["text"].as_str().unwrap().to_owned();
         (found["status"].as_u64().unwrap(), text)
     }
 
-    /// What a script of the page that is open gives.
+    /// Returns the value of a script on the open page.
     pub fn evaluate(&mut self, script: &str) -> Value {
         self.command(&json!({"do": "evaluate", "script": script}))
     }
@@ -152,7 +152,7 @@ impl Browser {
     }
 }
 
-/// It ends Chromium itself once it has nobody to listen to.
+/// The script ends Chromium when its stdin is closed.
 impl Drop for Browser {
     fn drop(&mut self) {
         drop(self.commands.take());

@@ -57,7 +57,7 @@ impl Authority {
         self.sign(cluster, &params)
     }
 
-    /// Kept under a name of its own.
+    /// Signs a certificate and stores it in `file`.
     pub fn sign(&self, file: &str, params: &CertificateParams) -> Pair {
         let key = KeyPair::generate().unwrap();
         let issuer = Issuer::from_params(&self.params, &self.key);

@@ -1,9 +1,9 @@
-//! A fuzz target's body on a bounded count of inputs, the same in every run.
+//! Runs the body of a fuzz target on a bounded number of inputs, the same in every run.
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Panics with the smallest input that it finds the body to panic with.
+/// Panics with the smallest input that makes the body panic.
 pub fn run_seeded(cases: u32, inputs: impl Strategy<Value = Vec<u8>>, body: fn(&[u8])) {
     let config = Config {
         cases,

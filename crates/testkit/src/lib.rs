@@ -1,10 +1,10 @@
-//! What tests of several crates share. A dev-dependency only.
+//! Helpers that tests of several crates share. Only for dev-dependencies.
 //!
-//! It knows nothing of Berth and uses none of its crates, so that every one of them can use it. A
-//! scene that needs a crate's types stands in that crate's `tests/`.
+//! It knows nothing of Berth and uses none of its crates, so that all of them can use it. A scene
+//! that needs the types of a crate belongs into that crate's `tests/`.
 //!
-//! A test fails by panicking, and so do all of these functions. The lints that forbid it leave
-//! tests alone (`clippy.toml`): a test program says that it is one with `#![cfg(test)]` at its top.
+//! A test fails by panicking, and so do all of these functions. The lints that forbid panics exempt
+//! tests (`clippy.toml`): a test program declares itself with `#![cfg(test)]` at its top.
 
 #![allow(
     clippy::unwrap_used,

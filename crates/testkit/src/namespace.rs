@@ -17,7 +17,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// With a loopback only, which is down.
+    /// Has only a loopback, which is down.
     #[allow(clippy::new_without_default, reason = "it makes something in the kernel")]
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -27,7 +27,7 @@ impl Namespace {
         Self { name }
     }
 
-    /// With a pair `near` and `far` that is up, where `near` has 192.0.2.1/24 and 2001:db8::1/64.
+    /// Has a pair `near` and `far` that is up, where `near` has 192.0.2.1/24 and 2001:db8::1/64.
     pub fn with_pair() -> Self {
         let namespace = Self::new();
         for words in [
@@ -42,7 +42,7 @@ impl Namespace {
         namespace
     }
 
-    /// For `ip netns exec`.
+    /// The name for `ip netns exec`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -55,19 +55,19 @@ impl Namespace {
         File::open(self.path()).unwrap()
     }
 
-    /// What `ip` prints, and changes, in there.
+    /// Runs `ip` in the namespace, and returns its output.
     pub fn ip(&self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();
         ip(&[&["-netns", &self.name], &words[..]].concat())
     }
 
-    /// What `ip` shows of it, as JSON.
+    /// The output of `ip` in the namespace, as JSON.
     pub fn show(&self, words: &str) -> Value {
         let printed = self.ip(&format!("-json {words}"));
         serde_json::from_str(if printed.trim().is_empty() { "[]" } else { &printed }).unwrap()
     }
 
-    /// Without the loopback.
+    /// The names of all links but the loopback.
     pub fn link_names(&self) -> Vec<String> {
         let links = self.show("link");
         let links = links.as_array().unwrap().iter();
@@ -75,7 +75,7 @@ impl Namespace {
         names.filter(|name| name != "lo").collect()
     }
 
-    /// Does something on a thread that is in there.
+    /// Runs `act` on a thread that is in the namespace.
     pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let file = self.open();
         std::thread::scope(|scope| {
@@ -87,13 +87,13 @@ impl Namespace {
         })
     }
 
-    /// Whoever connects to this port of the loopback in there is connected to the same port out
-    /// here, until the test program ends. The loopback must be up.
+    /// Forwards connections to this port of the namespace's loopback to the same port of the host,
+    /// until the test program ends. The namespace's loopback must be up.
     pub fn forward(&self, port: u16) {
         let listener = self.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
         std::thread::spawn(move || {
             for inner in listener.incoming() {
-                // With nobody to connect to, dropping it ends it.
+                // Nobody listens on the host: dropping the connection ends it.
                 if let Ok(outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                     connect(inner.unwrap(), outer);
                 }
@@ -102,12 +102,12 @@ impl Namespace {
     }
 }
 
-/// Each end hears what the other says.
+/// Copies in both directions.
 fn connect(inner: TcpStream, outer: TcpStream) {
     let ends = (inner.try_clone().unwrap(), outer.try_clone().unwrap());
     for (mut from, mut to) in [(inner, ends.1), (outer, ends.0)] {
         std::thread::spawn(move || {
-            // However it ended: there is no more to come.
+            // No more data comes, whatever the cause.
             drop(io::copy(&mut from, &mut to));
             drop(to.shutdown(Shutdown::Write));
         });

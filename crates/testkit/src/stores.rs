@@ -1,5 +1,5 @@
-//! What earlier programs have stored, kept as test data: `testdata/stores`, with a directory for
-//! every commit before a stored format changed.
+//! Stores that earlier programs wrote, kept as test data: `testdata/stores`, with a directory for
+//! each commit before a stored format changed.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/stores")
 }
 
-/// The directories, in the order of their names.
+/// The directories, ordered by name.
 pub fn kept() -> Vec<PathBuf> {
     let found = std::fs::read_dir(root()).unwrap();
     let mut kept: Vec<PathBuf> = found.map(|found| found.unwrap().path()).collect();
@@ -16,8 +16,8 @@ pub fn kept() -> Vec<PathBuf> {
     kept
 }
 
-/// Where a test that writes what is kept puts it: the directory of `testdata/stores` that
-/// `BERTH_KEEP_STORES` names, made if need be.
+/// The directory for a test that writes such data: the one of `testdata/stores` that
+/// `BERTH_KEEP_STORES` names, created if needed.
 pub fn keep() -> PathBuf {
     let name = std::env::var("BERTH_KEEP_STORES").expect("BERTH_KEEP_STORES names a directory");
     assert!(!name.is_empty() && !name.contains('/'), "{name:?} is no name");
@@ -26,7 +26,7 @@ pub fn keep() -> PathBuf {
     directory
 }
 
-/// Each file of a directory and its bytes, by path: what must be as it was.
+/// The path and bytes of each file in a directory, to check that nothing changed.
 pub fn bytes_of(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut left = vec![directory.to_owned()];

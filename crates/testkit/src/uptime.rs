@@ -1,7 +1,7 @@
-//! The tests of a program once more, on a machine that was booted weeks or seconds ago.
+//! Runs the tests of a program again, as on a machine that was booted weeks or seconds ago.
 //!
-//! Nobody can wait for that, and what agent and plugins do must not depend on it. A time namespace
-//! has clocks of its own, for all processes in it: a real machine could not be told from it.
+//! Agent and plugins must not depend on the uptime, and nobody can wait for weeks. A time namespace
+//! has its own clocks for all of its processes: they cannot tell it from a real machine.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The program's tests with this in their names, where the machine has been up for 35 days. Tests
-/// in a module `uptime` are left out: that is where this is called.
+/// Runs the program's tests with this in their names, where the machine has been up for 35 days.
+/// Leaves out tests in a module `uptime`, which call this.
 pub fn again_after_weeks(tests: &str) {
     again_after(DAY * 35, tests);
 }
@@ -36,12 +36,12 @@ fn again_after(uptime: Duration, tests: &str) {
         String::from_utf8_lossy(&complained)
     );
     assert!(output.status.success(), "{said}");
-    // One that ran no test would be well, too.
+    // A run without any test would succeed, too.
     assert!(!said.contains(" 0 passed"), "{said}");
 }
 
-/// By how many seconds this process's own clock is off already. Offsets count from the machine's
-/// clock, also in a namespace of a namespace.
+/// The offset in seconds that this process's clock has already. Offsets count from the machine's
+/// clock, also in nested namespaces.
 fn shifted() -> i64 {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap();
     let boottime = offsets.lines().find_map(|line| line.strip_prefix("boottime"));

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Ends a run that would hang, and is no measure of speed: nothing that works takes a part of it,
-/// on however busy a machine. A stopped clock is there at once.
+/// The limit for a run that would hang. It is no measure of speed: nothing that works takes a part
+/// of it, however busy the machine is. A stopped clock reaches it at once.
 const BOUND: Duration = Duration::from_secs(4 * 3600);
 
-/// The same by the machine's clock: a run that hangs ends before whoever waits for it gives up.
+/// The same by the machine's clock: a hanging run ends before the process that waits for it gives
+/// up.
 const MACHINE_BOUND: Duration = Duration::from_secs(10 * 60);
 
-/// A run that seems to hang says why.
-const TELL_INTERVAL: Duration = Duration::from_secs(60);
+/// How often a run that seems to hang reports what it waits for.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Looks until there is something.
+/// Polls until there is a value.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let mut wait = Wait::new(what);
     loop {
@@ -27,7 +28,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     }
 }
 
-/// Looks until it is well. A test that ends before says what was seen last instead.
+/// Polls until `Ok`. If the test ends before, it prints the last error.
 pub async fn until_ok<T, E: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<T, E>) -> T {
     let mut wait = Wait::new(what);
     loop {
@@ -38,7 +39,7 @@ pub async fn until_ok<T, E: Debug>(what: &str, mut look: impl AsyncFnMut() -> Re
     }
 }
 
-/// Looks until it is so, without a runtime.
+/// Polls until the condition is true, without a runtime.
 #[track_caller]
 pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
     let mut wait = Wait::new(what);
@@ -47,7 +48,7 @@ pub fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What a future gives that is expected to end.
+/// Returns the output of a future that is expected to end.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(BOUND, future).await {
         Ok(found) => found,
@@ -58,7 +59,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 struct Wait<'a> {
     what: &'a str,
     start: Instant,
-    /// By the machine's clock, which is that of who watches the run.
+    /// By the machine's clock, as the run's supervisor uses it.
     begun: std::time::Instant,
     told: std::time::Instant,
 }
@@ -73,17 +74,17 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Short at first; what takes its time is not looked at all the time.
+    /// Short at first, then longer: slow conditions are polled less often.
     #[track_caller]
     fn pause(&mut self, seen: impl Fn() -> String) -> Duration {
         let (what, waited) = (self.what, self.start.elapsed());
         assert!(waited < BOUND, "not so after {BOUND:?}: {what}{}", seen());
         let begun = self.begun.elapsed();
         assert!(begun < MACHINE_BOUND, "not so after {begun:.0?}: {what}{}", seen());
-        if self.told.elapsed() > TELL_INTERVAL {
+        if self.told.elapsed() > REPORT_INTERVAL {
             self.told = std::time::Instant::now();
             let line = format!("still waiting after {waited:.0?}: {what}{}", seen());
-            // Straight to the terminal: what a test prints is kept until it ends.
+            // Directly to the terminal: the harness keeps other output until the test ends.
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         (waited / 20).clamp(Duration::from_millis(10), Duration::from_secs(1))

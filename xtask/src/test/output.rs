@@ -1,10 +1,10 @@
-//! What several parts print at the same time, shown one part after the other: the first that is not
-//! through as it comes, the others when it is their turn.
+//! Shows the output of concurrent parts one after the other: the first unfinished part as it comes,
+//! the others in turn.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Where one part prints to. Its turn is over when this is dropped.
+/// The output of one part. Its turn ends when this is dropped.
 #[derive(Debug)]
 pub struct Shown {
     bytes: Sender<Vec<u8>>,
@@ -12,7 +12,7 @@ pub struct Shown {
 
 impl Write for Shown {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Once nobody shows anything any more, what is printed is lost, and that does no harm.
+        // Without a printer the output is lost, which does no harm.
         drop(self.bytes.send(bytes.to_owned()));
         Ok(bytes.len())
     }
@@ -27,7 +27,7 @@ pub struct Printer {
     parts: Vec<Receiver<Vec<u8>>>,
 }
 
-/// For as many parts, in the order in which they are to be shown.
+/// Makes the outputs of this many parts, in the order to show them.
 pub fn in_order(parts: usize) -> (Vec<Shown>, Printer) {
     let channels = (0..parts).map(|_| {
         let (bytes, received) = channel();
@@ -38,7 +38,7 @@ pub fn in_order(parts: usize) -> (Vec<Shown>, Printer) {
 }
 
 impl Printer {
-    /// Returns when the last part is through.
+    /// Returns when the last part has ended.
     pub fn print_to(self, out: &mut impl Write) -> io::Result<()> {
         for part in self.parts {
             for bytes in part {

@@ -1,5 +1,5 @@
-//! Which test belongs to which part. A test file that nobody has named here is an integration test:
-//! none can be forgotten.
+//! Which test belongs to which part. A test file that is not named here is an integration test, so
+//! no test can be left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::real;
 use crate::cargo::metadata;
 
-/// In the order they run: what is quick and near the cause first.
+/// In the order in which they run: quick parts, and those close to the cause, first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     Unit,
@@ -30,14 +30,14 @@ pub enum Part {
 /// Parts of one lane run one after the other, those of different lanes at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Busy with the cores.
+    /// Uses the CPU all the time.
     Busy,
-    /// Waits for its servers, most of the time.
+    /// Mostly waits for its servers.
     Waiting,
-    /// Waits for kubelets. What is short is in it, too, so that no lane takes much longer than the
-    /// others.
+    /// Waits for kubelets. Short parts are in this lane, too, so that no lane takes much longer
+    /// than the others.
     Nodes,
-    /// With nothing beside it, when all others are through.
+    /// Runs alone, after all others.
     Alone,
 }
 
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    /// Whether it is through in seconds.
+    /// Whether it takes only seconds.
     pub fn is_quick(self) -> bool {
         matches!(self, Self::Unit | Self::Doc)
     }
@@ -84,11 +84,11 @@ impl Part {
         }
     }
 
-    /// How the Go programs that its tests start are to collect garbage.
+    /// The garbage collection of the Go programs that its tests start.
     pub fn collector(self) -> (&'static str, &'static str) {
         match self {
             Self::Real | Self::Scheduling | Self::E2e | Self::Cluster => real::RARE_COLLECTION,
-            // Of the programs of Go they start kubectl alone.
+            // The only Go program that they start is kubectl.
             Self::Unit
             | Self::Doc
             | Self::Integration
@@ -98,7 +98,7 @@ impl Part {
         }
     }
 
-    /// The part whose test programs it runs: one suite is for two servers.
+    /// The part whose test programs it runs: one suite tests two servers.
     fn programs(self) -> Self {
         match self {
             Self::ApiReal => Self::Api,
@@ -112,8 +112,8 @@ impl Part {
             ("berth-addr", _) => Self::Unit,
             ("berth-cluster", "api" | "kube_rs") => Self::Api,
             ("berth", "crash") => Self::Crash,
-            // They look for what a cluster leaves behind, and would take another one that is
-            // started beside them for that.
+            // They look for leftovers of a cluster, and would mistake another running cluster for
+            // one.
             ("xtask", "kubernetes") => Self::Cluster,
             ("berth-e2e", "scheduling") => Self::Scheduling,
             ("berth-e2e", _) | ("berth", "deploy_real") => Self::E2e,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_for_traces_of_clusters_has_no_other_cluster_beside_it() {
+    fn tests_that_check_for_leftover_clusters_run_alone() {
         let targets =
             targets(&[package("xtask", &["kubernetes"]), package("berth-e2e", &["agents"])])
                 .unwrap();

@@ -12,12 +12,12 @@ use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages, peers};
 
 use crate::browser;
 
-/// How Kubernetes and etcd are to collect garbage, as a variable that every Go program reads: a
-/// heap may grow by so many percent before that. The default of 100 is for a process that stays;
-/// a test ends a minute later, and the cores are what a run waits for.
+/// The garbage collection of Kubernetes and etcd, as a variable that every Go program reads: how
+/// many percent a heap may grow before it. The default of 100 is for a long-lived process; a test
+/// ends a minute later, and a run waits for CPU.
 pub const RARE_COLLECTION: (&str, &str) = ("GOGC", "400");
 
-/// Why this machine can't have it, in one line.
+/// Why this machine cannot run it, in one line.
 pub fn obstacle() -> Option<String> {
     if !is_root() {
         return Some("nodes need namespaces, and only root can make them".to_owned());
@@ -25,8 +25,8 @@ pub fn obstacle() -> Option<String> {
     Programs::obstacle().or_else(packages::obstacle)
 }
 
-/// Builds and installs what is missing. Who downloads waits for the network, who builds for the
-/// cores: so they go on beside each other.
+/// Builds and installs what is missing. Downloads wait for the network and builds for the CPU: so
+/// both run at the same time.
 pub fn set_up() -> Result<()> {
     let say = |line: &str| println!("{line}");
     std::thread::scope(|scope| {
@@ -41,7 +41,7 @@ pub fn set_up() -> Result<()> {
     })
 }
 
-/// For the API suite, which makes and removes whatever it likes in it.
+/// A cluster for the API suite, which creates and removes whatever it likes in it.
 pub fn cluster(shown: &mut impl Write) -> Result<Cluster> {
     let said = RefCell::new(Vec::new());
     let cluster = Cluster::named("api-real")
@@ -57,13 +57,12 @@ pub fn cluster(shown: &mut impl Write) -> Result<Cluster> {
 }
 
 /// Tells the API suite to use `cluster`.
-pub fn aim(command: &mut Command, cluster: &Cluster) {
+pub fn use_cluster(command: &mut Command, cluster: &Cluster) {
     command.env("BERTH_TEST_KUBECONFIG", cluster.kubeconfig());
     command.env("BERTH_TEST_IMAGE", POD_IMAGE);
 }
 
-/// The machine's kubectl and the one that was built, as far as there are any: each test runs with
-/// each.
+/// The machine's kubectl and the built one, if they exist: each test runs with each.
 pub fn kubectls() -> Option<OsString> {
     if let Some(named) = std::env::var_os("BERTH_TEST_KUBECTL") {
         return Some(named);

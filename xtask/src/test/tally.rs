@@ -1,19 +1,20 @@
-//! What the test programs said of themselves.
+//! The results that test programs print.
 
 use std::fmt;
 use std::ops::AddAssign;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// By the harness's count, to which a test that returned early has passed.
+    /// As the harness counts: a test that returned early has passed.
     pub passed: u64,
     pub failed: u64,
-    /// Of those that passed: they returned early, because the server can't do what they ask.
+    /// Passed tests that returned early, because the server lacks a feature.
     pub left_out: u64,
 }
 
 impl Tally {
-    /// Adds a line of a test program. Only results count, and what tests say that returned early.
+    /// Reads a line of a test program. Only result lines count, and the lines of tests that
+    /// returned early.
     pub fn count(&mut self, line: &str) {
         if line.starts_with("left out: ") {
             self.left_out += 1;

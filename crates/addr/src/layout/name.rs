@@ -1,4 +1,4 @@
-//! The names of blocks: what is written down of them, in keys and in object names.
+//! The names of blocks in keys and object names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,8 +7,8 @@ use crate::unit::BlockNumber;
 
 impl Layout {
     /// The first unit's address in a form that DNS names allow: `10.64.1.0`, `fd64.0.0.0.0.0.1.0`.
-    /// There is no hyphen in it, so that `<subnet>-<name>` comes apart at the last one, whatever
-    /// the subnet is called.
+    /// It has no hyphen, so that `<subnet>-<name>` can be split at the last one, whatever the
+    /// subnet's name.
     pub fn block_name(&self, block: BlockNumber) -> Option<String> {
         Some(match self.prefix(block.first_unit())?.first() {
             IpAddr::V4(v4) => v4.to_string(),

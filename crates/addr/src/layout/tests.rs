@@ -34,7 +34,7 @@ fn network_and_broadcast_are_kept_out_where_there_are_any() {
 }
 
 #[test]
-fn the_subnet_router_anycast_is_kept_out_and_the_last_ipv6_address_is_not() {
+fn ipv6_keeps_out_the_anycast_address_but_not_the_last() {
     assert_eq!(
         usable(&only(&plan(&["fd64::4/126"]))),
         ["fd64::5/128", "fd64::6/128", "fd64::7/128"]
@@ -72,7 +72,7 @@ fn ranges_and_excludes_cut_to_whole_units_on_the_safe_side() {
 }
 
 #[test]
-fn a_range_that_holds_no_whole_unit_at_the_end_of_the_space_gives_none() {
+fn a_range_without_a_whole_unit_has_a_capacity_of_zero() {
     let mut plan = plan(&["::/0"]);
     plan.unit_lengths.ipv6 = 1;
     plan.ranges = ranges(&["9000::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]);
@@ -138,7 +138,7 @@ fn a_blocks_name_is_its_first_address_and_finds_it_again() {
 }
 
 #[test]
-fn the_whole_space_as_one_unit_and_as_single_addresses_can_be_laid_out() {
+fn the_whole_address_space_can_be_one_unit_or_single_addresses() {
     for (cidr, ends) in [
         ("0.0.0.0/0", ["0.0.0.0/32", "255.255.255.255/32"]),
         ("::/0", ["::/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128"]),

@@ -1,4 +1,4 @@
-//! Which blocks of one CIDR have something to give, so that nobody has to look through them.
+//! Which blocks of one CIDR have units to give, so that no search through them is needed.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use crate::unit::BlockNumber;
 pub(super) struct Index {
     /// Blocks with a usable unit that are not made: everything in them is fresh.
     unmade: Spans,
-    /// Unmade blocks are taken from here on and then from the start, so that a forgotten block
-    /// waits for its turn.
+    /// Unmade blocks are taken from this number on and then from the start, so that a forgotten
+    /// block comes last.
     next: u128,
     with_fresh: BTreeSet<BlockNumber>,
     /// Blocks with released units, by the time of their longest cooled down one.
     by_longest_cooled_down: BTreeSet<(u64, BlockNumber)>,
 }
 
-/// What the indexes and sums need to know of a block.
+/// The facts about a block that the indexes and sums need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     fresh: bool,
@@ -61,7 +61,7 @@ impl Index {
         self.by_longest_cooled_down.first().copied()
     }
 
-    /// Those that have a unit that has cooled down.
+    /// The blocks with a unit that has cooled down.
     pub fn with_cooled_down(&self, now: u64, delay: u64) -> impl Iterator<Item = BlockNumber> {
         let over = move |(at, _): &&(u64, BlockNumber)| cooled_down(*at, now, delay);
         self.by_longest_cooled_down

@@ -59,7 +59,7 @@ fn many_at_once_come_in_the_order_of_use() {
 }
 
 #[test]
-fn a_unit_still_cooling_down_waits_until_every_cidr_has_been_tried() {
+fn a_unit_cooling_down_waits_until_all_cidrs_are_tried() {
     let mut pool = pool(&["10.0.0.0/31", "10.0.1.0/31"]);
     assert_eq!(lease(&mut pool, 0).unwrap(), "10.0.0.0");
     assert_eq!(lease(&mut pool, 0).unwrap(), "10.0.0.1");
@@ -122,7 +122,7 @@ fn a_huge_pool_makes_only_the_blocks_it_uses() {
 }
 
 #[test]
-fn one_very_unit_can_be_claimed_once_and_only_if_it_is_to_be_given() {
+fn a_unit_can_be_claimed_once_and_only_if_it_is_assignable() {
     let mut pool = pool(&["10.0.0.0/29"]);
     let (fifth, network) = (unit(&pool, "10.0.0.5"), unit(&pool, "10.0.0.0"));
     assert_eq!(pool.claim(fifth), Ok(()));
@@ -146,7 +146,7 @@ fn what_a_store_says_of_a_block_replaces_what_was_known() {
 }
 
 #[test]
-fn a_record_of_units_that_do_not_exist_is_refused_and_changes_nothing() {
+fn a_record_of_unknown_units_is_refused_and_changes_nothing() {
     let mut pool = pool(&["10.0.0.0/29"]);
     let beyond = Bitmap::from_iter([8]);
     assert_eq!(pool.restore(BlockNumber(0), beyond, []), Err(OutsidePool));
@@ -155,7 +155,7 @@ fn a_record_of_units_that_do_not_exist_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn an_idle_block_is_forgotten_and_its_units_wait_behind_the_unused() {
+fn the_units_of_an_idle_block_are_given_after_unused_ones() {
     let mut pool = pool(&["10.0.0.0/23"]);
     let first_block = pool.lease_up_to(255, 0);
     for unit in first_block {
@@ -173,13 +173,13 @@ fn an_idle_block_is_forgotten_and_its_units_wait_behind_the_unused() {
 }
 
 #[test]
-fn cidrs_are_appended_and_excludes_changed_without_losing_an_owner_or_a_rest() {
+fn a_layout_change_keeps_owners_and_units_cooling_down() {
     let mut pool = pool(&["10.0.0.0/29"]);
     pool.lease_up_to(6, 0);
     release(&mut pool, "10.0.0.2", 5);
     let mut wider = plan(&["10.0.0.0/29", "10.0.1.0/29"]);
     wider.excludes = vec!["10.0.0.4".parse::<Range>().unwrap()];
-    let mut pool = pool.laid_out_as(layout(&wider)).unwrap();
+    let mut pool = pool.with_layout(layout(&wider)).unwrap();
     let (reserved, cooling_down) = (5, 1);
     assert_eq!(
         pool.counts(5),
@@ -204,9 +204,9 @@ fn a_cidr_in_use_can_be_neither_removed_nor_shrunk() {
     let last = unit(&pool, "10.0.0.200");
     pool.claim(last).unwrap();
     for cidr in ["10.0.0.0/25", "10.1.0.0/24"] {
-        let refused = pool.laid_out_as(layout(&plan(&[cidr]))).unwrap_err();
+        let refused = pool.with_layout(layout(&plan(&[cidr]))).unwrap_err();
         assert!(refused.to_string().contains("10.0.0.200/32 is in use"));
     }
     pool.release(last, 0).unwrap();
-    assert!(pool.laid_out_as(layout(&plan(&["10.0.0.0/25"]))).is_ok());
+    assert!(pool.with_layout(layout(&plan(&["10.0.0.0/25"]))).is_ok());
 }

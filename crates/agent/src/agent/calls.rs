@@ -8,16 +8,16 @@ use berth_api::agent::{Check, Done, Gc, Granted, Reason, Refusal, Release, Reque
 use berth_api::cni::{Attachment, InvalidAttachment, PodRef};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Agent, MAX_COLLECTED, MAX_WANTING};
+use super::{Agent, MAX_COLLECTED, MAX_REFUSED_ADDS};
 use crate::pool::Plan;
 
-/// As long as a plugin may be told to wait.
+/// The longest time that an ADD waits for an address.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// One of each family is usual.
 const MAX_DESIRED: usize = 16;
 
 impl Agent {
-    /// An ADD. Waits as long as it may when no address is free.
+    /// An ADD. When no address is free, it waits as long as the request allows.
     pub async fn request(&self, request: Request) -> Result<Granted, Refusal> {
         let begun = Instant::now();
         let outcome = self.request_in_time(&request, begun).await;
@@ -35,7 +35,7 @@ impl Agent {
         loop {
             let freed = self.shared.came_free.notified();
             tokio::pin!(freed);
-            // From here on nothing that comes free is missed.
+            // From here on, no address that comes free is missed.
             freed.as_mut().enable();
             let refusal = match self.try_request(request) {
                 Err(refusal) if refusal.reason == Reason::PoolEmpty => refusal,
@@ -55,18 +55,20 @@ impl Agent {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
         let held = match inside.pool.plan_request(request, now) {
-            Ok(Plan::Has(held)) => held,
-            Ok(Plan::Gets(held, entry)) => {
+            Ok(Plan::Existing(held)) => held,
+            Ok(Plan::New(held, entry)) => {
                 inside.commit(&[entry], now)?;
-                inside.wanting.remove(&request.attachment);
+                inside.refused_adds.remove(&request.attachment);
                 self.changed(&mut inside);
                 held
             }
             Err(refusal) => {
                 if refusal.reason == Reason::PoolEmpty {
                     inside.starved.get_or_insert(now);
-                    let known = inside.wanting.len() < MAX_WANTING;
-                    if known && inside.wanting.insert(request.attachment.clone(), now).is_none() {
+                    let known = inside.refused_adds.len() < MAX_REFUSED_ADDS;
+                    if known
+                        && inside.refused_adds.insert(request.attachment.clone(), now).is_none()
+                    {
                         self.shared.changed.notify_one();
                     }
                 }
@@ -77,8 +79,8 @@ impl Agent {
         Ok(Granted { addresses })
     }
 
-    /// A DEL. One of an attachment that has nothing is done, too: a late ADD must not take what
-    /// nobody would give back.
+    /// A DEL. It is recorded even when the attachment has no address: a late ADD must not take one
+    /// that nobody would release.
     pub fn release(&self, release: &Release) -> Result<Done, Refusal> {
         let begun = Instant::now();
         let outcome = validate(&release.attachment)
@@ -97,13 +99,13 @@ impl Agent {
             .collect();
         let released = inside.commit(&entries, now)?;
         for release in releases {
-            inside.wanting.remove(&release.attachment);
+            inside.refused_adds.remove(&release.attachment);
         }
         self.changed(&mut inside);
         Ok(Done { released })
     }
 
-    /// Whether the attachment has exactly these.
+    /// Whether the attachment has exactly these addresses.
     pub fn check(&self, check: &Check) -> Result<Done, Refusal> {
         let begun = Instant::now();
         let outcome = validate(&check.attachment).and_then(|()| self.compare(check));
@@ -132,7 +134,7 @@ impl Agent {
         Ok(Done::default())
     }
 
-    /// A GC: all of the network that is not named is released.
+    /// A GC: releases all attachments of the network that are not in the valid list.
     pub fn gc(&self, gc: &Gc) -> Result<Done, Refusal> {
         let begun = Instant::now();
         let outcome = self.collect(gc);
@@ -190,7 +192,7 @@ fn validate_desired(desired: &[IpAddr]) -> Result<(), Refusal> {
     (different.len() == desired.len()).then_some(()).ok_or_else(wrong)
 }
 
-/// As the specification has it, or none.
+/// A network name as the CNI specification allows it, or an empty one.
 fn validate_network(network: &str) -> Result<(), Refusal> {
     let named = network.is_empty() || (network.len() <= 253 && berth_api::cni::is_name(network));
     let wrong = || {

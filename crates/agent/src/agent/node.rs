@@ -1,4 +1,4 @@
-//! The agent's own Node, and what the agent has to say on it.
+//! The agent's own Node, and what the agent reports on it.
 
 use berth_api::ObservedNode;
 use tokio::sync::futures::Notified;
@@ -12,7 +12,7 @@ impl Agent {
         self.set_node(Some(OwnNode::read(node)));
     }
 
-    /// A Node that is deleted limits nothing.
+    /// `None`: the Node was deleted, and limits nothing.
     pub fn set_node(&self, node: Option<OwnNode>) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.node != node {
@@ -42,7 +42,7 @@ impl Agent {
         };
         let attached = u64::try_from(inside.pool.holdings().len()).unwrap_or(u64::MAX);
         let unserved = inside.cluster.demand().saturating_sub(attached);
-        let wanting = inside.wanting();
+        let refused_adds = inside.refused_adds();
         let held = counts.free.saturating_add(counts.cooling_down);
         let held = held.saturating_add(counts.assigned).saturating_add(counts.quarantined);
         let nnc = inside.cluster.nnc.as_ref();
@@ -64,7 +64,7 @@ impl Agent {
             is_quarantined: inside.pool.is_quarantined(),
             free,
             assigned: counts.assigned,
-            waiting: unserved.max(wanting),
+            waiting: unserved.max(refused_adds),
             supply,
         }
     }

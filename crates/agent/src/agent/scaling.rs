@@ -1,4 +1,4 @@
-//! What comes from the cluster, and what goes to it.
+//! What the agent reads from the cluster, and what it writes to it.
 
 use berth_api::{ClusterSubnetState, NodeNetworkConfig, ObservedPod};
 use tracing::{info, warn};
@@ -12,18 +12,18 @@ impl Agent {
     pub fn apply_nnc(&self, nnc: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.apply_nnc(nnc) {
-            self.take_over(&mut inside);
+            self.deliver_nnc(&mut inside);
         }
     }
 
-    /// What a watch that has begun anew says of it.
+    /// The NodeNetworkConfig that a restarted watch lists.
     pub fn reset_nnc(&self, nnc: &NodeNetworkConfig) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.reset_nnc(nnc);
-        self.take_over(&mut inside);
+        self.deliver_nnc(&mut inside);
     }
 
-    fn take_over(&self, inside: &mut Inside) {
+    fn deliver_nnc(&self, inside: &mut Inside) {
         let Some(nnc) = &inside.cluster.nnc else {
             return;
         };
@@ -35,8 +35,8 @@ impl Agent {
         self.changed(inside);
     }
 
-    /// It is deleted. Nobody gets what it listed until the next one lists it again; pods keep what
-    /// they have.
+    /// The NodeNetworkConfig was deleted. Its addresses are not given out until the next one lists
+    /// them again; pods keep theirs.
     pub fn delete_nnc(&self) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.nnc.is_some() {
@@ -59,7 +59,7 @@ impl Agent {
         self.changed(&mut inside);
     }
 
-    /// All that there are: from now on their number can be relied on.
+    /// Takes the full list of pods: from now on their number can be relied on.
     pub fn set_pods(&self, pods: &[ObservedPod]) {
         let mut inside = self.shared.inside.lock();
         inside.cluster.pods = pods.iter().map(|pod| (key_of(pod), PodFacts::of(pod))).collect();
@@ -91,7 +91,7 @@ impl Agent {
     }
 
     /// Returns once the node's container and its pods have been seen. The container may be empty.
-    pub async fn is_supplied(&self) {
+    pub async fn wait_until_supplied(&self) {
         loop {
             let changed = self.shared.came_free.notified();
             tokio::pin!(changed);
@@ -112,27 +112,26 @@ impl Agent {
     }
 
     /// Returns when something has changed that the next write may depend on.
-    pub async fn has_changed(&self) {
+    pub async fn wait_for_change(&self) {
         self.shared.changed.notified().await;
     }
 
     /// What is to be written to the spec now, if anything is.
     ///
-    /// What is given back is marked before it is named in a write, and the mark is in the journal:
-    /// whatever becomes of the write, nobody on the node gets it any more, and the next try names
-    /// the same ones.
+    /// Addresses to give back are first marked in the journal, then named in a write. Whatever
+    /// becomes of the write, no pod gets them any more, and the next write names the same ones.
     pub fn next_request(&self) -> Option<Request> {
         let now = self.now();
         let mut inside = self.shared.inside.lock();
-        inside.prune_wanting(now);
-        let Some(step) = step(&inside.pool, &inside.cluster, inside.wanting()) else {
-            return self.say_what_is_held(&inside);
+        inside.prune_refused_adds(now);
+        let Some(step) = step(&inside.pool, &inside.cluster, inside.refused_adds()) else {
+            return self.report_held(&inside);
         };
         inside.demand = step.demand;
         self.shared.metrics.scaled(step.demand, step.requested);
         let releasing = inside.pool.plan_releasing(step.release, now);
         if !releasing.is_empty() {
-            // A disk that is full: later. What is free stays free.
+            // If the disk is full, the next call tries again. Free addresses stay free.
             inside.commit(&releasing, now).ok()?;
         }
         let nnc = inside.cluster.nnc.as_ref()?;
@@ -150,8 +149,9 @@ impl Agent {
         Some(request)
     }
 
-    /// Also while nothing can be asked for: others must not get what pods here have.
-    fn say_what_is_held(&self, inside: &Inside) -> Option<Request> {
+    /// Reports held addresses even while the agent can't ask for any: no other node may get
+    /// addresses that pods have here.
+    fn report_held(&self, inside: &Inside) -> Option<Request> {
         let nnc = inside.cluster.nnc.as_ref()?;
         let held = inside.pool.held_beyond();
         (held != nnc.held).then(|| Request {
@@ -162,7 +162,7 @@ impl Agent {
         })
     }
 
-    pub fn wrote(&self, request: &Request, answer: &NodeNetworkConfig) {
-        self.shared.inside.lock().cluster.wrote(request, answer);
+    pub fn record_write(&self, request: &Request, answer: &NodeNetworkConfig) {
+        self.shared.inside.lock().cluster.record_write(request, answer);
     }
 }

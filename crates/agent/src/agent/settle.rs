@@ -1,4 +1,4 @@
-//! Learning who has what after a journal was lost.
+//! Finding out which pod has which address after a journal was lost.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use tracing::warn;
 use super::Agent;
 use crate::journal::Entry;
 
-/// A sandbox that is there, and the addresses it was seen with.
+/// An existing sandbox and its observed addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     pub attachment: Attachment,
@@ -19,8 +19,8 @@ pub struct Observed {
 }
 
 impl Agent {
-    /// What living sandboxes have is theirs. `observed` are all that there are. How many of them
-    /// the journal did not know.
+    /// Assigns to living sandboxes the addresses they have. `observed` lists all sandboxes. Returns
+    /// how many of them the journal did not know.
     pub fn adopt(&self, observed: &[Observed]) -> Result<usize, Refusal> {
         let now = self.now();
         let living: BTreeSet<&Attachment> = observed.iter().map(|one| &one.attachment).collect();
@@ -44,8 +44,8 @@ impl Agent {
         Ok(adopted)
     }
 
-    /// Pods that live show addresses of the pool, and the journal knows nothing at all: it is not
-    /// the first start here, whatever became of the files.
+    /// Called when there is no journal at all. If living pods show addresses of the pool, this is
+    /// not the first start on this node, so the pool is quarantined.
     pub fn quarantine_observed(&self) {
         let mut inside = self.shared.inside.lock();
         let observed = inside.cluster.observed();
@@ -63,8 +63,8 @@ impl Agent {
         self.shared.inside.lock().pool.is_quarantined()
     }
 
-    /// What living pods show stays theirs; `over` says that whoever else could have an address has
-    /// been seen by now.
+    /// Living pods keep the addresses they show. `over` says that by now every other possible
+    /// holder of an address has been observed.
     pub fn recover(&self, over: bool) {
         let mut inside = self.shared.inside.lock();
         let owned: BTreeSet<IpAddr> = inside.pool.owned().collect();
@@ -72,7 +72,7 @@ impl Agent {
         let quarantined = inside.pool.is_quarantined();
         inside.pool.recover(observed, over);
         if quarantined && !inside.pool.is_quarantined() {
-            // One that can't be written leaves the next agent in quarantine, which is safe.
+            // If this entry can't be written, the next agent starts in quarantine, which is safe.
             drop(inside.commit(&[Entry::Settled], self.now()));
         }
         self.changed(&mut inside);

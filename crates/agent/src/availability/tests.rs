@@ -18,7 +18,7 @@ fn observed(reason: Reason) -> ObservedCondition {
 }
 
 #[test]
-fn a_pool_that_is_refilled_says_nothing_whatever_was_said_before() {
+fn an_empty_pool_that_may_grow_keeps_the_node_condition() {
     let refilled = View {
         supply: Supply::Open,
         ..FULL

@@ -1,4 +1,4 @@
-//! The port, and what bounds its callers: connections, and the time that one may take.
+//! The port, and its limits: the number of connections, and the time that one may take.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use berth_kit::serve::{Limits, Plain};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// One request each: a plugin makes no second one, and a connection that is kept open takes the
-/// place of another. Nothing is waited for.
+/// One request for each connection: a plugin makes no second one, and a connection that is kept
+/// open takes the place of another. A stop does not wait for connections.
 const LIMITS: Limits = Limits {
     connections: 64,
     handshake: Duration::from_secs(5),
@@ -40,7 +40,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Whether it may be listened on.
+    /// Refuses an address that is not a loopback address.
     pub fn check(address: SocketAddr) -> Result<(), CompatError> {
         let is_closed = address.ip().is_loopback();
         is_closed.then_some(()).ok_or(CompatError::Open(address))

@@ -1,6 +1,6 @@
-//! What containerd tells of a sandbox beyond the CRI: the result of its CNI, with every interface
-//! that the runtime attached. It is text for people, so nothing is relied on: what is not there, or
-//! is another runtime's, is none.
+//! What containerd reports of a sandbox beyond the CRI: the result of its CNI plugins, with every
+//! interface that the runtime attached. It is text for people, so the agent does not rely on it:
+//! whatever is missing, or comes from another runtime, counts as no interface.
 
 use std::collections::BTreeMap;
 

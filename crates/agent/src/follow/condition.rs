@@ -20,7 +20,7 @@ use super::{BACKOFF, RESYNC_INTERVAL, TIMEOUT};
 use crate::agent::Agent;
 use crate::availability::{CONDITION, ObservedCondition, Reason, View, decide, status_of};
 
-/// A burst of pods is looked at once.
+/// A burst of pods leads to one decision.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// For as long as the agent serves.
@@ -36,7 +36,7 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
         let node = agent.own_node();
         let observed = node.as_ref().and_then(|node| node.condition.clone());
         let reason = node.and_then(|_| decide(observed.as_ref(), &view));
-        // What was decided must still be so a moment later.
+        // The same decision must be made twice in a row.
         if let Some(reason) = reason.filter(|reason| seen == Some(*reason)) {
             match timeout(TIMEOUT, write(&api, agent.node(), reason, &view, observed.as_ref()))
                 .await

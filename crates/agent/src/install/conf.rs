@@ -14,16 +14,16 @@ use super::place::Place;
 use super::portmap::Portmap;
 use super::{InstallError, PLUGINS, shown};
 
-/// Runtimes take the first by name.
+/// Runtimes use the conf whose name sorts first.
 pub const CONF_NAME: &str = "10-berth.conflist";
 
-/// Of a runtime's files, these are confs.
+/// The extensions by which a runtime knows a conf.
 const EXTENSIONS: [&str; 3] = ["conf", "conflist", "json"];
 
-/// Only its owner reads it, as with the other files by which a node is run.
+/// Only its owner reads it, like the other configuration files of a node.
 const MODE: u32 = 0o600;
 
-/// What the plugin must be told.
+/// The plugin's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conf {
     pub socket: PathBuf,
@@ -31,13 +31,13 @@ pub struct Conf {
     pub mtu: Option<u32>,
     /// How long an ADD looks for an agent that is away; in whole seconds.
     pub reconnect: Duration,
-    /// In the chain behind ours, for pods with a hostPort.
+    /// The plugin behind ours in the chain, for pods with a hostPort.
     pub portmap: Option<Portmap>,
 }
 
 impl Conf {
-    /// In the version that the runtimes of today know, unless `portmap` is older; those that know
-    /// `cniVersions` take the highest that both do.
+    /// `cniVersion` is the version that today's runtimes know, or an older one if `portmap` needs
+    /// it. Runtimes that know `cniVersions` use the highest common version.
     pub fn document(&self) -> Value {
         let mut plugin = json!({"type": "berth-cni"});
         let given = [
@@ -74,11 +74,11 @@ impl Conf {
 pub fn place(conf: &Conf, place: &Place<'_>) -> Result<bool, InstallError> {
     let mut text = format!("{:#}", conf.document());
     text.push('\n');
-    match there(place)? {
-        There::Nothing | There::Torn => {}
-        There::Ours(old) if old == text => return Ok(false),
-        There::Ours(_) => {}
-        There::Foreign => return Err(foreign(place)),
+    match read_existing(place)? {
+        Existing::Nothing | Existing::NotJson => {}
+        Existing::Ours(old) if old == text => return Ok(false),
+        Existing::Ours(_) => {}
+        Existing::Foreign => return Err(foreign(place)),
     }
     let staged = place.stage(CONF_NAME, MODE, |file| file.write_all(text.as_bytes()))?;
     staged.put()?;
@@ -90,36 +90,36 @@ pub fn place(conf: &Conf, place: &Place<'_>) -> Result<bool, InstallError> {
 }
 
 pub fn remove(place: &Place<'_>) -> Result<(), InstallError> {
-    match there(place)? {
-        There::Foreign => Err(foreign(place)),
-        There::Nothing | There::Torn | There::Ours(_) => place.remove(CONF_NAME),
+    match read_existing(place)? {
+        Existing::Foreign => Err(foreign(place)),
+        Existing::Nothing | Existing::NotJson | Existing::Ours(_) => place.remove(CONF_NAME),
     }
 }
 
-/// What has the conf's name.
-enum There {
+/// The file that has the conf's name.
+enum Existing {
     Nothing,
-    /// No JSON: it is of nobody else's making under this name.
-    Torn,
+    /// A damaged file of ours: no other program writes a file of this name.
+    NotJson,
     Ours(String),
     Foreign,
 }
 
-fn there(place: &Place<'_>) -> Result<There, InstallError> {
+fn read_existing(place: &Place<'_>) -> Result<Existing, InstallError> {
     let bytes = match fs::read(place.path(CONF_NAME)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(There::Nothing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Existing::Nothing),
         bytes => bytes.map_err(|error| place.write_error(CONF_NAME, error))?,
     };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     Ok(match serde_json::from_str(&text) {
-        Err(_) => There::Torn,
-        Ok(document) if is_ours(&document) => There::Ours(text),
-        Ok(_) => There::Foreign,
+        Err(_) => Existing::NotJson,
+        Ok(document) if is_ours(&document) => Existing::Ours(text),
+        Ok(_) => Existing::Foreign,
     })
 }
 
-/// Also one that somebody changed: with more plugins in its chain, or with another that asks
-/// `berth-ipam` for addresses.
+/// True also for a conf that a person has changed: with more plugins in its chain, or with another
+/// plugin that asks `berth-ipam` for addresses.
 fn is_ours(document: &Value) -> bool {
     let plugins = document["plugins"].as_array().into_iter().flatten();
     let is_plugin = |kind: &Value| kind.as_str().is_some_and(|kind| PLUGINS.contains(&kind));

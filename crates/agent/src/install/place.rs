@@ -1,4 +1,4 @@
-//! A directory into which files are put whole.
+//! A directory into which files are written whole or not at all.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -13,7 +13,7 @@ pub struct Place<'a> {
     pub directory: &'a Path,
 }
 
-/// Written, and not in its place yet. Dropped, it is gone.
+/// A file that is written but not in its place yet. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Staged<'a> {
     place: Place<'a>,
@@ -26,7 +26,8 @@ impl<'a> Place<'a> {
         self.directory.join(name)
     }
 
-    /// No runtime takes it for a conf or calls it.
+    /// The path of an unfinished file. Its name begins with a dot, so that no runtime reads or
+    /// calls it.
     fn unfinished(&self, name: &str) -> PathBuf {
         self.directory.join(format!(".{name}.new"))
     }
@@ -51,7 +52,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// `make` makes the file under the path it is given.
+    /// Stages a file that `make` creates at the path it is given.
     pub fn prepared(
         self,
         name: &'a str,
@@ -60,7 +61,7 @@ impl<'a> Place<'a> {
         let unfinished = self.unfinished(name);
         let made = || {
             DirBuilder::new().recursive(true).mode(0o755).create(self.directory)?;
-            // Of a process that was killed.
+            // An unfinished file of a process that was killed.
             remove(&unfinished)?;
             make(&unfinished)
         };
@@ -73,7 +74,7 @@ impl<'a> Place<'a> {
         Ok(staged)
     }
 
-    /// Nothing happens when it is not there.
+    /// Removes a file. A missing file is no error.
     pub fn remove(&self, name: &str) -> Result<(), InstallError> {
         let removed = remove(&self.path(name)).and_then(|()| remove(&self.unfinished(name)));
         removed.map_err(|error| InstallError::Remove {
@@ -111,7 +112,7 @@ impl Staged<'_> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.is_placed {
-            // It would be removed by the next one at the latest.
+            // On an error, the next installation removes the file.
             let _ = remove(&self.path());
         }
     }
@@ -119,7 +120,7 @@ impl Drop for Staged<'_> {
 
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        // A directory that is not there, or is none, has nothing in it.
+        // A missing directory, or a file in its place, has nothing in it.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {

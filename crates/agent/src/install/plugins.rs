@@ -22,8 +22,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// What stands beside a program, if it is all there: a plugin of its own starts faster. Else
-    /// the program itself.
+    /// The plugins beside a program, if both are there: a separate plugin starts faster. Else the
+    /// program itself.
     pub fn beside(program: &Path) -> Self {
         let directory = program.parent().unwrap_or(Path::new("/"));
         if PLUGINS.iter().all(|plugin| directory.join(plugin).is_file()) {
@@ -53,7 +53,7 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
         if is_same {
             continue;
         }
-        // One program under two names need not be there twice.
+        // One program under two names is stored once, as a hard link.
         let twin = staged
             .first()
             .map(Staged::path)
@@ -67,7 +67,7 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
         };
         staged.push(whole);
     }
-    // All are there: from here on there is nothing left that takes room or time.
+    // All files are written: what is left, the renames, takes no room and hardly any time.
     for whole in staged {
         whole.put()?;
     }
@@ -76,12 +76,12 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
 }
 
 pub fn remove(place: &Place<'_>) -> Result<(), InstallError> {
-    // Both are tried: what can go goes.
+    // Tries to remove both, even if one of them fails.
     let removed = PLUGINS.map(|plugin| place.remove(plugin));
     removed.into_iter().collect()
 }
 
-/// An error is one of the source. What can't be read in the other's place is not the same.
+/// Returns only errors of the source. An installed file that can't be read counts as different.
 fn is_same(source: &Path, installed: &Path) -> io::Result<bool> {
     let source = File::open(source)?;
     let metadata = source.metadata()?;

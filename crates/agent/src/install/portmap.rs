@@ -24,8 +24,8 @@ struct Supported {
 }
 
 impl Portmap {
-    /// The one in the runtime's directory of plugins. A runtime calls a whole chain in one version
-    /// of CNI, the highest of the conf that it knows: so the plugin is asked which ones it knows.
+    /// Finds the plugin in the runtime's plugin directory. A runtime calls a whole chain in one CNI
+    /// version, the highest of the conf that it knows, so this asks the plugin for its versions.
     pub fn find(directory: &Path) -> Option<Self> {
         let path = directory.join(NAME);
         if !path.is_file() {
@@ -47,13 +47,13 @@ impl Portmap {
         Some(Self { versions })
     }
 
-    /// Whether a runtime loses nothing by it: with an older one in the chain it would ask for no
-    /// STATUS and no GC.
+    /// Whether the plugin knows all of our versions. With an older one in the chain, a runtime
+    /// would call neither STATUS nor GC.
     pub fn knows_all_versions(&self) -> bool {
         self.versions == Version::ALL
     }
 
-    /// Those of the whole chain, in order.
+    /// The versions that the whole chain knows, in order.
     pub fn versions(&self) -> &[Version] {
         &self.versions
     }

@@ -8,7 +8,7 @@ use berth_api::cni::{Attachment, PodRef};
 
 use super::{Entry, Held};
 
-/// What of a file this is, before the number of its format.
+/// The first word of a journal, before the number of its format.
 const TITLE: &str = "berth-journal-";
 /// Raised when a line changes in a way that an older agent can't read. The frame of the first line,
 /// and its first word, stay what they are.
@@ -17,14 +17,13 @@ pub const FORMAT: u64 = 1;
 /// Stands for a text that is empty.
 const NONE: &str = "-";
 
-/// `xxxxxxxx nnnnn `: the checksum of all that comes after the next blank, and how long that is,
-/// its end included.
+/// `xxxxxxxx nnnnn `: the checksum and the length of the content, its newline included.
 const PREFIX: usize = 15;
 
-/// What five digits can say.
+/// The greatest number of five digits.
 const LONGEST: usize = 99_999;
 
-/// Of an assignment.
+/// An assignment has the most words.
 const MAX_WORDS: usize = 10;
 
 #[derive(Debug)]
@@ -43,8 +42,7 @@ impl<'a> Line<'a> {
         Self::Entry(Cow::Borrowed(entry))
     }
 
-    /// The first line and its length; `None` when only a part of it is there, and an error when it
-    /// is damaged.
+    /// The first line and its length; `None` when it is partial, and an error when it is damaged.
     pub fn read(bytes: &[u8]) -> Result<Option<(Line<'static>, usize)>, &'static str> {
         let prefix = bytes.get(..PREFIX).and_then(|prefix| str::from_utf8(prefix).ok());
         let prefix = prefix.and_then(parse_prefix);
@@ -78,7 +76,8 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// That of a journal that begins with these bytes; what is damaged, or no journal, says nothing.
+/// The format of a journal that begins with these bytes; [`FORMAT`] if they are damaged or no
+/// journal.
 pub fn format_of(bytes: &[u8]) -> u64 {
     let prefix = bytes.get(..PREFIX).and_then(|prefix| str::from_utf8(prefix).ok());
     let number = prefix.and_then(parse_prefix).and_then(|(checksum, length)| {
@@ -93,7 +92,7 @@ pub fn format_of(bytes: &[u8]) -> u64 {
 fn parse_prefix(prefix: &str) -> Option<(u32, usize)> {
     let (checksum, rest) = prefix.split_at_checked(8)?;
     let length = rest.strip_prefix(' ')?.strip_suffix(' ')?;
-    // No sign, no blank: there is one way to write it.
+    // A sign or a blank is not allowed: there is one way to write a number.
     let digits = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !digits(checksum) || !digits(length) {
         return None;
@@ -136,12 +135,12 @@ fn write_held(held: &[Held]) -> String {
     held.join(",")
 }
 
-/// Whether what is read is what was written.
+/// Whether reading the entry's line gives the same entry.
 pub fn can_be_written(entry: &Entry) -> bool {
     let is_word =
         |text: &str| !text.contains(|letter: char| letter.is_whitespace() || letter.is_control());
     let is_name = |text: &str| !text.is_empty() && text != NONE && is_word(text);
-    // An interface may be called as nothing is: these two are never left out.
+    // An interface may be called `-`: these two fields are never empty.
     let is_given = |text: &str| !text.is_empty() && is_word(text);
     let is_attachment = |one: &Attachment| is_given(&one.container) && is_given(&one.interface);
     let is_listed = |name: &str| is_name(name) && !name.contains([',', '=']);
@@ -263,13 +262,13 @@ fn parse_held(text: &str) -> Option<Vec<Held>> {
     text.split(',').map(one).collect()
 }
 
-/// Over the length, too: one that was changed must not go unseen.
+/// The sum covers the length too, so that a changed length is noticed.
 fn sum(length: usize, content: &[u8]) -> u32 {
     let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
     !update(update(!0, &length), content)
 }
 
-/// Eight bytes at a time: a start reads the whole journal.
+/// Takes eight bytes at a time, because a start reads the whole journal.
 fn update(sum: u32, bytes: &[u8]) -> u32 {
     let (eights, rest) = bytes.as_chunks::<8>();
     let sum = eights.iter().fold(sum, |sum, eight| {
@@ -283,8 +282,8 @@ fn update(sum: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// CRC-32C: it sees every burst of up to 32 bits. The n-th table is for a byte with n bytes after
-/// it.
+/// CRC-32C: it detects every burst of up to 32 bits. The n-th table is for a byte with n bytes
+/// after it.
 const TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0_u32; 256]; 8];
     let mut byte = 0;

@@ -1,12 +1,10 @@
-//! How far the journal has come, kept apart from it: beside the socket, which on a node is in
-//! memory.
+//! How long the journal is, kept apart from it: beside the socket, which on a node is in memory.
 //!
-//! A journal that somebody put back from a copy, or took away, is whole as far as it goes and of
-//! this boot. Only what was noted elsewhere tells that addresses were given out that it does not
-//! know of.
+//! A journal that somebody restored from a copy looks whole and is of this boot. Only a note kept
+//! elsewhere shows that addresses were given out which that journal does not know of.
 //!
-//! Two slots, because a journal is replaced by a rename: while it is not certain which file is in
-//! place, either is the right one.
+//! The mark has two slots, because a journal is replaced by a rename: until it is certain which
+//! file is in place, both are accepted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -24,7 +22,7 @@ const LENGTH: usize = BOOT + 32;
 /// later one has it after [`LENGTH`] bytes, 8 bytes long and little endian.
 pub const FORMAT: u64 = 1;
 
-/// That of a mark that begins with these bytes.
+/// The format of a mark that begins with these bytes.
 pub fn format_of(bytes: &[u8]) -> u64 {
     let number = bytes.get(LENGTH..).and_then(|rest| rest.first_chunk());
     number.map_or(FORMAT, |number| u64::from_le_bytes(*number))
@@ -36,13 +34,14 @@ pub struct Mark {
     slots: Slots,
 }
 
-/// Of no journal before.
+/// An id that no earlier journal has.
 pub fn new_id() -> u64 {
     rand::random::<u64>().max(1)
 }
 
 impl Mark {
-    /// What was noted in this boot; one of an earlier boot, or one that is no mark, says nothing.
+    /// Reads the notes of this boot. A mark of an earlier boot, or a file that is no mark, counts
+    /// as blank.
     pub fn open(path: &Path, boot: &str) -> io::Result<Self> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
@@ -68,7 +67,7 @@ impl Mark {
         Ok(Self { file, slots })
     }
 
-    /// Nothing was noted.
+    /// Whether nothing was noted.
     pub fn is_blank(&self) -> bool {
         self.slots.iter().all(|(id, _)| *id == 0)
     }
@@ -78,13 +77,13 @@ impl Mark {
         self.is_blank() || self.slots.iter().any(|slot| slot.0 == id && slot.1 <= length)
     }
 
-    /// Another journal may be in place from now on.
+    /// From now on another journal may be in place.
     pub fn begin(&mut self, id: u64, length: u64) -> io::Result<()> {
         let [now, _] = self.slots;
         self.write([now, (id, length)])
     }
 
-    /// It is in place, and no other.
+    /// From now on this journal is in place, and no other.
     pub fn settle(&mut self, id: u64) -> io::Result<()> {
         let length = self.slots.iter().find(|slot| slot.0 == id).map_or(0, |slot| slot.1);
         self.write([(id, length), (0, 0)])
@@ -101,7 +100,7 @@ impl Mark {
         })
     }
 
-    /// One write of few bytes within a page: whoever is killed has made it or not.
+    /// One write of a few bytes within a page: a process that is killed has made all of it or none.
     fn write(&mut self, slots: Slots) -> io::Result<()> {
         let mut bytes = [0; LENGTH - BOOT];
         let words = slots.iter().flat_map(|(id, length)| [*id, *length]);

@@ -114,7 +114,7 @@ fn it_is_for_its_owners_eyes_only_and_for_people_to_read() {
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_gives_what_is_whole_and_says_that_it_was_cut() {
+fn a_truncated_journal_is_read_up_to_its_last_whole_entry() {
     let all = [assigned(1), released(1), assigned(2)];
     let (_, bytes) = written(&all);
     let ends: Vec<usize> = bytes
@@ -179,7 +179,7 @@ fn a_damaged_journal_is_put_aside_and_a_new_one_begins() {
 }
 
 #[test]
-fn one_that_is_older_than_what_was_answered_or_is_gone_is_not_trusted() {
+fn an_outdated_or_missing_journal_is_not_trusted() {
     let (directory, old) = written(&[assigned(1)]);
     let path = directory.path().join(NAME);
     let (mut journal, _) = open(directory.path(), BOOT);
@@ -297,7 +297,7 @@ fn a_disk_that_is_full_leaves_nothing_half_written() {
         disk,
         length: length(&first),
         lines: 1,
-        spoiled: false,
+        has_partial_line: false,
     };
     journal.append(&[assigned(1)]).unwrap();
     assert!(journal.append(&[assigned(2)]).is_err());

@@ -1,21 +1,20 @@
-//! What a mark in the release queue comes to. Pure: who has what and who is there comes in.
+//! What follows from a mark in the release queue. Pure: holdings and sandboxes come in.
 //!
 //! Why nobody loses an address who still has it:
-//! - Every DEL that the mark stands for was started no later than the mark says, and what it
-//!   detached was attached before. An ADD that was started after the mark is therefore none of its
-//!   business, and is not looked at.
+//! - Every DEL that the mark stands for was started no later than the mark says, and detached what
+//!   was attached before. So an ADD that was started after the mark is not considered.
 //! - What was attached before is released only when the runtime lists no sandbox of its container,
-//!   in any state. A runtime lists a sandbox only once all of it is there: one that is young may be
-//!   on its way, and is left for the next look until the runtime must have given it up.
-//! - The release carries the start of the ADD that was looked at: one that came since is not
-//!   undone.
-//! - A container that names no pod was started beside the kubelet. The runtime may not know it,
-//!   alive or not, so it is left to its own DEL and to the GC of the CNI.
+//!   in any state. A runtime lists a sandbox only once all of it is there. A young attachment's
+//!   sandbox may be about to be listed, so it is left to the next pass until the runtime must have
+//!   given it up.
+//! - The release carries the start of the considered ADD: a later ADD is not undone.
+//! - An attachment that names no pod was made without the kubelet. The runtime may not know its
+//!   container, alive or not, so it is left to its own DEL and to a CNI GC.
 //!
-//! Why no release is lost: the mark stays until nothing that is older than it can still be on its
-//! way out. A sandbox that is listed may be one whose DEL has just been left out, and goes from the
-//! list a moment later; it is looked at again until the mark is old. One that is stopped but listed
-//! goes from the list when it is removed.
+//! Why no release is lost: the mark stays while any older attachment may still turn out to be gone.
+//! The DEL of a listed sandbox may just have been left out, and the sandbox may leave the list a
+//! moment later, so it is checked again until the mark is old. A stopped sandbox leaves the list
+//! when it is removed.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +31,8 @@ use crate::reclaim::is_of;
 pub struct View<'a> {
     pub mark: Mark,
     pub holdings: &'a BTreeMap<Attachment, Holding>,
-    /// All that the runtime lists, in any state, asked after the holdings; `None` without a
-    /// runtime.
+    /// All sandboxes that the runtime lists, in any state, read after the holdings; `None` without
+    /// a runtime.
     pub sandboxes: Option<&'a [Sandbox]>,
     /// When the last GC of each network was started.
     pub collected: &'a BTreeMap<String, u64>,
@@ -45,18 +44,20 @@ pub struct View<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub releases: Vec<Release>,
-    /// So many may still turn out to be gone: the mark stays.
+    /// The number of attachments that may still turn out to be gone. While there are any, the mark
+    /// stays.
     pub open: usize,
 }
 
 pub fn decide(view: &View<'_>) -> Decision {
     let mut decision = Decision::default();
-    // Of an earlier boot, whose clock had come further: nothing of then is left.
+    // The mark is of an earlier boot, whose clock was ahead of this one: no attachment of it is
+    // left.
     if view.mark.started > view.now {
         return decision;
     }
     let is_older = |holding: &Holding| holding.started <= view.mark.started;
-    // A GC that came after the mark has released what the runtime did not name.
+    // A GC after the mark has released all that the runtime did not list as valid.
     let is_collected = |holding: &Holding| {
         let at = view.collected.get(&holding.network);
         at.is_some_and(|at| *at > view.mark.started)

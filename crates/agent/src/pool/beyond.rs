@@ -1,5 +1,5 @@
-//! What pods have although nothing that was delivered has it. It is kept up with every change: it
-//! is asked for after every call, and a node may run hundreds of pods.
+//! Addresses that pods have although they are not delivered any more. The map is updated with every
+//! change, because it is read after every call and a node may run hundreds of pods.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ impl Pool {
         self.beyond.iter().map(assignment).collect()
     }
 
-    /// Somebody has it from now on.
+    /// Called when an attachment gets the address.
     pub(super) fn note_held(&mut self, held: &Held) {
         if self.has(held.address) {
             self.beyond.remove(&held.address);
@@ -31,7 +31,7 @@ impl Pool {
         }
     }
 
-    /// After something else was delivered.
+    /// Called when the delivered addresses change.
     pub(super) fn look_beyond(&mut self) {
         let held = self.holdings.values().flat_map(|holding| &holding.held);
         let beyond = held.filter(|held| !self.has(held.address));

@@ -1,4 +1,4 @@
-//! Blocks that are the node's as a whole. Nothing is kept for an address that nobody has had: a /64
+//! Blocks that are the node's as a whole. An address that was never used takes no memory, so a /64
 //! costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,7 @@ use std::net::IpAddr;
 
 use berth_addr::{Family, Prefix};
 
-/// So many addresses are used for the first time before the first is used again, where a block has
-/// them.
+/// Up to this number of freed addresses, a block gives out new ones before it uses one again.
 const MAX_FREED: usize = 1 << 14;
 
 #[derive(Clone, Debug)]
@@ -16,9 +15,9 @@ pub struct Block {
     pub prefix: Prefix,
     /// Never given out.
     gateway: Option<IpAddr>,
-    /// All before it have been had by somebody, or are now; `None` after the last one.
+    /// All addresses before it have been used; `None` after the last one.
     next: Option<IpAddr>,
-    /// Since when, longest first.
+    /// The free addresses that were used before, with the time they came free; longest free first.
     freed: BTreeSet<(u64, IpAddr)>,
     since: BTreeMap<IpAddr, u64>,
 }
@@ -48,13 +47,13 @@ impl Block {
         self.prefix.contains(address) && self.gateway != Some(address)
     }
 
-    /// How many it has to give, whoever has them.
+    /// The number of addresses that can be given out, used or free.
     pub fn size(&self) -> u64 {
         let size = u64::try_from(self.prefix.size()).unwrap_or(u64::MAX);
         size - u64::from(self.gateway.is_some())
     }
 
-    /// The one to give next: never had, or else the one that has been free for longest.
+    /// The address to give next: one never used, or else the one that has been free for longest.
     pub fn longest_free(&mut self, is_held: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         if self.freed.len() < MAX_FREED {
             while let Some(address) = self.next {
@@ -67,7 +66,7 @@ impl Block {
         self.freed.first().map(|(_, address)| *address)
     }
 
-    /// Some that were passed over may be free now.
+    /// Starts again at the first address: some that were skipped may be free now.
     pub fn look_again(&mut self) {
         self.next = Some(self.prefix.first());
     }
@@ -89,7 +88,7 @@ impl Block {
         }
     }
 
-    /// How many came free after that.
+    /// How many addresses came free after `since`.
     pub fn freed_after(&self, since: u64) -> u64 {
         let count = self.freed.iter().rev().take_while(|(at, _)| *at > since).count();
         u64::try_from(count).unwrap_or(u64::MAX)

@@ -10,7 +10,7 @@ use super::units::State;
 use crate::journal::Held;
 
 impl Pool {
-    /// The desired ones, or one of each family: all or nothing. Nothing is taken yet.
+    /// Chooses the desired addresses, or one of each family: all or nothing. It takes none yet.
     pub(super) fn choose(&mut self, desired: &[IpAddr]) -> Result<Vec<Held>, Refusal> {
         if desired.is_empty() {
             self.choose_any()
@@ -28,7 +28,7 @@ impl Pool {
         let free = match self.units.of(address) {
             Some(unit) => matches!(unit.state, State::Free { .. }),
             None if self.block_of(address).is_some() => {
-                self.quarantine.allows_blocks() && !self.quarantine.is_about(address)
+                self.quarantine.allows_blocks() && !self.quarantine.covers(address)
             }
             None => return Err(taken("is not this node's: ask for one of its own, or for any")),
         };
@@ -44,8 +44,8 @@ impl Pool {
             ));
         }
         let mut chosen: Vec<Held> = Vec::new();
-        // A lease of both families serves at once. Otherwise one of its own for each, or of a lease
-        // that has more.
+        // A lease of both families is best. Otherwise each family gets one of its own, or one of a
+        // lease that has more.
         let all: Vec<Family> = needed.iter().copied().collect();
         if let Some(unit) = self.units.longest_free(&all) {
             return Ok(unit.lease.held.clone());
@@ -69,7 +69,7 @@ impl Pool {
                 let quarantine = &self.quarantine;
                 let mut blocks = self.blocks.iter_mut().filter(|block| block.family() == family);
                 let is_held =
-                    |address: IpAddr| owners.contains_key(&address) || quarantine.is_about(address);
+                    |address: IpAddr| owners.contains_key(&address) || quarantine.covers(address);
                 let settled = quarantine.allows_blocks();
                 let found =
                     blocks.find_map(|block| block.longest_free(is_held).filter(|_| settled));

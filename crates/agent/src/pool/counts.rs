@@ -10,8 +10,8 @@ use super::Pool;
 use super::units::State;
 
 impl Pool {
-    /// In leases, and for blocks in addresses of their first family. What came free less than
-    /// `rest` ago cools down.
+    /// Counts leases, and for blocks the addresses of their first family. A unit that came free
+    /// less than `rest` ago cools down.
     pub fn counts(&self, now: u64, rest: u64) -> PoolCounts {
         let since = now.saturating_sub(rest);
         let tally = self.units.tally();
@@ -40,13 +40,13 @@ impl Pool {
         counts
     }
 
-    /// What the formula needs: leases only, for a node's blocks neither grow nor shrink. Where it
-    /// is not certain whether somebody has one, it is as good as had. `pods` need an address, and
-    /// so do `wanting` attachments that were refused one.
-    pub fn holding(&self, pods: u64, wanting: u64) -> scaling::Holding {
+    /// The formula's input: leases only, because a node's blocks neither grow nor shrink. A
+    /// quarantined lease counts as assigned. `pods` need an address, and so do the attachments of
+    /// the `refused_adds`.
+    pub fn holding(&self, pods: u64, refused_adds: u64) -> scaling::Holding {
         let tally = self.units.tally();
         let attached = u64::try_from(self.holdings.len()).unwrap_or(u64::MAX);
-        let attached = attached.saturating_add(tally.quarantined).saturating_add(wanting);
+        let attached = attached.saturating_add(tally.quarantined).saturating_add(refused_adds);
         scaling::Holding {
             demand: pods.max(attached),
             held: tally.free + tally.held + tally.quarantined,
@@ -55,13 +55,12 @@ impl Pool {
         }
     }
 
-    /// Whether there is a container whose leases come and go: only such a pool is scaled.
+    /// Whether a network container has leases, which come and go: only such a pool is scaled.
     pub fn is_scaled(&self) -> bool {
         self.containers.iter().any(super::Container::has_leases)
     }
 
-    /// Each address that the node has, and each that a pod still has. Of a block, those that
-    /// somebody has or had lately.
+    /// Each address of the node's leases, and every other address that a pod has.
     pub fn lines(&self, now: u64, rest: u64) -> Vec<AddressLine> {
         let since = now.saturating_sub(rest);
         let leased = self.units.iter().flat_map(|unit| {

@@ -1,5 +1,5 @@
-//! What a NodeNetworkConfig says, read once and checked: what follows need not look at the wire
-//! form again.
+//! The content of a NodeNetworkConfig, parsed and checked once, so that no other code reads the
+//! wire form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ pub struct Delivered {
 pub struct Container {
     pub id: String,
     pub subnet: String,
-    /// One for each family.
+    /// One space for each family.
     pub spaces: Vec<Space>,
     pub content: Content,
 }
@@ -43,9 +43,9 @@ pub struct Space {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// They come and go one by one, and have names.
+    /// Leases come and go one by one, and have names.
     Leases(Vec<Lease>),
-    /// All that is in them is the node's.
+    /// All addresses of a block are the node's.
     Blocks(Vec<Prefix>),
 }
 
@@ -63,12 +63,13 @@ impl Lease {
 }
 
 impl Delivered {
-    /// Of a NodeNetworkConfig that is not there.
+    /// Stands for a missing NodeNetworkConfig.
     pub fn nothing() -> Self {
         Self::read(&NodeNetworkConfig::default())
     }
 
-    /// One that is being deleted has nothing for anybody: what it lists goes back to the subnet.
+    /// Reads a NodeNetworkConfig. One that is being deleted delivers nothing: its addresses go back
+    /// to the subnet.
     pub fn read(nnc: &NodeNetworkConfig) -> Self {
         let mut reader = Reader::default();
         let status = nnc.status.as_ref();
@@ -95,7 +96,7 @@ impl Delivered {
 }
 
 impl Container {
-    /// Those that its subnet has, and so its addresses have or will have.
+    /// The families of its subnet, which its addresses have or will have.
     pub fn families(&self) -> BTreeSet<Family> {
         let leases = match &self.content {
             Content::Leases(leases) => leases.as_slice(),
@@ -109,7 +110,7 @@ impl Container {
         around.chain(leased).collect()
     }
 
-    /// Whether addresses come and go in it.
+    /// Whether its addresses come and go.
     pub fn has_leases(&self) -> bool {
         matches!(self.content, Content::Leases(_))
     }
@@ -125,7 +126,8 @@ impl Container {
 
 #[derive(Default)]
 struct Reader {
-    /// An address is one container's and one lease's: the first that lists it.
+    /// The addresses read so far. An address belongs to the first container and lease that lists
+    /// it.
     seen: BTreeSet<IpAddr>,
     left_out: Vec<String>,
 }
@@ -149,7 +151,7 @@ impl Reader {
             let listed = container.ip_assignments.iter().map(|assignment| &assignment.ip);
             Content::Blocks(self.blocks(&id, primaries.into_iter().chain(listed)))
         } else {
-            // The container's own address is nobody else's.
+            // The network container's own address is not given to pods.
             self.seen
                 .extend(primaries.into_iter().filter_map(|text| address_of(text)));
             Content::Leases(self.leases(&id, &container.ip_assignments))
@@ -165,7 +167,7 @@ impl Reader {
     fn blocks<'a>(&mut self, id: &str, texts: impl Iterator<Item = &'a String>) -> Vec<Prefix> {
         let mut blocks: Vec<Prefix> = Vec::new();
         for text in texts {
-            // Without a length it is one address, and that is the container's own.
+            // Without a length it is a single address, the network container's own.
             match block_of(text).filter(|_| text.contains('/')) {
                 Some(block) if !blocks.iter().any(|other| other.overlaps(block)) => {
                     blocks.push(block)
@@ -223,7 +225,7 @@ fn spaces(container: &NetworkContainer, content: &Content) -> Vec<Space> {
     let mut prefixes: Vec<Prefix> =
         listed.into_iter().flatten().filter_map(|text| block_of(text)).collect();
     if let Content::Blocks(blocks) = content {
-        // Where nothing is said of a subnet around them, they are their own.
+        // If no subnet around the blocks is named, the blocks stand for it.
         let silent =
             |block: &&Prefix| !prefixes.iter().any(|prefix| prefix.family() == block.family());
         let own: Vec<Prefix> = blocks.iter().filter(silent).copied().collect();
@@ -241,14 +243,14 @@ fn spaces(container: &NetworkContainer, content: &Content) -> Vec<Space> {
     prefixes.into_iter().map(space).collect()
 }
 
-/// What the journal can keep as a name.
+/// Whether the journal can store the text as a name.
 fn is_word(text: &str) -> bool {
     let odd =
         |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, ',' | '=');
     !text.is_empty() && text != "-" && text.len() <= 253 && !text.contains(odd)
 }
 
-/// With or without a length, which says nothing here.
+/// An address with or without a length, which is ignored.
 fn address_of(text: &str) -> Option<IpAddr> {
     text.split('/').next()?.parse().ok()
 }

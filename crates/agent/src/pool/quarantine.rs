@@ -1,5 +1,5 @@
-//! What is not certain after a journal was lost: the addresses that the node had then. What is
-//! delivered later was nobody's here.
+//! The addresses whose owners are not certain after a journal was lost: those that the node had
+//! then. No pod here had those that are delivered later.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use super::delivered::{Container, Content};
 #[derive(Clone, Debug, Default)]
 pub struct Quarantine {
     stage: Stage,
-    /// What living pods show, and we do not know of.
-    shown: BTreeSet<IpAddr>,
+    /// Addresses that living pods show and that have no known owner.
+    observed: BTreeSet<IpAddr>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -18,62 +18,64 @@ enum Stage {
     #[default]
     None,
     /// Nothing was delivered yet.
-    Blank,
-    /// About these.
-    About(BTreeSet<IpAddr>),
-    /// Only about what living pods show.
-    Over,
+    BeforeDelivery,
+    /// These addresses are in quarantine.
+    Addresses(BTreeSet<IpAddr>),
+    /// Only the observed addresses are in quarantine.
+    ObservedOnly,
 }
 
 impl Quarantine {
-    pub fn unsettled() -> Self {
+    pub fn before_delivery() -> Self {
         Self {
-            stage: Stage::Blank,
-            shown: BTreeSet::new(),
+            stage: Stage::BeforeDelivery,
+            observed: BTreeSet::new(),
         }
     }
 
     pub fn deliver(&mut self, containers: &[Container]) {
-        if matches!(self.stage, Stage::Blank) && !containers.is_empty() {
+        if matches!(self.stage, Stage::BeforeDelivery) && !containers.is_empty() {
             let leases = containers.iter().filter_map(|container| match &container.content {
                 Content::Leases(leases) => Some(leases),
                 Content::Blocks(_) => None,
             });
             let held = leases.flatten().flat_map(|lease| &lease.held);
-            self.stage = Stage::About(held.map(|held| held.address).collect());
+            self.stage = Stage::Addresses(held.map(|held| held.address).collect());
         }
     }
 
-    /// Whether anything changed by it.
-    pub fn learn(&mut self, shown: BTreeSet<IpAddr>, over: bool) -> bool {
+    /// Returns whether anything changed.
+    pub fn update(&mut self, observed: BTreeSet<IpAddr>, over: bool) -> bool {
         match self.stage {
             Stage::None => return false,
-            Stage::About(_) if over => self.stage = Stage::Over,
-            _ if self.shown == shown => return false,
+            Stage::Addresses(_) if over => self.stage = Stage::ObservedOnly,
+            _ if self.observed == observed => return false,
             _ => {}
         }
-        self.shown = shown;
-        if self.shown.is_empty() && matches!(self.stage, Stage::Over) {
+        self.observed = observed;
+        if self.observed.is_empty() && matches!(self.stage, Stage::ObservedOnly) {
             self.stage = Stage::None;
         }
         true
     }
 
-    pub fn is_about(&self, address: IpAddr) -> bool {
+    pub fn covers(&self, address: IpAddr) -> bool {
         match &self.stage {
             Stage::None => false,
-            Stage::Blank => true,
-            Stage::About(about) => about.contains(&address) || self.shown.contains(&address),
-            Stage::Over => self.shown.contains(&address),
+            Stage::BeforeDelivery => true,
+            Stage::Addresses(addresses) => {
+                addresses.contains(&address) || self.observed.contains(&address)
+            }
+            Stage::ObservedOnly => self.observed.contains(&address),
         }
     }
 
-    /// A block's addresses are not listed: none of them is given out until the time is over.
+    /// A block's addresses are not listed one by one, so none is given out until the time is over.
     pub fn allows_blocks(&self) -> bool {
-        matches!(self.stage, Stage::None | Stage::Over)
+        matches!(self.stage, Stage::None | Stage::ObservedOnly)
     }
 
-    pub fn is_there(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         !matches!(self.stage, Stage::None)
     }
 }

@@ -1,9 +1,9 @@
-//! All that is worth keeping, as the entries that a compacted journal has.
+//! The entries of a compacted journal: all that still matters.
 
 use super::{LISTED, Pool};
 use crate::journal::{Entry, Held};
 
-/// What has been free for longer counts as if nobody had ever had it.
+/// An address that has been free for longer counts as never used.
 const REMEMBERED: u64 = 3_600_000_000_000;
 impl Pool {
     pub fn entries(&self, now: u64) -> Vec<Entry> {
@@ -37,7 +37,7 @@ impl Pool {
         entries
     }
 
-    /// What no longer matters is forgotten.
+    /// Drops the release times that no longer matter.
     pub fn forget(&mut self, now: u64) {
         self.freed.retain(|_, at| now.saturating_sub(*at) < REMEMBERED);
     }

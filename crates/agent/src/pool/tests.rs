@@ -77,8 +77,8 @@ impl Pool {
     /// Planned and done, as if the journal took everything.
     fn add(&mut self, request: &Request, now: u64) -> Result<Vec<String>, Reason> {
         let held = match self.plan_request(request, now).map_err(|refusal| refusal.reason)? {
-            Plan::Has(held) => held,
-            Plan::Gets(held, entry) => {
+            Plan::Existing(held) => held,
+            Plan::New(held, entry) => {
                 self.apply(&entry);
                 held
             }

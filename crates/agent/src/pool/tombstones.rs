@@ -1,5 +1,5 @@
-//! What was detached, remembered for a while: an ADD that was started before comes too late, and
-//! would take an address that nobody gives back.
+//! Detached attachments, remembered for a while. An ADD that was started before the DEL comes too
+//! late, and would take an address that nobody releases.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,10 +11,9 @@ use crate::journal::Entry;
 const SECOND: u64 = 1_000_000_000;
 /// No runtime waits longer for a plugin.
 const KEPT: u64 = 600 * SECOND;
-/// For callers that do not say when they were started: so long after a DEL an ADD is taken for a
-/// late one.
+/// For callers that do not send their start: for this long after a DEL, an ADD counts as late.
 const LATE: u64 = 60 * SECOND;
-/// After 100,000 releases at once there are not 100,000 ADDs under way.
+/// Even after 100,000 releases at once, far fewer ADDs are under way.
 pub const MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,7 @@ struct Tombstone {
 #[derive(Clone, Debug, Default)]
 pub struct Tombstones {
     of: BTreeMap<Attachment, Tombstone>,
-    /// Oldest first; one that was dug again is in it twice.
+    /// Oldest first. A renewed tombstone is in it twice.
     order: VecDeque<(u64, Attachment)>,
 }
 
@@ -56,7 +55,7 @@ impl Tombstones {
         self.of.contains_key(attachment)
     }
 
-    /// Why an ADD that was started then is not served.
+    /// The refusal of a late ADD; `None` if it may be served.
     pub fn refuses(&self, attachment: &Attachment, started: u64, now: u64) -> Option<Refusal> {
         let tombstone = self.of.get(attachment)?;
         let late = if started == 0 {

@@ -10,21 +10,21 @@ use super::delivered::Lease;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Since then; 0 for one that nobody here has had.
+    /// Free since this time; 0 if no attachment here has had it.
     Free {
         since: u64,
     },
     Held,
-    /// Given back to the subnet: nobody here gets it any more.
+    /// Being given back to the subnet: no pod here gets it any more.
     Releasing,
-    /// Somebody may have it: not given out until that is known.
+    /// A pod may have it: not given out until that is known.
     Quarantined,
 }
 
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub lease: Lease,
-    /// The network container that it is of.
+    /// The network container that delivers it.
     pub container: String,
     pub state: State,
 }
@@ -54,7 +54,7 @@ impl Tally {
 
 #[derive(Clone, Debug, Default)]
 pub struct Units {
-    /// Kept up with every change: every call asks for it.
+    /// Updated with every change, because every call reads it.
     tally: Tally,
     by_name: BTreeMap<String, Unit>,
     name_of: BTreeMap<IpAddr, String>,
@@ -66,7 +66,7 @@ impl Units {
         self.by_name.get(name)
     }
 
-    /// The one with this address.
+    /// The unit with this address.
     pub fn of(&self, address: IpAddr) -> Option<&Unit> {
         self.by_name.get(self.name_of.get(&address)?)
     }
@@ -75,8 +75,8 @@ impl Units {
         self.by_name.values()
     }
 
-    /// Adds one, or gives it another container or state. A lease does not change its addresses
-    /// under its name: if it seems to, the old ones go.
+    /// Adds a unit, or replaces its container or state. A lease keeps its addresses under one name;
+    /// should they differ, the old ones go.
     pub fn put(&mut self, unit: Unit) {
         let name = unit.lease.name().to_owned();
         self.remove(&name);
@@ -94,7 +94,7 @@ impl Units {
         self.tally
     }
 
-    /// Of the free ones, those that have been free since later than that.
+    /// How many free units came free after `since`.
     pub fn free_after(&self, since: u64) -> u64 {
         let later = |free: &BTreeSet<(u64, IpAddr)>| {
             free.iter().rev().take_while(|(at, _)| *at > since).count()
@@ -126,13 +126,13 @@ impl Units {
         Some(unit)
     }
 
-    /// The one that has been free for longest, of those with exactly these families.
+    /// Of the units with exactly these families, the one that has been free for longest.
     pub fn longest_free(&self, families: &[Family]) -> Option<&Unit> {
         let (_, first) = self.free.get(families)?.first()?;
         self.of(*first)
     }
 
-    /// Free ones, those that came free last at the front: they are the first to go back to the
+    /// The free units, latest first: those that came free last are the first to go back to the
     /// subnet.
     pub fn latest_free(&self) -> impl Iterator<Item = &Unit> {
         let mut free: Vec<(u64, IpAddr)> = self.free.values().flatten().copied().collect();
@@ -141,7 +141,7 @@ impl Units {
     }
 }
 
-/// Where a lease stands among the free ones.
+/// The key of a lease among the free ones.
 fn key(lease: &Lease) -> Option<(Vec<Family>, IpAddr)> {
     let families: BTreeSet<Family> =
         lease.held.iter().map(|held| Family::of(held.address)).collect();

@@ -1,4 +1,4 @@
-//! Where broken files go: a directory in the directory. A few are enough to see what went wrong.
+//! Where broken files go: a subdirectory of the queue. A few are enough to see what went wrong.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,17 +13,17 @@ use rustix::io::Errno;
 
 use super::{ASIDE, look};
 
-/// More than these are not kept: the oldest go.
+/// The most files that are kept: beyond it, the oldest go.
 pub(super) const KEPT: usize = 100;
-/// Of the same name.
+/// The number of names tried for one file.
 const ATTEMPTS: usize = KEPT + 1;
-/// A name and a number must still be a name.
+/// The longest part of a name that is kept, so that a number fits behind it.
 const LONGEST: usize = 240;
 
 pub fn put(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let aside = open(directory)?;
     if name == ASIDE {
-        // It made way for the directory.
+        // The file was moved when the directory was made.
         return Ok(());
     }
     make_room(&aside)?;
@@ -36,7 +36,7 @@ pub fn put(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
             RenameFlags::NOREPLACE,
         ) {
             Err(Errno::EXIST) => {}
-            // Somebody else took it away.
+            // The file is gone already.
             Err(Errno::NOENT) => return Ok(()),
             renamed => return Ok(renamed?),
         }
@@ -52,7 +52,7 @@ fn open(directory: &OwnedFd) -> io::Result<OwnedFd> {
             mkdirat(directory, ASIDE, Mode::RWXU)?;
             Ok(openat(directory, ASIDE, flags, Mode::empty())?)
         }
-        // Something else has the name, and is a broken entry itself.
+        // Another file has the directory's name. It is a broken entry itself.
         Err(Errno::NOTDIR | Errno::LOOP) => {
             let elsewhere = format!(".{ASIDE}");
             renameat_with(directory, ASIDE, directory, &elsewhere, RenameFlags::empty())?;

@@ -1,5 +1,5 @@
-//! Releasing what the queues hold: once before the agent serves, and from then on whenever
-//! something comes.
+//! Releases the entries of the queues: once before the agent serves, and then whenever new ones
+//! come.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -16,17 +16,17 @@ use super::watch::Seen;
 use super::{Directory, Entry, Found, Pass, Queued, Survey, Watch};
 use crate::agent::Agent;
 
-/// Released by one write to the journal. ADDs come in between.
+/// Entries released by one write to the journal. ADDs are served between two batches.
 const BATCH: usize = 256;
-/// Also when nothing was seen: a watch may be lost, and what could not be removed is to be tried
-/// again.
+/// A pass is made this often even without an event: a watch may be lost, and entries that could not
+/// be removed are tried again.
 const SWEEP: Duration = Duration::from_secs(30);
 /// After a failure, such as a full disk.
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_secs(1),
     max: SWEEP,
 };
-/// The interface of a container of which nothing else is known.
+/// The interface of a container whose interfaces are not known.
 const INTERFACE: &str = "eth0";
 
 #[derive(Debug, thiserror::Error)]
@@ -49,13 +49,13 @@ impl Drain {
         Self { agent, directories }
     }
 
-    /// Releases all that is there, and tells how many entries that were.
+    /// Releases all entries, and returns how many there were.
     pub async fn once(&self) -> Result<u64, DrainError> {
         self.measure().await?;
         let mut released = 0;
         let mut failed = Ok(());
         for directory in &self.directories {
-            // One that can't be read does not hold up the other.
+            // A directory that can't be read does not hold up the other.
             match self.drain(directory).await {
                 Ok(entries) => released += entries,
                 Err(error) => failed = Err(error),
@@ -65,14 +65,15 @@ impl Drain {
         failed.map(|()| released)
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is told to stop.
     pub fn run(self, stopping: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let running = async {
                 let mut failures = 0;
                 let mut is_blind = false;
                 loop {
-                    // Before the pass: what comes while that reads is seen by one or the other.
+                    // The watches come before the pass, so that an entry that arrives during the
+                    // pass is not missed.
                     let watches: Result<Vec<Watch>, io::Error> =
                         self.directories.iter().map(watch).collect();
                     if let Err(error) = &watches
@@ -100,8 +101,7 @@ impl Drain {
         })
     }
 
-    /// Drains with each arrival, as long as that works and the directories are the ones that are
-    /// watched.
+    /// Drains on each event, until a drain fails or a watched directory is replaced.
     async fn follow(&self, mut watches: Vec<Watch>, wait: Duration, has_failed: bool) {
         if has_failed || watches.is_empty() {
             return tokio::time::sleep(wait).await;
@@ -131,8 +131,8 @@ impl Drain {
             if batch.is_empty() {
                 return failed.map(|()| released);
             }
-            // One that can't be released must not keep the others: those go one by one. Where not
-            // one goes, none of the next will.
+            // One entry that can't be released must not hold up the others, so they are tried one
+            // by one. If none succeeds, the next batch would not either.
             let Err(error) = self
                 .settle(directory, batch.clone())
                 .await
@@ -151,8 +151,8 @@ impl Drain {
         }
     }
 
-    /// First the journal, then the files: an entry that is removed has been released, whatever
-    /// happens in between.
+    /// Writes the journal first, then removes the files: an entry that is gone has been released,
+    /// even after a crash in between.
     async fn settle(&self, directory: &Directory, batch: Vec<Found>) -> Result<u64, DrainError> {
         let mut entries = Vec::new();
         let mut broken = Vec::new();
@@ -177,7 +177,7 @@ impl Drain {
         let clear = move || {
             for entry in &entries {
                 if let Err(error) = own.done(entry) {
-                    // To release it again does no harm.
+                    // A second release of it does no harm.
                     warn!(%error, name = entry.name, "a released entry can't be removed from the release queue");
                 }
             }
@@ -207,7 +207,8 @@ impl Drain {
         let mut releases = Vec::new();
         for entry in entries {
             match &entry.queued {
-                // Of an earlier boot: its clock had come further. Nothing of then is left.
+                // The release is of an earlier boot, whose clock was ahead of this one: no
+                // attachment of it is left.
                 Queued::Release(release) if release.started > now => {}
                 Queued::Release(release) => releases.push(release.clone()),
                 Queued::Container(container) => releases.extend(self.all_of(container)),
@@ -216,8 +217,8 @@ impl Drain {
         releases
     }
 
-    /// Every interface of the container that has something, and the usual one in any case: an ADD
-    /// of it that is still under way comes too late.
+    /// Releases for every interface of the container that has an address, and for the usual one in
+    /// any case, so that an ADD still under way is refused as late.
     fn all_of(&self, container: &str) -> Vec<Release> {
         let holdings = self.agent.holdings();
         let held = holdings
@@ -262,7 +263,7 @@ fn next(mut pass: Pass) -> io::Result<(Pass, Vec<Found>)> {
     Ok((pass, batch))
 }
 
-/// Somebody may have removed the directory, and then there is nothing to watch: it is made again.
+/// Creates the directory again if somebody removed it: a missing one can't be watched.
 fn watch(directory: &Directory) -> io::Result<Watch> {
     directory.secure()?;
     Watch::new(directory.path())

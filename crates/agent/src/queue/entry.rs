@@ -18,10 +18,10 @@ use super::{Flavour, Stamp, is_trusted};
 
 /// An entry has a few hundred bytes.
 const MAX_BYTES: u64 = 64 << 10;
-/// In a directory whose files are written in place, one that is this young may be waiting for its
-/// content.
+/// In a directory whose files are written in place, an empty file younger than this may still get
+/// its content.
 const MIN_AGE: Duration = Duration::from_secs(10);
-/// What azure-vnet takes of a container's id for the name of a pod's interface.
+/// How many letters of a container's id azure-vnet uses in the name of a pod's interface.
 const SHORT_ID: usize = 8;
 
 /// What a file turned out to be.
@@ -42,12 +42,12 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queued {
     Release(Release),
-    /// All interfaces of what azure-ipam knows by this name: which ones they are its files don't
-    /// say.
+    /// All interfaces of the container that azure-ipam knows by this name: its files don't name
+    /// them.
     Container(String),
 }
 
-/// Not to be followed.
+/// A file that is not released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub name: OsString,
@@ -90,8 +90,8 @@ impl Why {
     }
 }
 
-/// `None` when it is gone already, or is not finished. An error when the directory can't be read
-/// now: that says nothing about the file.
+/// `None` when the file is gone or not finished yet. An error means that the directory can't be
+/// read now, and says nothing about the file.
 pub fn read(
     directory: BorrowedFd<'_>,
     name: &OsStr,
@@ -101,7 +101,7 @@ pub fn read(
     read_as(directory, name, name, flavour, now)
 }
 
-/// Of a file that has another name for now.
+/// Reads an entry that has another file name for now.
 pub fn read_as(
     directory: BorrowedFd<'_>,
     file: &OsStr,
@@ -113,14 +113,14 @@ pub fn read_as(
         let name = name.to_owned();
         Ok(Some(Found::Broken(Broken { name, why })))
     };
-    // First of all: whatever it is, there is no need to open it.
+    // A file with a bad name need not be opened.
     let Some((text_name, id)) = name
         .to_str()
         .and_then(|text| Id::of(text, flavour).map(|id| (text, id)))
     else {
         return broken(Why::Name);
     };
-    // It must not make us wait, as a pipe would, nor lead us elsewhere.
+    // Opening must not block, as on a pipe, nor follow a link.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(directory, file, flags, Mode::empty()) {
@@ -161,7 +161,7 @@ pub fn read_as(
     if let Id::Attachment(_) = &id
         && let Err(newer) = NewerFormat::check_json(text.as_bytes(), RELEASE_FORMAT)
     {
-        // It stays for an agent that knows it. Until then the address is not given to anybody.
+        // The entry stays for an agent that knows its format. Until then no pod gets the address.
         warn!(
             name = text_name,
             "an entry of the release queue is left as it is: {newer}"
@@ -178,7 +178,7 @@ pub fn read_as(
     }
 }
 
-/// What a name stands for.
+/// What the name of an entry stands for.
 enum Id {
     Attachment(Attachment),
     Container(String),
@@ -232,7 +232,7 @@ fn is_container(text: &str) -> bool {
     Attachment::new(text, "eth0").is_ok()
 }
 
-/// For a message: a file has room for more than anybody wants to read.
+/// Shortens a text for a message.
 fn shown(text: &str) -> String {
     text.chars().take(100).collect()
 }

@@ -1,4 +1,4 @@
-//! The mark that a queue past its limit is left with: see [`berth_api::agent::overflow_name`].
+//! The mark that plugins leave in a queue past its limit: see [`berth_api::agent::overflow_name`].
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Directory;
 
-/// Releases were left out of the queue, of DELs that were started no later than this.
+/// Says that releases were left out of the queue, for DELs that were started no later than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub started: u64,
@@ -23,13 +23,13 @@ impl Mark {
 }
 
 impl Directory {
-    /// The mark that is there. Where several are, the latest stands for all of them.
+    /// The current mark. If there are several, the latest stands for all of them.
     pub fn mark(&self) -> io::Result<Option<Mark>> {
         Ok(self.survey()?.mark)
     }
 
-    /// Makes the mark what it was made of. Whether that was it still: a plugin that left out
-    /// another release meanwhile has moved it on, and then it stays.
+    /// Renames the mark back to the reserve file. Returns `false`, and leaves the mark, if a plugin
+    /// has meanwhile left out another release and so renamed it.
     pub fn unmark(&self, mark: Mark) -> io::Result<bool> {
         let handle = self.handle()?;
         match renameat(&handle, overflow_name(mark.started), &handle, RESERVE) {
@@ -39,8 +39,8 @@ impl Directory {
         }
     }
 
-    /// Makes the file that becomes the mark, while there is room for it. Others' plugins leave
-    /// none.
+    /// Creates the reserve file that becomes the mark, while there is room for it. Other vendors'
+    /// plugins leave no mark.
     pub(super) fn reserve(&self) -> io::Result<()> {
         if !self.overflows() {
             return Ok(());

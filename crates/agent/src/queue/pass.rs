@@ -14,10 +14,11 @@ use tracing::{info, warn};
 use super::entry::{self, Broken, Found, Why};
 use super::{ASIDE, Flavour, Mark, Survey, is_trusted, look, removal};
 
-/// A plugin needs milliseconds to finish a file: one that is this old was given up.
+/// A plugin finishes a file within milliseconds: an unfinished file of this age was abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// What is added or removed meanwhile is seen or not; everything else is seen once.
+/// A file that is added or removed during the pass may be read or missed; every other file is read
+/// once.
 #[derive(Debug)]
 pub struct Pass {
     directory: OwnedFd,
@@ -35,7 +36,7 @@ impl Pass {
         })
     }
 
-    /// The next ones, at most `limit`; none at the end.
+    /// The next files, at most `limit`; none at the end.
     pub fn batch(&mut self, limit: usize) -> io::Result<Vec<Found>> {
         let now = SystemTime::now();
         let mut batch = Vec::new();
@@ -65,7 +66,7 @@ impl Pass {
                     now,
                 ) {
                     Ok(found) => batch.extend(found),
-                    // It stays, and does not keep the others.
+                    // The entry stays, and does not hold up the others.
                     Err(error) => {
                         warn!(%error, name = %name.display(), "an entry of the release queue can't be read")
                     }
@@ -75,7 +76,7 @@ impl Pass {
         Ok(batch)
     }
 
-    /// Counts all that is not read yet.
+    /// Counts the files that are not read yet.
     pub(super) fn survey(mut self) -> io::Result<Survey> {
         let mut survey = Survey::default();
         while let Some((name, kind)) = self.next()? {
@@ -111,7 +112,7 @@ impl Pass {
         }
     }
 
-    /// One that anybody else could have made is a broken entry.
+    /// A mark that another user could have made is a broken entry.
     fn mark_of(&self, name: &OsStr, found: &Metadata) -> Option<Mark> {
         let is_ours = self.flavour == Flavour::Ours && found.is_file() && is_trusted(found);
         Mark::of(name).filter(|_| is_ours)
@@ -127,9 +128,10 @@ impl Pass {
         }
     }
 
-    /// Files that are being written are none of ours yet, and those of others never are.
+    /// Handles names that begin with a dot: it restores entries that were being removed and deletes
+    /// abandoned files. In other vendors' directories it deletes nothing.
     fn tidy(&self, name: &OsStr, now: SystemTime) -> io::Result<()> {
-        // Nothing is being removed while the directory is read: an earlier agent has left it.
+        // No entry is being removed during a pass, so an earlier agent has left this one.
         if removal::restore(&self.directory, name)?
             || self.flavour != Flavour::Ours
             || name == RESERVE

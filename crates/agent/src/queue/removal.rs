@@ -1,15 +1,15 @@
-//! Removing exactly the entry whose release is in the journal.
+//! Removes exactly the entry whose release is in the journal.
 //!
 //! A plugin may put a later entry of the same attachment in its place at any moment, by a rename.
-//! Between a look at a name and its removal there is always such a moment. So the entry is first
-//! renamed to a name that only the agent knows: what is under it now, nobody changes any more.
-//! There it is compared with what was released. If it is that, it goes. If it is a later one, it
-//! gets its name back, unless a still later one has it by now: then that one stands, just as if the
-//! plugins had come one after the other and the agent not at all.
+//! That may happen between a check of a name and its removal. So the agent first renames the entry
+//! to a private name, under which no plugin changes it any more, and compares it with what was
+//! released. If it is the same, it is removed. If it is a later entry, it gets its name back,
+//! unless a still later entry has that name by now: then the latest one stays, as if the agent had
+//! not been there.
 //!
 //! An agent that ends in between leaves an entry under the private name. The next pass gives it its
-//! name back, and to release it again does no harm. No fsync: what comes back after a crash of the
-//! machine is about a container that did not survive it.
+//! name back, and a second release does no harm. No fsync is needed: an entry that comes back after
+//! a crash of the machine is about a container that did not survive it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -23,12 +23,12 @@ use rustix::io::Errno;
 use super::entry::{self, Entry, Found};
 use super::{Directory, Stamp, look};
 
-/// Begins the name of what is being removed. No plugin's unfinished file has it: ids of containers
-/// begin with a letter or a digit.
+/// The prefix of private names. No plugin's unfinished file has it, because container ids begin
+/// with a letter or a digit.
 const PRIVATE: &str = ".-removing-";
 
 impl Directory {
-    /// Removes an entry whose release is in the journal. One that was put in its place stays.
+    /// Removes an entry whose release is in the journal. A later entry under the same name stays.
     pub fn done(&self, entry: &Entry) -> io::Result<()> {
         match self.take(entry)? {
             Some(taken) => self.finish(entry, taken),
@@ -36,7 +36,7 @@ impl Directory {
         }
     }
 
-    /// Renames what is under the entry's name. `None` when nothing is left to do.
+    /// Renames the file under the entry's name. `None` when nothing is left to do.
     pub(super) fn take(&self, entry: &Entry) -> io::Result<Option<Taken>> {
         let handle = self.handle()?;
         let private = format!("{PRIVATE}{}", entry.name);
@@ -60,14 +60,15 @@ impl Directory {
     }
 }
 
-/// What has a private name now.
+/// A file that has a private name now.
 #[derive(Debug)]
 pub(super) struct Taken {
     handle: OwnedFd,
     private: String,
 }
 
-/// Gives what an earlier agent left under a private name its own; `false` for any other name.
+/// Gives a file under a private name, left by an earlier agent, its own name back. Returns `false`
+/// for any other name.
 pub(super) fn restore(handle: &OwnedFd, name: &OsStr) -> io::Result<bool> {
     let Some(own) = name.as_bytes().strip_prefix(PRIVATE.as_bytes()) else {
         return Ok(false);

@@ -198,7 +198,7 @@ fn what_others_could_have_written_is_refused() {
 }
 
 #[test]
-fn a_mark_is_no_entry_and_goes_only_under_the_name_that_was_seen() {
+fn an_overflow_mark_is_removed_only_under_its_observed_name() {
     let queue = queue(Flavour::Ours);
     assert!(queue.path(RESERVE).exists(), "made before it is needed");
     let rename = |from: &str, to: &str| std::fs::rename(queue.path(from), queue.path(to)).unwrap();
@@ -273,7 +273,7 @@ fn a_name_that_is_not_utf_8_is_set_aside() {
 }
 
 #[test]
-fn links_directories_pipes_and_sockets_are_not_opened_and_go_aside() {
+fn links_directories_pipes_and_sockets_are_set_aside_unopened() {
     let queue = queue(Flavour::Ours);
     let elsewhere = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(elsewhere.path(), serde_json::to_string(&release("c1", 7)).unwrap()).unwrap();
@@ -324,7 +324,7 @@ fn what_is_opened_is_not_waited_for_nor_followed() {
 }
 
 #[test]
-fn what_is_aside_is_never_overwritten_and_a_bounded_number_is_kept() {
+fn files_set_aside_are_not_overwritten_and_limited_in_number() {
     let queue = queue(Flavour::Ours);
     // Something has the name of the directory itself.
     queue.write("broken", "I was first");
@@ -360,7 +360,7 @@ fn unfinished_files_are_left_alone_until_they_are_old() {
 }
 
 #[test]
-fn a_hundred_thousand_entries_are_read_some_at_a_time_and_each_once() {
+fn a_hundred_thousand_entries_are_read_in_batches_once_each() {
     const ENTRIES: usize = 100_000;
     let queue = queue(Flavour::Ours);
     for n in 0..ENTRIES {
@@ -436,7 +436,7 @@ fn a_directory_that_was_removed_is_made_again() {
 }
 
 #[test]
-fn a_compat_file_names_a_container_with_or_without_the_end_of_the_line() {
+fn a_compat_file_names_a_container_with_or_without_newline() {
     let id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     for (content, container) in [
         (id.to_owned(), id),
@@ -495,7 +495,7 @@ async fn a_watch_sees_what_comes_and_that_the_directory_went() {
 }
 
 #[tokio::test]
-async fn a_process_watches_any_number_of_directories_with_one_instance() {
+async fn one_inotify_instance_watches_any_number_of_directories() {
     use watch::Seen;
     let queues: Vec<Queue> = (0..300).map(|_| queue(Flavour::Ours)).collect();
     let mut watches: Vec<Watch> = queues

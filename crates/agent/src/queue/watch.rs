@@ -1,8 +1,8 @@
-//! Being told that something came into the directory.
+//! Watches the directory for new entries.
 //!
 //! The kernel gives a user 128 inotify instances, for all that runs on the machine, and one of them
-//! can watch any number of directories. So a process has one, however many agents are in it, and a
-//! thread that waits for what it says.
+//! can watch any number of directories. So a process has one instance, however many agents are in
+//! it, and one thread that reads it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,36 +19,40 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 use tracing::error;
 
-/// Of one directory, as long as that is there.
+/// A watch of one directory, for as long as that exists.
 #[derive(Debug)]
 pub struct Watch {
     hub: Arc<Hub>,
     descriptor: i32,
-    bell: Arc<Bell>,
+    signal: Arc<Signal>,
 }
 
-/// What a watch has seen.
+/// What a watch has observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Something came, or more than could be told.
+    /// A file arrived, or events were lost.
     Something,
-    /// The directory is gone, or not at its place any more: what comes into the one that is there
-    /// now is not seen.
+    /// The directory was removed or renamed: arrivals in a new directory of that name are not
+    /// observed.
     Gone,
 }
 
 impl Watch {
-    /// Sees all that happens after it returned.
+    /// Observes all events after it has returned.
     pub fn new(directory: &Path) -> io::Result<Self> {
         let hub = Hub::shared()?;
-        let (descriptor, bell) = hub.add(directory)?;
-        Ok(Self { hub, descriptor, bell })
+        let (descriptor, signal) = hub.add(directory)?;
+        Ok(Self {
+            hub,
+            descriptor,
+            signal,
+        })
     }
 
-    /// Waits. Many at once are told as one.
+    /// Waits for the next event. Several at once count as one.
     pub async fn seen(&mut self) -> Seen {
-        self.bell.rung.notified().await;
-        if self.bell.is_gone.load(Ordering::Acquire) {
+        self.signal.raised.notified().await;
+        if self.signal.is_gone.load(Ordering::Acquire) {
             Seen::Gone
         } else {
             Seen::Something
@@ -58,25 +62,25 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.hub.remove(self.descriptor, &self.bell);
+        self.hub.remove(self.descriptor, &self.signal);
     }
 }
 
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Notify,
+struct Signal {
+    raised: Notify,
     is_gone: AtomicBool,
 }
 
-/// The process's instance. Whoever watches the same directory has the same descriptor.
+/// The process's inotify instance. Watches of the same directory share a descriptor.
 #[derive(Debug)]
 struct Hub {
     inotify: OwnedFd,
-    bells: Mutex<BTreeMap<i32, Vec<Arc<Bell>>>>,
+    signals: Mutex<BTreeMap<i32, Vec<Arc<Signal>>>>,
 }
 
 impl Hub {
-    /// Made when it is first needed, and again when that failed.
+    /// Created at first use; if that fails, the next use tries again.
     fn shared() -> io::Result<Arc<Self>> {
         static SHARED: Mutex<Option<Arc<Hub>>> = Mutex::new(None);
         let mut shared = SHARED.lock();
@@ -85,7 +89,7 @@ impl Hub {
         }
         let hub = Arc::new(Self {
             inotify: inotify::init(CreateFlags::CLOEXEC)?,
-            bells: Mutex::default(),
+            signals: Mutex::default(),
         });
         let listening = Arc::clone(&hub);
         thread::Builder::new()
@@ -95,39 +99,39 @@ impl Hub {
         Ok(hub)
     }
 
-    fn add(&self, directory: &Path) -> io::Result<(i32, Arc<Bell>)> {
+    fn add(&self, directory: &Path) -> io::Result<(i32, Arc<Signal>)> {
         let arrivals = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
         let departures = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         let flags = arrivals | departures | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-        let bell = Arc::<Bell>::default();
-        // Under the lock: what is told of it at once finds the bell.
-        let mut bells = self.bells.lock();
+        let signal = Arc::<Signal>::default();
+        // Under the lock, so that the first event already finds the signal.
+        let mut signals = self.signals.lock();
         let descriptor = inotify::add_watch(&self.inotify, directory, flags)?;
-        bells.entry(descriptor).or_default().push(Arc::clone(&bell));
-        Ok((descriptor, bell))
+        signals.entry(descriptor).or_default().push(Arc::clone(&signal));
+        Ok((descriptor, signal))
     }
 
-    fn remove(&self, descriptor: i32, bell: &Arc<Bell>) {
-        let mut bells = self.bells.lock();
-        let Some(others) = bells.get_mut(&descriptor) else {
+    fn remove(&self, descriptor: i32, signal: &Arc<Signal>) {
+        let mut signals = self.signals.lock();
+        let Some(others) = signals.get_mut(&descriptor) else {
             return;
         };
-        others.retain(|other| !Arc::ptr_eq(other, bell));
+        others.retain(|other| !Arc::ptr_eq(other, signal));
         if others.is_empty() {
-            bells.remove(&descriptor);
-            // An error says that the directory went first.
+            signals.remove(&descriptor);
+            // An error means that the directory was removed before.
             let _ = inotify::remove_watch(&self.inotify, descriptor);
         }
     }
 
-    /// As long as the process lasts.
+    /// Runs for as long as the process does.
     fn listen(&self) {
-        // Of any alignment, and with room for a hundred names.
+        // It needs no alignment, and has room for a hundred names.
         let mut buffer = [const { MaybeUninit::uninit() }; 32 << 10];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         loop {
             match events.next() {
-                Ok(event) => self.tell(event.wd(), event.events()),
+                Ok(event) => self.notify(event.wd(), event.events()),
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     error!(%error, "release queues are not watched any more, and are looked at \
@@ -138,23 +142,23 @@ impl Hub {
         }
     }
 
-    fn tell(&self, descriptor: i32, events: ReadFlags) {
+    fn notify(&self, descriptor: i32, events: ReadFlags) {
         let gone =
             ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-        let mut bells = self.bells.lock();
+        let mut signals = self.signals.lock();
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            // Nobody knows whose events were left out.
-            bells.values().flatten().for_each(|bell| bell.rung.notify_one());
+            // The lost events may be of any directory.
+            signals.values().flatten().for_each(|signal| signal.raised.notify_one());
         }
-        let of_directory = bells.get(&descriptor).into_iter().flatten();
-        for bell in of_directory {
+        let of_directory = signals.get(&descriptor).into_iter().flatten();
+        for signal in of_directory {
             if events.intersects(gone) {
-                bell.is_gone.store(true, Ordering::Release);
+                signal.is_gone.store(true, Ordering::Release);
             }
-            bell.rung.notify_one();
+            signal.raised.notify_one();
         }
         if events.contains(ReadFlags::IGNORED) {
-            bells.remove(&descriptor);
+            signals.remove(&descriptor);
         }
     }
 }

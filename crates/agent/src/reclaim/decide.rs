@@ -1,4 +1,5 @@
-//! Whose owner is gone. Pure: what the observers say comes in, with the time.
+//! Which attachments have an owner that is gone. Pure: what the observers report comes in, with the
+//! time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +11,15 @@ use crate::cluster::{PodFacts, PodKey};
 use crate::cri::Sandbox;
 use crate::pool::Holding;
 
-/// However long the grace period is, they must have said it so often.
+/// The least number of passes in which both observers must have said it, even in a short grace
+/// period.
 const TIMES: u32 = 3;
 
 /// What there is, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub holdings: &'a BTreeMap<Attachment, Holding>,
-    /// All that the runtime lists, in any state.
+    /// All sandboxes that the runtime lists, in any state.
     pub sandboxes: &'a [Sandbox],
     /// All pods of the node.
     pub pods: &'a BTreeMap<PodKey, PodFacts>,
@@ -26,7 +28,7 @@ pub struct View<'a> {
     pub grace: u64,
 }
 
-/// Since when, and how often, both observers have said of an attachment that its owner is gone.
+/// For each attachment: since when and how often both observers have said that its owner is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     gone: BTreeMap<Attachment, Sightings>,
@@ -34,7 +36,7 @@ pub struct Memory {
 
 #[derive(Clone, Copy, Debug)]
 struct Sightings {
-    /// Of the ADD: a later one is another owner.
+    /// The start of the ADD: a later ADD is another owner.
     started: u64,
     since: u64,
     times: u32,
@@ -46,9 +48,9 @@ pub enum Why {
     /// There is no such pod on the node.
     NoPod,
     Finished,
-    /// One of the same name took its place.
+    /// Another pod has its name.
     OtherPod,
-    /// Its sandbox was made anew, and that one has an address of its own.
+    /// The pod has a new sandbox with an address of its own.
     Replaced,
 }
 
@@ -100,12 +102,12 @@ pub fn decide(view: &View<'_>, memory: &mut Memory) -> Vec<Candidate> {
             });
         }
     }
-    // Whoever was seen to be there is not in it any more, and begins anew.
+    // An owner that was observed again is no longer in it, and starts from zero.
     memory.gone = gone;
     candidates
 }
 
-/// `None` when one of the observers knows the owner, or can't know it.
+/// `None` when one of the observers knows the owner, or would not know it in any case.
 fn is_gone(view: &View<'_>, attachment: &Attachment, holding: &Holding) -> Option<Why> {
     let pod = &holding.pod;
     let is_named = !pod.name.is_empty() && !pod.namespace.is_empty();
@@ -117,7 +119,7 @@ fn is_gone(view: &View<'_>, attachment: &Attachment, holding: &Holding) -> Optio
     over.or_else(|| is_replaced(view, attachment, holding).then_some(Why::Replaced))
 }
 
-/// Why a pod that is there is not the owner, or needs nothing any more.
+/// Why an existing pod is not the owner, or no longer needs an address.
 pub(super) fn is_over(pod: &PodRef, known: &PodFacts) -> Option<Why> {
     if !pod.uid.is_empty() && !known.uid.is_empty() && pod.uid != known.uid {
         Some(Why::OtherPod)
@@ -132,7 +134,8 @@ fn has_sandbox(view: &View<'_>, attachment: &Attachment) -> bool {
         .any(|sandbox| is_of(&attachment.container, &sandbox.id))
 }
 
-/// azure-vnet knows a container by the first eight letters of its id and the name of its interface.
+/// Whether the sandbox is this container's. azure-vnet names a container by the first eight letters
+/// of its id and its interface.
 pub(crate) fn is_of(container: &str, sandbox: &str) -> bool {
     const SHORT: usize = 8;
     let short = container

@@ -1,4 +1,5 @@
-//! Whether this agent is its node's: which cluster the node is of, and whether it is this machine.
+//! Whether this agent is the node's: which cluster the node belongs to, and whether it is this
+//! machine.
 
 use std::future::pending;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::follow::Listed;
 use crate::machine::{Machine, Verdict};
 
 /// Two kubelets that report for one Node each write every 10 seconds what the other has
-/// overwritten. After another machine was seen there, the Node must be this machine's for so long.
+/// overwritten. After another machine was observed there, the Node must be this machine's for this
+/// long.
 const SETTLE: Duration = Duration::from_secs(30);
 
 const BACKOFF: Exponential = Exponential {
@@ -24,10 +26,10 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(10),
 };
 
-/// Where the namespace can't be read, nodes of all clusters share their names.
+/// Used if the namespace can't be read: then nodes of all clusters share one set of names.
 const UNKNOWN: &str = "unknown";
 
-/// The cluster's name for itself: the UID of the namespace kube-system, as for the controllers.
+/// The cluster's id: the UID of the namespace kube-system, as for the controllers.
 pub async fn cluster(client: &Client, random: StdRng) -> String {
     let api: Api<Namespace> = Api::all(client.clone());
     let mut backoff = Backoff::new(BACKOFF, random);
@@ -54,25 +56,25 @@ pub async fn cluster(client: &Client, random: StdRng) -> String {
     }
 }
 
-/// The Node as it is listed, and the machine that it must be.
+/// The watched Node, and the machine that it must be.
 #[derive(Debug)]
 pub struct Place<'a> {
     pub node: &'a str,
     pub machine: &'a Machine,
     pub listed: watch::Receiver<Listed>,
-    /// Another machine was seen there.
+    /// Another machine was observed there.
     pub was_foreign: bool,
 }
 
 impl Place<'_> {
-    /// Returns once the Node is this machine. `say` hears why it is not yet.
-    pub async fn is_here(&mut self, mut say: impl FnMut(Verdict, &str)) {
+    /// Returns once the Node is this machine. Until then it calls `report` with the reason.
+    pub async fn wait_until_same(&mut self, mut report: impl FnMut(Verdict, &str)) {
         let mut since = None;
-        let mut said = String::new();
+        let mut reported = String::new();
         loop {
             let now = Instant::now();
             let listed = self.listed.borrow_and_update().clone();
-            let Some((verdict, why)) = self.judge(&listed) else {
+            let Some((verdict, why)) = self.check_machine(&listed) else {
                 since = None;
                 self.next().await;
                 continue;
@@ -89,17 +91,17 @@ impl Place<'_> {
             }
             since = None;
             self.was_foreign |= verdict == Verdict::Other;
-            if why != said {
-                say(verdict, &why);
-                said = why;
+            if why != reported {
+                report(verdict, &why);
+                reported = why;
             }
             self.next().await;
         }
     }
 
-    /// Returns when the Node is another machine's, or another boot's. A Node that is deleted is
-    /// nobody else's: its pods still run here.
-    pub async fn is_left(&mut self) {
+    /// Returns when the Node is another machine's, or another boot's. A deleted Node does not
+    /// count: its pods still run here.
+    pub async fn wait_until_other(&mut self) {
         loop {
             self.next().await;
             if let Listed::There(node) = &*self.listed.borrow_and_update()
@@ -111,12 +113,12 @@ impl Place<'_> {
         }
     }
 
-    /// `None` while it is not known.
-    fn judge(&self, listed: &Listed) -> Option<(Verdict, String)> {
+    /// `None` until the Node was listed.
+    fn check_machine(&self, listed: &Listed) -> Option<(Verdict, String)> {
         let (name, machine) = (self.node, self.machine);
         Some(match listed {
             Listed::NotYet => return None,
-            // Nobody else's. It may have been deleted while its pods run on.
+            // No other machine claims it. The Node may have been deleted while its pods run on.
             Listed::Missing => (Verdict::Same, String::new()),
             Listed::There(node) => match machine.compare(&node.machine) {
                 Verdict::Same => (Verdict::Same, String::new()),
@@ -142,7 +144,7 @@ impl Place<'_> {
 
     async fn next(&mut self) {
         if self.listed.changed().await.is_err() {
-            // Nobody watches any more, so the agent is about to end.
+            // The watch has ended, so the agent is about to end.
             pending::<()>().await;
         }
     }

@@ -1,7 +1,7 @@
 //! One agent for one node, and one for one state directory.
 //!
-//! Two agents of one node would each give out the node's addresses, from two journals. Two that
-//! write one journal would each undo what the other has answered.
+//! Two agents of one node would each give out the node's addresses, from two journals. Two agents
+//! that write one journal would each undo what the other has answered.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 const NAME: &str = "lock";
-/// Under the directory of locks, and under it one for each cluster.
+/// The subdirectory of the lock directory that holds one directory for each cluster.
 const NODES: &str = "nodes";
 
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +38,14 @@ pub enum LockError {
     NodeIo { directory: String, error: io::Error },
 }
 
-/// Held as long as this is there. The kernel gives it up with the process, however that ends.
+/// Held until it is dropped. The kernel releases it with the process, however that ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// For the journal in `directory`.
+    /// Locks the journal in `directory`.
     pub fn take(directory: &Path) -> Result<Self, LockError> {
         let named = || directory.display().to_string();
         match hold(directory, NAME) {
@@ -58,7 +58,7 @@ impl Lock {
         }
     }
 
-    /// For a node of a cluster. Clusters on one machine may have nodes of the same name.
+    /// Locks a node of a cluster. Clusters on one machine may have nodes of the same name.
     pub fn take_node(
         locks: &Path,
         cluster: &str,
@@ -75,7 +75,7 @@ impl Lock {
         };
         match hold(&directory, node).map_err(io)? {
             Held::Ours(mut file) => {
-                // For whoever is refused.
+                // For the error of an agent that is refused.
                 let about =
                     format!("process {}, --state-dir {}", std::process::id(), state.display());
                 file.set_len(0)
@@ -85,7 +85,7 @@ impl Lock {
             }
             Held::Others(file) => {
                 let mut holder = String::new();
-                // It may be about to be written.
+                // The holder may be about to write it.
                 let _ = file.take(4096).read_to_string(&mut holder);
                 let node = node.to_owned();
                 Err(LockError::NodeInUse { node, holder })
@@ -111,7 +111,7 @@ fn hold(directory: &Path, name: &str) -> io::Result<Held> {
     }
 }
 
-/// One that stays in its directory.
+/// Whether the name is safe as a file name in its directory.
 fn is_name(text: &str) -> bool {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
     !text.is_empty() && text.len() <= 253 && text.chars().all(allowed) && !text.starts_with('.')

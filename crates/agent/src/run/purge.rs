@@ -1,4 +1,4 @@
-//! Removing all that an agent keeps on its node, when it is not to come back.
+//! Removes all files of an agent from its node, when it is not to come back.
 
 use std::io;
 use std::path::Path;
@@ -13,23 +13,23 @@ pub enum PurgeError {
     Remove { directory: String, error: io::Error },
 }
 
-/// The journal with the release queue, then socket and locks. An agent that runs would go on to
-/// write a journal that nobody finds: as long as there is one, nothing is removed.
+/// Removes the journal with the release queue, then socket and locks. A running agent would go on
+/// to write a deleted journal, so nothing is removed while one runs.
 pub fn purge(state_dir: &Path, run_dir: &Path) -> Result<(), PurgeError> {
     let _lock = state_dir.exists().then(|| Lock::take(state_dir)).transpose()?;
     remove(state_dir)?;
     remove(run_dir)
 }
 
-/// Under another name first: a plugin that was called before may leave a release in it now, and it
-/// would never be empty. Where it can't have another name it goes as it is.
+/// Renames the directory first: a plugin that is still running may leave a release in it, and it
+/// would never be empty. If the rename fails, it is removed in place.
 fn remove(directory: &Path) -> Result<(), PurgeError> {
     let failed = |error| PurgeError::Remove {
         directory: directory.display().to_string(),
         error,
     };
     let aside = directory.with_added_extension("removed");
-    // Of a run that was ended.
+    // Left by an earlier purge that was interrupted.
     remove_all(&aside).map_err(failed)?;
     let is_aside = std::fs::rename(directory, &aside).is_ok();
     remove_all(if is_aside { &aside } else { directory }).map_err(failed)

@@ -1,4 +1,5 @@
-//! Asking the container runtime who has what, at the start and while that is not certain.
+//! Asks the container runtime which sandbox has which address: at the start, and during a
+//! quarantine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,12 +14,12 @@ use crate::agent::{Agent, Observed};
 use crate::cri::{Cri, CriError, INTERFACE};
 use crate::host_ends;
 
-/// While it is not certain who has what, it is looked at so often.
+/// The time between two checks during a quarantine.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Before the first answer. A journal that can be trusted needs no runtime; without one, nothing is
-/// answered until the runtime was asked.
-pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
+/// Runs before the first call is answered. A trusted journal needs no runtime. With an untrusted
+/// one, no call is answered until the runtime has answered.
+pub async fn adopt_at_start(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
     let Some(cri) = cri else {
         return;
     };
@@ -38,8 +39,8 @@ pub async fn learn(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
     }
 }
 
-/// Until everybody who could have an address has been seen: an ADD that was answered just before
-/// may belong to a sandbox that is not listed yet.
+/// Runs until every possible holder of an address has been observed: an ADD that was answered just
+/// before may belong to a sandbox that is not listed yet.
 pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
     warn!(
         node = agent.node(),
@@ -61,8 +62,8 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
     info!(node = agent.node(), "it is certain again who has what");
 }
 
-/// Every interface of every sandbox: the one that the CRI speaks of, those that the runtime tells
-/// beyond it, and those whose ends on the host name their attachment.
+/// Adopts every interface of every sandbox: the one that the CRI reports, those that the runtime
+/// reports in addition, and those whose host end names their attachment.
 async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
     let known = agent.holdings();
     let quarantined = agent.is_quarantined();
@@ -72,13 +73,13 @@ async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
         let Ok(attachment) = Attachment::new(&sandbox.id, INTERFACE) else {
             continue;
         };
-        // Of one that a trusted journal knows, it knows all interfaces.
+        // A trusted journal that knows a sandbox knows all of its interfaces.
         let mut found = if known.contains_key(&attachment) && !quarantined {
             BTreeMap::new()
         } else {
             cri.addresses(&sandbox.id).await?
         };
-        // It is there, whether its addresses are told or not.
+        // The sandbox is alive, even if its addresses are not reported.
         found.entry(INTERFACE.to_owned()).or_default();
         for (interface, addresses) in found {
             let Ok(attachment) = Attachment::new(&sandbox.id, &interface) else {
@@ -94,7 +95,7 @@ async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
         }
         pods.insert(sandbox.id, sandbox.pod);
     }
-    // A journal that is trusted says which of them have given their addresses back.
+    // Not with a trusted journal, which says which of them have released their addresses.
     if quarantined {
         for (attachment, addresses) in host_ends().await {
             let pod = pods.get(&attachment.container).cloned().unwrap_or_default();

@@ -77,7 +77,7 @@ async fn nothing() -> ErrorResponse {
     ErrorResponse(Refusal::new(Reason::NotFound, message))
 }
 
-/// A body, or why there is none: too long, or cut.
+/// A body, or why it could not be read: too long, or cut.
 struct Body(Result<Bytes, String>);
 
 impl<S: Send + Sync> axum::extract::FromRequest<S> for Body {

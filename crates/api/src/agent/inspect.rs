@@ -1,4 +1,4 @@
-//! What people see of a node.
+//! The state of a node, for people.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use crate::cni::{Attachment, PodRef};
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub node: String,
-    /// Whether the node's network is in order. It is, too, while every address is in use.
+    /// Whether the node's network is in order. It also is while every address is in use.
     pub ready: bool,
-    /// Why an ADD can't be served now, and what is done about it.
+    /// Why an ADD cannot be served now, and what happens next.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     pub pool: PoolCounts,
-    /// Pods that need an address, or attachments if those are more.
+    /// The number of pods that need an address, or of attachments if that is higher.
     pub demand: u64,
     /// What the agent last asked for.
     pub requested: u64,
@@ -24,17 +24,17 @@ pub struct Status {
     pub exhausted: bool,
 }
 
-/// In leases: an address, or one of each family.
+/// Counts of leases: each is an address, or one of each family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolCounts {
     pub free: u64,
-    /// Free, and not to be used again for a while unless nothing else is left.
+    /// Free, and not used again for a while unless nothing else is left.
     pub cooling_down: u64,
     pub assigned: u64,
     /// On their way back to the subnet.
     pub releasing: u64,
-    /// Not given out until it is known whether somebody has them.
+    /// Not given out until it is known who has them.
     pub quarantined: u64,
 }
 
@@ -52,11 +52,11 @@ pub enum AddressState {
 pub struct AddressLine {
     pub address: IpAddr,
     pub state: AddressState,
-    /// By which the NodeNetworkConfig knows it; empty in a container of which every address is the
-    /// node's.
+    /// The name in the NodeNetworkConfig; empty in a container whose addresses all belong to the
+    /// node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The network container it is of; empty when the node does not have it any more, and only its
+    /// The network container of the address; empty if the node no longer has the address and only a
     /// pod still does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container: String,
@@ -66,8 +66,8 @@ pub struct AddressLine {
     pub pod: Option<PodRef>,
 }
 
-/// What an agent holds, for whoever compares it with the cluster. It names no pod: a UID says
-/// nothing to somebody who can't read the API.
+/// The addresses that an agent holds, to compare with the cluster. It has no names of pods: a UID
+/// reveals nothing to callers without access to the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Digest {
@@ -80,7 +80,7 @@ pub struct Digest {
 pub struct DigestLine {
     pub address: IpAddr,
     pub state: AddressState,
-    /// Of the pod that it is assigned to, where the runtime has told it.
+    /// The UID of the pod that has the address, if the runtime reported it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pod_uid: String,
 }

@@ -1,33 +1,34 @@
 //! The names of entries in the release queue: a directory with one file for each attachment whose
 //! release nobody has acknowledged.
 //!
-//! `<container>:<interface>`. Neither part can have a colon in it, both are checked, and no name
-//! begins with a dot: so a name says which attachment it is of, can't leave the directory, and
-//! can't be taken for a file that is still being written.
+//! A name is `<container>:<interface>`. Neither part may contain a colon (both are checked), and no
+//! name begins with a dot. So a name identifies its attachment, cannot leave the directory, and
+//! differs from a file that is still being written.
 //!
-//! The queue has a limit. Past it, and on a disk without room for one more entry, a plugin leaves
-//! one mark for all releases that it can't leave: `overflow-<time>`, an empty file whose name says
-//! when the last of these DELs was started. Who finds it has to ask the runtime which attachments
-//! are gone. The mark is made by renaming a file that was made earlier, [`RESERVE`], which needs no
-//! room; and since a rename names what it replaces, nobody can take a mark away that has changed
-//! meanwhile.
+//! The queue has a limit. Past it, or on a disk without room for another entry, a plugin leaves one
+//! mark for all releases that it cannot queue: `overflow-<time>`, an empty file whose name says
+//! when the last of these DELs was started. The agent that finds it must ask the runtime which
+//! attachments are gone. A plugin makes the mark by renaming a file that exists already,
+//! [`RESERVE`], which needs no room. A rename names the file that it replaces, so nobody can remove
+//! a mark that has changed meanwhile.
 
 use crate::cni::Attachment;
 
-/// So many entries: ten times what a full node's pods leave when all of them go.
+/// The maximum number of entries: ten times as many as the pods of a full node leave when all are
+/// deleted.
 pub const MAX_QUEUE_ENTRIES: usize = 4096;
-/// So many bytes, as they are on the disk: that many entries in blocks of the usual size.
+/// The maximum size on disk: the maximum number of entries in blocks of the usual size.
 pub const MAX_QUEUE_BYTES: u64 = 16 << 20;
-/// The file that becomes the mark. It is there before it is needed.
+/// The file that becomes the mark. It is created in advance.
 pub const RESERVE: &str = ".overflow";
 const OVERFLOW: &str = "overflow-";
 
-/// The mark's name, for DELs of which the last was started then.
+/// The name of a mark whose last DEL was started at this time.
 pub fn overflow_name(started: u64) -> String {
     format!("{OVERFLOW}{started:016x}")
 }
 
-/// When the last DEL was started that a mark of this name stands for; `None` when it is no mark's.
+/// When the last DEL of this mark was started; `None` if the name is no mark's.
 pub fn overflow_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(OVERFLOW).filter(|digits| digits.len() == 16)?;
     let started = u64::from_str_radix(digits, 16).ok()?;

@@ -1,18 +1,18 @@
-//! The alias of an interface on the host: whose it is, and since when. `berth-cni` writes it, its
-//! GC goes by it, and an agent that has lost its journal learns from it who is attached.
+//! The alias of an interface on the host: its attachment, and since when. `berth-cni` writes it,
+//! its GC reads it, and an agent that has lost its journal learns from it what is attached.
 
 use super::Attachment;
 
-/// Begins every alias. Short, because the kernel keeps 255 bytes.
+/// The prefix of every alias. Short, because the kernel keeps 255 bytes.
 const PREFIX: &str = "berth";
-/// Longer names of networks would not fit beside the longest id of a container.
+/// A longer name of a network would not fit beside the longest id of a container.
 const NETWORK_LENGTH: usize = 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     network: String,
     pub attachment: Attachment,
-    /// When the plugin was started that made the interface.
+    /// When the plugin that made the interface was started.
     pub started: u64,
 }
 
@@ -57,7 +57,7 @@ impl Alias {
     }
 }
 
-/// A long name by its hash; no name of a network begins like that.
+/// Shortens a long name to its hash; no network's name begins like that.
 fn short(network: &str) -> String {
     if network.len() <= NETWORK_LENGTH {
         return network.to_owned();
@@ -65,9 +65,9 @@ fn short(network: &str) -> String {
     format!("#{:013x}", stable_hash([network.as_bytes()]) >> 12)
 }
 
-/// The same in every build: names that a plugin of one version made are found by another's.
+/// The same in every build: one version of a plugin finds the names that another made.
 ///
-/// FNV-1a with a last stir, so that its upper bits depend on the last letters too.
+/// FNV-1a with a final mix, so that its upper bits depend on the last letters, too.
 pub fn stable_hash<const N: usize>(parts: [&[u8]; N]) -> u64 {
     let bytes = parts.into_iter().flatten();
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

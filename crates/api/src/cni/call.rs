@@ -1,4 +1,4 @@
-//! What a runtime asks for: the environment of the plugin's process.
+//! The call of a runtime: the environment of the plugin's process.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CniError, Code};
 
-/// A container's interface: what is attached, and to be detached.
+/// A container's interface, which is attached and detached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     pub container: String,
@@ -15,7 +15,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// What is wrong with the names, if anything is.
+    /// Checks both names.
     pub fn new(container: &str, interface: &str) -> Result<Self, InvalidAttachment> {
         let attachment = Self {
             container: container.to_owned(),
@@ -24,7 +24,7 @@ impl Attachment {
         attachment.validate().map(|()| attachment)
     }
 
-    /// For one that came over a wire.
+    /// Checks one that came over a wire.
     pub fn validate(&self) -> Result<(), InvalidAttachment> {
         if !is_name(&self.container) || self.container.len() > CONTAINER_LENGTH {
             return Err(InvalidAttachment::Container(self.container.clone()));
@@ -56,7 +56,7 @@ pub enum InvalidAttachment {
     Interface(String),
 }
 
-/// Of `CNI_ARGS`: what a kubelet's runtime says of the pod. Empty where it says nothing.
+/// The pod in `CNI_ARGS`, as a kubelet's runtime names it. Empty parts are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodRef {
@@ -69,7 +69,7 @@ pub struct PodRef {
 }
 
 impl PodRef {
-    /// For one that came over a wire: each part is a name in Kubernetes, or empty.
+    /// Checks one that came over a wire: each part is a name in Kubernetes, or empty.
     pub fn is_valid(&self) -> bool {
         let parts = [&self.namespace, &self.name, &self.uid];
         parts
@@ -78,7 +78,8 @@ impl PodRef {
     }
 }
 
-/// Ids of containers are file names in the release queue, and names in Kubernetes are not longer.
+/// Ids of containers are file names in the release queue; names in Kubernetes are not longer than
+/// this.
 const CONTAINER_LENGTH: usize = 200;
 const NAME_LENGTH: usize = 253;
 
@@ -94,8 +95,8 @@ pub enum Call {
         netns: String,
         pod: PodRef,
     },
-    /// The network namespace may be gone by then, and with it its name. Which pod it was nobody
-    /// asks.
+    /// The network namespace may be gone by then, and its path is not needed. The pod is not
+    /// needed, either.
     Del {
         attachment: Attachment,
         netns: Option<String>,
@@ -109,7 +110,7 @@ pub enum Call {
 const INTERFACE_LENGTH: usize = 15;
 
 impl Call {
-    /// `variable` looks one up in the environment.
+    /// `variable` looks up a variable of the environment.
     pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CniError> {
         let environment = Environment(variable);
         let command = environment.need("CNI_COMMAND")?;
@@ -141,7 +142,7 @@ impl Call {
 struct Environment<F>(F);
 
 impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
-    /// An empty variable is one that is not set.
+    /// An empty variable counts as unset.
     fn find(&self, name: &str) -> Result<Option<String>, CniError> {
         let found = (self.0)(name).filter(|value| !value.is_empty());
         let text = found
@@ -165,7 +166,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
         })
     }
 
-    /// Words of others are none of ours; one without a value is a mistake.
+    /// Ignores unknown keys; a key without a value is an error.
     fn pod(&self) -> Result<PodRef, CniError> {
         let mut pod = PodRef::default();
         for pair in self.find("CNI_ARGS")?.unwrap_or_default().split(';') {
@@ -193,7 +194,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     }
 }
 
-/// Of containers and of networks. Such a name can't leave a directory.
+/// Whether it is a name of a container or network. Such a name cannot leave a directory.
 pub fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_del_does_without_a_network_namespace_and_the_others_without_an_attachment() {
+    fn a_del_needs_no_netns_and_gc_and_status_no_attachment() {
         let del = read(&but(&[("CNI_COMMAND", "DEL"), ("CNI_NETNS", "")])).unwrap();
         assert!(matches!(del, Call::Del { netns: None, .. }));
         // Nor with the names of a pod that nobody asks for.

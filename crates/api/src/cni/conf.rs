@@ -1,4 +1,4 @@
-//! What a network is configured with: the plugin's stdin.
+//! The configuration of a network: the plugin's stdin.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -11,11 +11,10 @@ use super::outcome::{Route, cidr};
 use super::{Attachment, Call, CniError, Code, Version};
 use crate::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 
-/// A conf of a megabyte is none.
+/// A larger conf is refused.
 pub const MAX_CONF_BYTES: usize = 1 << 20;
 
-/// A conf that is JSON at least. What version it is in can be known even if nothing else of it is
-/// right.
+/// A conf that is at least JSON. Its version is known even if nothing else in it is right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Map<String, Value>);
 
@@ -33,7 +32,7 @@ impl Document {
     }
 
     pub fn version(&self) -> Result<Version, CniError> {
-        // Without one it is 0.2.0, whose answers had another shape.
+        // A conf without a version is 0.2.0, whose answers had another shape.
         let asked =
             text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
         Version::parse(&asked).ok_or_else(|| {
@@ -44,24 +43,25 @@ impl Document {
     }
 }
 
-/// Where a plugin's own settings are.
+/// Where a conf has the plugin's own settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Under `ipam`, for one that another plugin delegates to.
+    /// Under `ipam`, for a plugin that another one delegates to.
     Ipam,
-    /// Beside `name` and `type`, for a main plugin, which takes `mtu` there too.
+    /// Beside `name` and `type`, for a main plugin, which also reads `mtu` there.
     Top,
 }
 
-/// How much of a conf a command needs. What it does not need can't make it fail: a pod must be able
-/// to go although somebody broke the conf after it came, and a GC must still find what is left.
+/// How much of a conf a command needs. Errors elsewhere do not fail the command: a pod must be
+/// deletable even if somebody broke the conf after its ADD, and a GC must still find leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// All of it, and right: an ADD follows it, a CHECK compares with it, a STATUS vouches for it.
+    /// All of it must be valid: an ADD applies it, a CHECK compares with it, a STATUS reports on
+    /// it.
     All,
-    /// For a DEL: how the agent is called, and where the release is left without it.
+    /// For a DEL: the agent's socket, and the release queue.
     Release,
-    /// For a GC: how the agent is called, the network's name and its valid attachments.
+    /// For a GC: the agent's socket, the network's name and its valid attachments.
     Collect,
 }
 
@@ -75,34 +75,34 @@ impl Need {
     }
 }
 
-/// As far as our plugins use it.
+/// The part of a conf that our plugins use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conf {
     pub version: Version,
-    /// Empty in what a DEL reads, which needs none.
+    /// Empty for a DEL, which does not need it.
     pub name: String,
     pub settings: Settings,
     pub mtu: Option<u32>,
     /// Exactly these addresses, or none: `ips` of the runtime's `runtimeConfig` or `args.cni`.
     pub desired: Vec<IpAddr>,
-    /// For the result of one that only gives addresses.
+    /// For the result of an IPAM plugin.
     pub routes: Vec<Route>,
-    /// Of an earlier plugin of the chain, or of the ADD that a CHECK or a DEL is about.
+    /// The result of an earlier plugin of the chain, or of the ADD before a CHECK or a DEL.
     pub previous: Option<Value>,
-    /// Of a GC: all that is still attached. `None` where the runtime says nothing of it.
+    /// For a GC: the attachments that still exist. `None` if the runtime does not list them.
     pub valid: Option<Vec<Attachment>>,
 }
 
-/// How the agent is called.
+/// How to call the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub socket: String,
     pub queue_dir: String,
-    /// For one call as a whole.
+    /// The limit for a whole call.
     pub timeout: Duration,
-    /// How much longer an ADD may take, for an address to come free.
+    /// How much longer an ADD may wait for an address to come free.
     pub wait: Duration,
-    /// How long an ADD looks for an agent that is away, as one is that is being updated.
+    /// How long an ADD waits for an agent that is away, for example during an update.
     pub reconnect: Duration,
 }
 
@@ -119,7 +119,7 @@ impl Default for Settings {
 }
 
 impl Conf {
-    /// What is not needed has its default, whatever the document says of it.
+    /// A field that is not needed has its default, whatever the document says.
     pub fn read(document: &Document, place: Place, need: Need) -> Result<Self, CniError> {
         let whole = &document.0;
         let conf = Self {
@@ -154,7 +154,7 @@ impl Conf {
         let (mtu, routes) = match place {
             Place::Ipam => (None, routes(ipam)?),
             Place::Top if ipam.is_empty() => (mtu(whole)?, Vec::new()),
-            // Nobody follows it, and its author would not know.
+            // Our main plugin would ignore the field, and its author would not notice.
             Place::Top => {
                 let msg = format!(
                     "ipam is {}: this plugin gets its addresses from Berth's agent, leave it out",
@@ -204,9 +204,9 @@ fn settings(whole: &Map<String, Value>, place: Place, need: Need) -> Result<Sett
 }
 
 impl Settings {
-    /// `at` is what comes before a field's name in a message.
+    /// `at` is the prefix of fields' names in messages.
     fn read(map: &Map<String, Value>, at: &str, need: Need) -> Result<Self, CniError> {
-        /// Where the kernel ends a socket's path.
+        /// The kernel's limit for a socket's path.
         const SOCKET_LENGTH: usize = 107;
         let default = Self::default();
         let socket = path(map, "socket", at)?.unwrap_or(default.socket);
@@ -221,7 +221,7 @@ impl Settings {
                 "{at}timeout is 0: no call can be that quick, write it like 5s or 500ms"
             )));
         }
-        // A GC leaves nothing in the queue, and only an ADD waits for an address.
+        // A GC queues nothing, and only an ADD waits for an address.
         let queue_dir = match need {
             Need::Collect => None,
             Need::All | Need::Release => path(map, "queueDir", at)?,
@@ -240,7 +240,7 @@ impl Settings {
     }
 }
 
-/// A plugin is started in any directory.
+/// The path must be absolute: a plugin is started in any directory.
 fn path(map: &Map<String, Value>, field: &str, at: &str) -> Result<Option<String>, CniError> {
     let found = text(map, field, &format!("{at}{field}"))?;
     match found {
@@ -299,7 +299,7 @@ fn routes(ipam: &Map<String, Value>) -> Result<Vec<Route>, CniError> {
     list.iter().map(route).collect()
 }
 
-/// With a prefix length or without: runtimes write both.
+/// Runtimes write addresses with or without a prefix length.
 fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, CniError> {
     let places = [
         (
@@ -329,8 +329,8 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, CniError> {
 }
 
 fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, CniError> {
-    // The first is the specification's, the second what libcni sent before it was settled, and
-    // still sends.
+    // The first is in the specification; libcni sent the second before that was settled, and still
+    // does.
     let fields = ["cni.dev/valid-attachments", "cni.dev/attachments"];
     let found = fields
         .into_iter()
@@ -341,7 +341,7 @@ fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment
     let list = found.as_array().ok_or_else(|| invalid(format!("{field} is no list")))?;
     let attachment = |(at, one): (usize, &Value)| {
         let text = |field: &str| one[field].as_str().unwrap_or_default();
-        // Left out, it would be taken for gone.
+        // An attachment that is left out would count as gone.
         Attachment::new(text("containerID"), text("ifname")).map_err(|error| {
             invalid(format!(
                 "{field}[{at}] names no container and interface: {one}: one of them {error}"

@@ -1,10 +1,10 @@
-//! Why a plugin did not do what it was asked.
+//! The errors of a plugin.
 
 use serde_json::{Value, json};
 
 use super::Version;
 
-/// By the specification; those from 100 on are ours.
+/// Codes of the specification; from 100 on our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
     IncompatibleVersion,
@@ -17,15 +17,15 @@ pub enum Code {
     TryAgainLater,
     NotAvailable,
     LimitedConnectivity,
-    /// The agent does not do what it was asked, and says why.
+    /// The agent refuses, and says why.
     Refused,
-    /// A CHECK found something else than it was told.
+    /// A CHECK found another state than it was given.
     Mismatch,
-    /// An ADD that was started before the DEL that is already done.
+    /// The ADD was started before a completed DEL.
     Detached,
-    /// A desired address that is not to be had.
+    /// A desired address is not available.
     Taken,
-    /// The agent can't keep what it would give out.
+    /// The agent cannot store what it would give out.
     Storage,
     /// The kernel refused.
     Kernel,
@@ -54,7 +54,7 @@ impl Code {
     }
 }
 
-/// One line for people, and more of it.
+/// An error: one line for people, and details.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{msg}")]
 pub struct CniError {
@@ -78,7 +78,7 @@ impl CniError {
         self
     }
 
-    /// What goes to stdout, with a non-zero exit.
+    /// The document for stdout, with a non-zero exit status.
     pub fn document(&self, version: Version) -> Value {
         let mut document =
             json!({"cniVersion": version.as_str(), "code": self.code.number(), "msg": self.msg});

@@ -1,4 +1,4 @@
-//! What came of an ADD, in the shape of the version that was asked in.
+//! The result of an ADD, in the shape of the version of its call.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use super::Version;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of a main plugin; one that only gives addresses has none.
+    /// Set by a main plugin; an IPAM plugin has none.
     pub interfaces: Vec<Interface>,
     pub addresses: Vec<Address>,
     pub routes: Vec<Route>,
-    /// Nobody here says anything of it: what an earlier plugin of the chain said is handed on.
+    /// Not set by our plugins: the value of an earlier plugin of the chain is passed on.
     pub dns: Map<String, Value>,
 }
 
@@ -21,7 +21,7 @@ pub struct Interface {
     pub name: String,
     pub mac: String,
     pub mtu: Option<u32>,
-    /// The path of its network namespace; empty for one on the host.
+    /// The path of its network namespace; empty for an interface on the host.
     pub sandbox: String,
 }
 
@@ -30,7 +30,7 @@ pub struct Address {
     pub address: IpAddr,
     pub length: u8,
     pub gateway: Option<IpAddr>,
-    /// Which of the interfaces has it.
+    /// The index of its interface.
     pub interface: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ pub struct Route {
 }
 
 impl Outcome {
-    /// What goes to stdout.
+    /// The document for stdout.
     pub fn document(&self, version: Version) -> Value {
         let mut document = Map::new();
         document.insert("cniVersion".to_owned(), version.as_str().into());
@@ -58,8 +58,7 @@ impl Outcome {
         Value::Object(document)
     }
 
-    /// Of a `prevResult`, in any version. What can't be read of it is left out: a DEL must go on
-    /// without it.
+    /// Reads a `prevResult` of any version. Skips what it cannot read: a DEL must go on without it.
     pub fn read(document: &Value) -> Self {
         let list = |field: &str| document[field].as_array().into_iter().flatten();
         Self {
@@ -141,7 +140,7 @@ impl Route {
         })
     }
 
-    /// Of a conf, where a gateway that can't be read is a mistake.
+    /// Reads a route of a conf: there, a gateway that cannot be read is an error.
     pub(super) fn read_strictly(document: &Value) -> Option<Self> {
         Self::read(document).filter(|route| route.gateway.is_some() || document["gw"].is_null())
     }

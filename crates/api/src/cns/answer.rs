@@ -1,4 +1,4 @@
-//! What a plugin is told.
+//! The answers to a plugin.
 
 use std::net::IpAddr;
 
@@ -22,8 +22,8 @@ pub struct IpConfigResponse {
     pub response: Outcome,
 }
 
-/// CNS says what came of a release in `response`, and its client looks for it beside that and so
-/// takes every failure for success. Here it is in both places.
+/// CNS puts the outcome of a release into `response`. Its client looks for it beside `response`,
+/// and so takes every failure for success. Here it is in both places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Released {
     pub response: Outcome,
@@ -56,13 +56,13 @@ pub struct PodIpInfo {
     pub mac: String,
     #[serde(rename = "SkipDefaultRoutes")]
     pub skips_default_routes: bool,
-    /// None: the default one is the plugin's to set.
+    /// Empty: the plugin sets the default route.
     #[serde(rename = "Routes")]
     pub routes: Vec<String>,
 }
 
 impl PodIpInfo {
-    /// An address in the subnet that is around it.
+    /// An address with the prefix length of its subnet.
     pub fn new(address: IpAddr, length: u8, gateway: Option<IpAddr>) -> Self {
         let pod = IpSubnet {
             address: address.to_string(),
@@ -120,7 +120,7 @@ pub struct IpConfiguration {
     pub gateway_v6: String,
 }
 
-/// Of the machine's own network, which we say nothing about.
+/// The machine's own network, which we do not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostInfo {

@@ -1,4 +1,4 @@
-//! What a plugin asks for.
+//! The requests of a plugin.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// For addresses, or to give them back. Written in Go's way, read in it too: names in any case, and
-/// `null` for what is left out.
+/// Requests addresses, or gives them back. Read as Go reads it: names in any case, and `null` for
+/// missing fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpConfigsRequest {
-    /// Exactly these, or any.
+    /// The addresses to give: exactly these; empty for any.
     #[serde(rename = "desiredIPAddresses", alias = "desiredipaddresses")]
     pub desired: Vec<String>,
-    /// By which an attachment is known: the container's id, in requests of azure-ipam.
+    /// The key of an attachment: azure-ipam sends the container's id.
     #[serde(rename = "podInterfaceID", alias = "podinterfaceid")]
     pub pod_interface: String,
     #[serde(rename = "infraContainerID", alias = "infracontainerid")]
@@ -74,7 +74,7 @@ impl IpConfigsRequest {
         read(serde_json::from_slice(body)?)
     }
 
-    /// Of the older form.
+    /// Reads the older form.
     pub fn read_one(body: &[u8]) -> Result<Self, Undecodable> {
         let IpConfigRequest { desired, mut rest } = read(serde_json::from_slice(body)?)?;
         rest.desired = vec![desired];
@@ -91,7 +91,7 @@ impl IpConfigsRequest {
     }
 }
 
-/// As Go does it.
+/// Reads as Go does: names in any case.
 pub(super) fn read<T: DeserializeOwned>(object: BTreeMap<String, Value>) -> Result<T, Undecodable> {
     let given = object.into_iter().filter(|(_, value)| !value.is_null());
     let lower = given.map(|(name, value)| (name.to_lowercase(), value)).collect();

@@ -116,7 +116,7 @@ fn an_answer_has_the_names_of_the_wire() {
 }
 
 #[test]
-fn an_address_of_the_second_family_has_its_own_prefix_and_gateway() {
+fn an_ipv6_address_has_its_own_prefix_and_gateway() {
     let info = PodIpInfo::new("fd64::7".parse().unwrap(), 64, Some("fd64::1".parse().unwrap()));
     let info = serde_json::to_value(info).unwrap();
     let around = &info["NetworkContainerPrimaryIPConfig"];

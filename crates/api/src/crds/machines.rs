@@ -1,13 +1,14 @@
-//! The CRDs of Machine, in both of its shapes, and of Cluster: for clusters that have none. Where a
-//! machine-controller runs it brings its own, and these must not be applied.
+//! The CRDs of Machine, in both shapes, and of Cluster: for clusters without them. A
+//! machine-controller brings its own: these must not be applied beside it.
 //!
-//! They say what Berth reads and writes; all else of a Machine is its provider's and passes
-//! through.
+//! They declare what Berth reads and writes; other fields of a Machine belong to its provider and
+//! are kept.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-/// Groups that end in `k8s.io` are the Kubernetes project's: a CRD in one must say what it is.
+/// Groups that end in `k8s.io` belong to the Kubernetes project: a CRD in one must have this
+/// annotation.
 const APPROVAL: (&str, &str) = (
     "api-approved.kubernetes.io",
     "unapproved, of a machine-controller or of Kubermatic",
@@ -143,7 +144,7 @@ fn provider() -> Value {
     open(json!({"network": open(network)}))
 }
 
-/// An object of which more is known to others.
+/// An object that may have other fields, too.
 fn open(properties: Value) -> Value {
     let mut schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     if properties.as_object().is_some_and(|all| !all.is_empty()) {
@@ -152,8 +153,8 @@ fn open(properties: Value) -> Value {
     schema
 }
 
-/// Whether a list begins as it did. In words that servers have had since 1.32, and of a cost that
-/// they can tell.
+/// A rule that a list begins as before. Its CEL works on servers since 1.32, which can estimate its
+/// cost.
 fn appended(list: &str, old: &str, field: &str) -> String {
     let places: Vec<usize> = (0..MAX_CIDRS).collect();
     format!(
@@ -162,8 +163,8 @@ fn appended(list: &str, old: &str, field: &str) -> String {
     )
 }
 
-/// CIDRs may be appended. An address of a CIDR that was removed or changed may be in use, and the
-/// order says which is tried first.
+/// CIDRs may only be appended. An address of a removed or changed CIDR may be in use, and CIDRs are
+/// tried in order.
 fn kubermatic() -> Value {
     let text = json!({"type": "string", "maxLength": 43});
     let texts = json!({"type": "array", "maxItems": MAX_CIDRS, "items": text});

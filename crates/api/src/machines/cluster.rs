@@ -1,4 +1,4 @@
-//! The networks that a Cluster names, in both of its forms, and the rules for them. Pure.
+//! The machine networks of a Cluster, in both forms, and the rules for them. Pure.
 
 use berth_addr::Prefix;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -30,7 +30,7 @@ impl ClusterError {
 
 type All<T> = Result<T, Vec<ClusterError>>;
 
-/// The kind, as Kubermatic had it.
+/// The kind, as Kubermatic defined it.
 pub fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk("kubermatic.k8s.io", "v1", "Cluster"),
@@ -38,12 +38,12 @@ pub fn resource() -> ApiResource {
     )
 }
 
-/// In their order; none where the Cluster has none.
+/// The networks in order; empty if the Cluster has none.
 pub fn networks(cluster: &Value) -> Result<Vec<NetworkFlag>, ClusterError> {
     check(cluster).map_err(|mut errors| errors.swap_remove(0))
 }
 
-/// As [`networks`], with all that is wrong: at least one.
+/// As [`networks`], with all errors: at least one.
 pub fn check(cluster: &Value) -> All<Vec<NetworkFlag>> {
     let one = cluster.pointer("/spec/machineNetwork").filter(|value| !value.is_null());
     let many = cluster
@@ -77,7 +77,7 @@ pub fn check(cluster: &Value) -> All<Vec<NetworkFlag>> {
     }
 }
 
-/// One gateway and one set of name servers for all: each CIDR takes those of its family.
+/// One gateway and one set of name servers for all CIDRs: each CIDR takes those of its family.
 fn of_blocks(network: &Value) -> All<Vec<NetworkFlag>> {
     let field = |name: &str| format!("spec.machineNetwork.{name}");
     let blocks = texts(network, "cidrBlocks", &field("cidrBlocks")).map_err(alone)?;
@@ -85,7 +85,7 @@ fn of_blocks(network: &Value) -> All<Vec<NetworkFlag>> {
     let gateway = gateway.unwrap_or_default();
     let dns = texts(network, "dnsServers", &field("dnsServers")).map_err(alone)?;
     let of_family = |cidr: &str, address: &str| cidr.contains(':') == address.contains(':');
-    // An address of the other family is as one that is not given.
+    // An address of the other family counts as missing.
     let keep = |cidr: &str, address: &str| of_family(cidr, address).then(|| address.to_owned());
     let each = blocks.iter().enumerate().map(|(number, cidr)| {
         let gateway = keep(cidr, &gateway).unwrap_or_default();
@@ -140,7 +140,7 @@ fn named(
     network.map_err(|errors| errors.into_iter().map(name).collect())
 }
 
-/// All of them, or all that is wrong with any; what two say is said once.
+/// All networks, or all errors; equal errors of two networks are reported once.
 fn gather(each: impl Iterator<Item = All<NetworkFlag>>) -> All<Vec<NetworkFlag>> {
     let (mut networks, mut errors) = (Vec::new(), Vec::new());
     for one in each {
@@ -186,12 +186,12 @@ fn texts(value: &Value, name: &str, field: &str) -> Result<Vec<String>, ClusterE
     }
 }
 
-/// Whether the CIDRs begin as they were: machines have addresses of those.
+/// Checks that the CIDRs begin as before: machines have addresses of those.
 pub fn appended(before: &[Prefix], next: &[NetworkFlag]) -> Result<(), ClusterError> {
     begins_with(before, |place| next.get(place).map(|network| network.cidr))
 }
 
-/// As [`appended`], also where some of the next ones can't be read.
+/// As [`appended`], also if some of the next CIDRs cannot be parsed.
 pub fn begins_with(
     before: &[Prefix],
     next: impl Fn(usize) -> Option<Prefix>,

@@ -1,5 +1,5 @@
-//! A network for machines: one CIDR with its gateway and its name servers, and the rules for it.
-//! `--network "cidr,gateway,dns1,dns2"` is how a process is given one; a Cluster names several.
+//! A network for machines: one CIDR with its gateway and name servers, and the rules for it.
+//! `--network "cidr,gateway,dns1,dns2"` gives one to a process; a Cluster names several.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,8 @@ use berth_addr::{Family, ParseError, Plan, Prefix};
 use crate::subnet::Use;
 use crate::{Subnet, SubnetSpec};
 
-/// On a Subnet that machines draw on; its value is a number, and lower ones are tried first.
+/// The label of Subnets that machines draw on; its value is a number, and lower ones are tried
+/// first.
 pub const NETWORK_LABEL: &str = "berth.dev/machine-network";
 
 /// One CIDR with its gateway and its name servers.
@@ -21,12 +22,12 @@ pub struct NetworkFlag {
     pub dns: Vec<IpAddr>,
 }
 
-/// Of a network, what a rule is about.
+/// The part of a network that a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Cidr,
     Gateway,
-    /// By its place.
+    /// A name server, by its index.
     Dns(usize),
 }
 
@@ -40,7 +41,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What is wrong with a network, and what to write.
+/// An error in a network, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     #[error("{text:?} is no CIDR: write it like 192.168.1.128/25")]
@@ -71,7 +72,7 @@ impl RuleError {
     }
 }
 
-/// What is wrong with the text of a flag.
+/// An error in the text of a flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {source}")]
 pub struct FlagError {
@@ -85,7 +86,7 @@ impl FromStr for NetworkFlag {
     fn from_str(text: &str) -> Result<Self, FlagError> {
         let mut parts = text.split(',').map(str::trim);
         let cidr = parts.next().unwrap_or_default();
-        // A machine that needs no way out has no gateway: "10.0.0.0/24,,10.0.0.53".
+        // The gateway may be empty, for machines without a way out: "10.0.0.0/24,,10.0.0.53".
         let gateway = parts.next().unwrap_or_default();
         let dns: Vec<&str> = parts.collect();
         Self::new(cidr, gateway, &dns).map_err(|mut errors| FlagError {
@@ -122,7 +123,7 @@ fn parse_address(part: Part, text: &str, cidr: Option<Prefix>) -> Result<IpAddr,
     }
 }
 
-/// How many machines find an address: with networks of both families each takes one of each.
+/// How many machines can have an address: with networks of both families each takes one of each.
 pub fn machines_that_fit(networks: &[NetworkFlag]) -> u128 {
     let of_family = |family: Family| {
         let mut all = networks.iter().filter(|one| one.cidr.family() == family).peekable();
@@ -134,8 +135,8 @@ pub fn machines_that_fit(networks: &[NetworkFlag]) -> u128 {
 }
 
 impl NetworkFlag {
-    /// All that is wrong, in the order of the parts; at least one. Empty texts are parts that are
-    /// not given.
+    /// Returns all errors, in the order of the parts; at least one. An empty text is a missing
+    /// part.
     pub fn new(cidr: &str, gateway: &str, dns: &[&str]) -> Result<Self, Vec<RuleError>> {
         let mut errors = Vec::new();
         let cidr = parse_cidr(cidr).map_err(|error| errors.push(error)).ok();
@@ -155,7 +156,7 @@ impl NetworkFlag {
         if errors.is_empty() { Ok(network) } else { Err(errors) }
     }
 
-    /// Several, in the order in which they are to be tried.
+    /// Checks several networks, in the order in which they are tried.
     pub fn check_all(flags: &[Self]) -> Result<(), RuleError> {
         for (number, flag) in flags.iter().enumerate() {
             if let Some(other) = flags[..number].iter().find(|other| other.cidr.overlaps(flag.cidr))
@@ -169,7 +170,7 @@ impl NetworkFlag {
         Ok(())
     }
 
-    /// Without the ends of the CIDR, its gateway and its name servers.
+    /// The number of addresses, without the ends of the CIDR, its gateway and its name servers.
     pub fn capacity(&self) -> u128 {
         let plan = Plan {
             cidrs: vec![self.cidr],
@@ -186,7 +187,7 @@ impl NetworkFlag {
         format!("machines-{text}")
     }
 
-    /// The Subnet for it. `order` is its place among the others.
+    /// The Subnet of the network. `order` is its index among the others.
     pub fn subnet(&self, order: usize) -> Subnet {
         let spec = SubnetSpec {
             usage: Use::Machines,

@@ -1,5 +1,5 @@
-//! The network of a machine: its addresses, where its packets go, whom it asks for names. Read
-//! from a Machine of either shape, and checked: what follows can rely on it.
+//! The network of a machine: its addresses, its routes, its name servers. Read from a Machine of
+//! either shape and checked, so that later code can rely on it.
 
 mod read;
 mod write;
@@ -11,19 +11,19 @@ use berth_addr::{Family, Prefix};
 
 pub use read::NetworkError;
 
-/// All that a machine is told about its network instead of asking a DHCP server.
+/// The network configuration that a machine gets instead of using DHCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// At least one. IPv4 before IPv6.
     pub addresses: Vec<Address>,
     /// Name servers, in this order.
     pub dns: Vec<IpAddr>,
-    /// Domains that short names are looked up in.
+    /// Search domains for short names.
     pub search: Vec<String>,
     pub interface: Interface,
 }
 
-/// An address, the network that it is in, and the router for its family.
+/// An address with its prefix length, and the gateway of its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     pub ip: IpAddr,
@@ -31,10 +31,10 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
 }
 
-/// Which of a machine's interfaces has the network.
+/// The interface of a machine that has the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
-    /// A machine has one, whatever its name.
+    /// The only interface, whatever its name.
     #[default]
     Any,
     Name(String),
@@ -50,21 +50,22 @@ impl Address {
         }
     }
 
-    /// The network around it. The length was checked when the address was made.
+    /// The network of the address. The length was checked when the address was made.
     pub fn network(self) -> Option<Prefix> {
         Prefix::around(self.ip, self.length)
     }
 
-    /// The gateway, where a route to it must come first: no network of the machine has it.
+    /// The gateway, if the machine first needs a route to it: the gateway is outside of all its
+    /// networks.
     pub fn on_link_gateway(self) -> Option<IpAddr> {
         let inside = |gateway| self.network().is_some_and(|network| network.contains(gateway));
-        // A router's link-local address is on the link by what it is.
+        // A link-local address of a router is always on the link.
         let local =
             |gateway: &IpAddr| matches!(gateway, IpAddr::V6(v6) if v6.is_unicast_link_local());
         self.gateway.filter(|gateway| !inside(*gateway) && !local(gateway))
     }
 
-    /// As IPv4 has been written before there were lengths. `None` for IPv6.
+    /// The netmask of an IPv4 address. `None` for IPv6.
     pub fn netmask(self) -> Option<Ipv4Addr> {
         let hosts = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
         (self.family() == Family::V4).then(|| Ipv4Addr::from(!hosts))
@@ -85,7 +86,7 @@ impl Network {
             .filter(move |address| address.family() == family)
     }
 
-    /// Name servers of one family: some formats list them apart.
+    /// Name servers of one family: some formats list the families separately.
     pub fn dns_of(&self, family: Family) -> impl Iterator<Item = IpAddr> {
         let v4 = family == Family::V4;
         self.dns.iter().copied().filter(move |dns| dns.is_ipv4() == v4)

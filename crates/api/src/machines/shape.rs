@@ -1,9 +1,9 @@
-//! The two shapes of Machine, and where they have what we read and write.
+//! The two shapes of Machine, and where each has the fields that we read and write.
 
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-/// Which of the two a Machine is.
+/// The shape of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
     /// `machine.k8s.io/v1alpha1`, with its network in `spec.providerConfig`.
@@ -52,7 +52,7 @@ impl Shape {
         found.ok_or(NotAMachine { api_version, kind })
     }
 
-    /// What the provider of machines reads.
+    /// The part of a Machine that its provider reads.
     pub fn provider(self, machine: &Value) -> &Value {
         let pointer = match self {
             Self::ProviderConfig => "/spec/providerConfig",
@@ -77,7 +77,7 @@ impl Shape {
         self.spec_of(&json!({"network": network}))
     }
 
-    /// A spec with only what the provider of machines reads.
+    /// A spec with only the part that the provider reads.
     pub fn spec_of(self, provider: &Value) -> Value {
         match self {
             Self::ProviderConfig => json!({"providerConfig": provider}),

@@ -44,7 +44,7 @@ struct Status {
     node_info: MachineIds,
 }
 
-/// Of a node's resources, those that are about pods. `None` where there is no whole number.
+/// The resources of a node that are about pods. `None` if the value is no whole number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodResources {
@@ -60,7 +60,7 @@ fn whole_number<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::E
     Ok(quantity.and_then(|quantity| quantity.parse().ok()))
 }
 
-/// What a kubelet calls its machine. What it does not say is empty.
+/// The identifiers of a kubelet's machine. A missing one is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineIds {
@@ -73,7 +73,7 @@ pub struct MachineIds {
 }
 
 impl ObservedNode {
-    /// Old objects have the first one only.
+    /// Old objects have only the first podCIDR.
     pub fn pod_cidrs(&self) -> impl Iterator<Item = &str> {
         let Spec {
             pod_cidr, pod_cidrs, ..
@@ -82,7 +82,7 @@ impl ObservedNode {
         pod_cidrs.iter().chain(one).map(String::as_str)
     }
 
-    /// What a cloud calls its machine. Empty when there is no cloud.
+    /// The cloud's name for its machine. Empty without a cloud.
     pub fn provider_id(&self) -> &str {
         &self.spec.provider_id
     }
@@ -91,7 +91,7 @@ impl ObservedNode {
         self.status.capacity
     }
 
-    /// What of the capacity pods can have.
+    /// The part of the capacity that pods can have.
     pub fn allocatable(&self) -> PodResources {
         self.status.allocatable
     }

@@ -68,12 +68,12 @@ struct PodIp {
 }
 
 impl ObservedPod {
-    /// `None` for one that no node has.
+    /// `None` for a pod without a node.
     pub fn node(&self) -> Option<&str> {
         Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty())
     }
 
-    /// Where it will probably go.
+    /// The node where it will probably go.
     pub fn nominated_node(&self) -> Option<&str> {
         Some(self.status.nominated_node_name.as_str()).filter(|node| !node.is_empty())
     }
@@ -82,7 +82,7 @@ impl ObservedPod {
         self.spec.host_network
     }
 
-    /// As it is called. Empty for one that nobody has told of yet.
+    /// The phase as a text. Empty if nobody has reported one yet.
     pub fn phase_name(&self) -> &str {
         &self.status.phase
     }
@@ -91,18 +91,18 @@ impl ObservedPod {
         Phase::from_name(&self.status.phase)
     }
 
-    /// It is not on the host's network and not finished. One that is being deleted has its address
-    /// until it is gone.
+    /// It is not on the host's network and not finished. A pod that is being deleted keeps its
+    /// address until it is gone.
     pub fn needs_address(&self) -> bool {
         !self.spec.host_network && !self.phase().is_finished()
     }
 
-    /// What it shows, in its order. Of one on the host's network these are the node's.
+    /// The addresses in its status, in order. A pod on the host's network shows those of the node.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.status.pod_ips.iter().filter_map(|shown| shown.ip.parse().ok())
     }
 
-    /// What each of its containers asks for of this resource.
+    /// The requests of its containers for this resource.
     pub fn requests(&self, resource: &str) -> impl Iterator<Item = &str> {
         let containers = self.spec.containers.iter();
         containers.filter_map(move |one| one.resources.requests.get(resource).map(String::as_str))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_says_nothing_yet_is_on_no_node_and_needs_an_address() {
+    fn a_new_pod_is_on_no_node_and_needs_an_address() {
         let pod = read(json!({"metadata": {"name": "web"}, "spec": {"nodeName": ""}}));
         assert_eq!((pod.node(), pod.nominated_node()), (None, None));
         assert!(pod.needs_address());

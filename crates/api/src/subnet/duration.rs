@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// What the CRD accepts. Long enough for every sensible one and too short to overflow.
+/// The pattern in the CRD. Long enough for every sensible duration and too short to overflow.
 pub const PATTERN: &str = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m|h))+$";
 pub const MAX_LENGTH: usize = 32;
-/// An address that cools down for longer is better excluded.
-pub const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// An address that should cool down for longer is better excluded.
+pub const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// `None` for what the CRD would refuse.
+/// `None` if the CRD would refuse it.
 pub fn parse(text: &str) -> Option<Duration> {
     if text.is_empty() || text.len() > MAX_LENGTH {
         return None;
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Option<Duration> {
         total = total.checked_add(scaled(number, unit)?)?;
         rest = after;
     }
-    (total <= LONGEST).then_some(total)
+    (total <= MAX_DURATION).then_some(total)
 }
 
 fn split(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
@@ -43,7 +43,7 @@ fn scaled(number: &str, unit: &str) -> Option<Duration> {
         return None;
     }
     let whole = whole.parse::<u128>().ok()? * nanoseconds;
-    // Nine digits at most, so that a fraction is a number of billionths.
+    // At most nine digits, so that a fraction is a number of billionths.
     let fraction = format!("{fraction:0<9}").parse::<u128>().ok()? * nanoseconds / 1_000_000_000;
     let nanoseconds = u64::try_from(whole + fraction).ok()?;
     Some(Duration::from_nanos(nanoseconds))

@@ -1,12 +1,11 @@
-//! What the CRD says about a Subnet in CEL and OpenAPI. `validate.rs` says the same in Rust, in the
-//! same words; `tests/rules/subnets.yaml` holds the two together.
+//! The rules of the CRD for a Subnet, in CEL and OpenAPI. `validate.rs` has the same rules in Rust,
+//! with the same words; `tests/rules/subnets.yaml` checks that both agree.
 //!
-//! Everything is bounded (`maxItems`, `maxLength`): the API server estimates what a rule may cost
-//! at worst, and refuses a CRD whose rules may cost too much. CEL is kept to what servers have had
-//! since 1.32.
+//! Everything is bounded (`maxItems`, `maxLength`): the API server estimates the maximum cost of a
+//! rule, and refuses a CRD whose rules may cost too much. The CEL works on servers since 1.32.
 //!
-//! All rules run, on each item and on the whole. A rule that needs its values to parse holds when
-//! they do not: that is for the rule which says so, and one mistake is reported once.
+//! All rules run, on each item and on the whole. A rule that needs parsed values passes if they do
+//! not parse: another rule reports that, and one mistake is reported once.
 
 use std::ops::RangeInclusive;
 
@@ -32,8 +31,8 @@ pub const EXHAUSTION_THRESHOLD: RangeInclusive<i64> = 1..=100;
 pub const IPV4_UNIT: RangeInclusive<u8> = 1..=32;
 pub const IPV6_UNIT: RangeInclusive<u8> = 1..=128;
 
-// Each goes on where the field's name, or the value it quotes, leaves off. No apostrophes: they end
-// a string in CEL.
+// Each text continues after the field's name or the value it quotes. No apostrophes: they end a
+// string in CEL.
 pub const NOT_AN_ADDRESS: &str = "is not an IP address: write it like 10.64.0.1 or fd64::1";
 pub const NOT_A_CIDR: &str = "is not a CIDR: write it like 10.64.0.0/16 or fd64::/64";
 pub const NOT_A_RANGE: &str = "is neither FIRST-LAST in one family nor a CIDR nor an IP address: \
@@ -65,13 +64,13 @@ fn rule(expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message})
 }
 
-/// A rule whose message begins with what is wrong. `subject` is CEL too; the bare message is for
-/// servers that can't evaluate it.
+/// A rule whose message begins with the wrong value. `subject` is CEL, too; the message alone is
+/// for servers that cannot evaluate it.
 fn rule_on(subject: &str, expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message, "messageExpression": format!("{subject} + ' {message}'")})
 }
 
-/// In quotes, as `berth-addr` shows what it could not read.
+/// In quotes, as `berth-addr` writes text that it could not parse.
 const SELF: &str = r#"'"' + self + '"'"#;
 
 fn at(field: &str, mut rule: Value) -> Value {
@@ -79,8 +78,8 @@ fn at(field: &str, mut rule: Value) -> Value {
     rule
 }
 
-/// The ends of FIRST-LAST. Not by `split`: the server can't tell how long its parts may be, and
-/// would expect the worst.
+/// The ends of FIRST-LAST. Without `split`: the server cannot tell the length of its parts, and
+/// would assume the maximum cost.
 fn first(range: &str) -> String {
     format!("{range}.substring(0, {range}.indexOf('-'))")
 }
@@ -102,13 +101,13 @@ fn no_host_bits() -> Value {
     rule_on(SELF, "!isCIDR(self) || cidr(self) == cidr(self).masked()", HOST_BITS)
 }
 
-/// CEL can't compare addresses. So: of the prefixes around `one`, take the longest that still holds
-/// `other`, and the next one, its half. If both begin at the same address then `one` is in the
-/// lower half, and below. When nothing parts the two they are equal.
+/// CEL cannot compare addresses. So: of the prefixes around `one`, take the longest that still
+/// contains `other`, and its half around `one`. If both prefixes begin at the same address, `one`
+/// is in the lower half, and below. If no prefix separates the two, they are equal.
 fn is_above(one: &str, other: &str) -> String {
     let lengths: Vec<String> = (0..=128).map(|length| format!("'/{length}'")).collect();
     let lengths = lengths.join(",");
-    // Lists of one element give names to what is used twice.
+    // A list of one element names a value that is used twice.
     format!(
         "[{one}].exists(a, [ip({other})].exists(b, [[{lengths}].filter(l, isCIDR(a + \
          l)).map(l, cidr(a + l))].exists(around, [around.filter(c, \
@@ -131,7 +130,7 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub fn cidrs(_: &mut SchemaGenerator) -> Schema {
-    // Each overlaps itself, and must overlap no other.
+    // Each CIDR overlaps itself, and may overlap no other.
     let overlaps_once = "self.exists_one(b, cidr(a).containsCIDR(b) || cidr(b).containsCIDR(a))";
     let places: Vec<usize> = (0..MAX_CIDRS).collect();
     json_schema!({
@@ -186,8 +185,8 @@ fn range_list(max_items: usize) -> Schema {
     })
 }
 
-/// As in Kubernetes, but bounded, and with a rule: a selector that can't be evaluated would match
-/// no node, in silence.
+/// As in Kubernetes, but bounded, and with a rule: otherwise an invalid selector would silently
+/// match no node.
 pub fn node_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -259,7 +258,7 @@ pub fn fixed() -> Value {
     json!([rule("self == oldSelf", FIXED)])
 }
 
-/// What depends on more than one field.
+/// Rules about more than one field.
 pub fn spec() -> Value {
     let (ipv4, ipv6) = unit_lengths("self");
     let (old_ipv4, old_ipv6) = unit_lengths("oldSelf");
@@ -285,7 +284,7 @@ pub fn spec() -> Value {
                 UNIT_NOT_AN_ADDRESS
             ),
         ),
-        // A change of use is refused as such, and brings other defaults with it.
+        // Another rule refuses a change of use, which also changes defaults.
         at(
             ".unitLengths",
             rule(

@@ -1,5 +1,5 @@
-//! The rules of the CRD, in Rust: for Subnets that came in before a rule did, and for space that is
-//! named by a flag.
+//! The rules of the CRD, in Rust: for Subnets that are older than a rule, and for address space
+//! from a flag.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -12,16 +12,16 @@ use kube::ResourceExt;
 
 use super::{MAX_NAME_LENGTH, Subnet, SubnetSpec, Use, duration, rules};
 
-/// A field that is wrong, and how to put it right.
+/// An invalid field, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
-    /// As the API server names it: `spec.cidrs[0]`.
+    /// The path, as the API server writes it: `spec.cidrs[0]`.
     pub field: String,
     pub message: String,
 }
 
-/// What a Subnet says, read.
+/// The parsed fields of a Subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidSubnet {
     pub plan: Plan,
@@ -31,7 +31,7 @@ pub struct ValidSubnet {
 }
 
 impl Subnet {
-    /// All that is wrong with it, in the order of the fields; or what it says.
+    /// Returns the parsed spec, or all errors in the order of the fields.
     pub fn validate(&self) -> Result<ValidSubnet, Vec<Invalid>> {
         let mut refused = Findings::default();
         if self.name_any().len() > MAX_NAME_LENGTH.into() {
@@ -53,7 +53,7 @@ impl SubnetSpec {
         refused.or(valid)
     }
 
-    /// What could be read. It is whole only if nothing was refused.
+    /// Returns what could be parsed. It is complete only if nothing was refused.
     fn read(&self, refused: &mut Findings) -> ValidSubnet {
         let cidrs: Vec<Prefix> = refused.list("spec.cidrs", &self.cidrs, rules::MAX_CIDRS, cidr);
         let ranges = refused.list("spec.ranges", &self.ranges, rules::MAX_RANGES, range);
@@ -73,8 +73,8 @@ impl SubnetSpec {
         if self.cidrs.is_empty() {
             refused.add("spec.cidrs", "should have at least 1 items");
         }
-        // As in the CRD: what could not be read has been refused, and nothing can be said about
-        // where it lies.
+        // As in the CRD: if a CIDR could not be parsed, it was refused already, and nothing can be
+        // said about what lies outside.
         if cidrs.len() == self.cidrs.len() {
             self.check_space(&cidrs, refused);
             let inside = |range: Range| cidrs.iter().any(|cidr| covers(*cidr, range));
@@ -115,7 +115,7 @@ impl SubnetSpec {
         }
     }
 
-    /// The cidrs among themselves and against the units.
+    /// Checks the cidrs against each other and against the units.
     fn check_space(&self, cidrs: &[Prefix], refused: &mut Findings) {
         let overlapping = cidrs
             .iter()
@@ -192,7 +192,7 @@ impl Findings {
         });
     }
 
-    /// In the words of the API server.
+    /// Uses the words of the API server.
     fn bounds<N: PartialOrd + Display>(
         &mut self,
         field: &str,
@@ -236,7 +236,7 @@ impl Findings {
     }
 }
 
-/// What a text says or was meant to say, and what is wrong with it.
+/// The parsed value or the best guess of it, and what is wrong with the text.
 type Read<T> = (Option<T>, Option<&'static str>);
 
 fn address(text: &str) -> Read<IpAddr> {
@@ -271,12 +271,13 @@ fn range(text: &str) -> Read<Range> {
     }
 }
 
-/// `::ffff:10.64.0.1` is an IPv4 address in disguise. Kubernetes takes it for neither family.
+/// `::ffff:10.64.0.1` is an IPv4 address in IPv6 form. Kubernetes accepts it for neither family.
 fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// Within one CIDR: what lies between two of them may be outside of both.
+/// Whether one CIDR contains the range: a range across two CIDRs may include addresses outside of
+/// both.
 fn covers(cidr: Prefix, range: Range) -> bool {
     cidr.contains(range.first()) && cidr.contains(range.last())
 }
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_valid_comes_back_read_with_gateways_and_name_servers_kept_out() {
+    fn a_valid_subnet_reserves_its_gateways_and_dns_servers() {
         let subnet = SubnetSpec {
             gateways: vec!["10.64.0.1".to_owned()],
             dns: vec!["192.0.2.53".to_owned()],
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_units_of_node_cidrs_follow_from_the_use_where_they_are_not_set() {
+    fn unset_unit_lengths_of_node_cidrs_default_by_usage() {
         let mut subnet = SubnetSpec {
             usage: Use::NodeCidrs,
             ..spec(&["10.64.0.0/16", "fd64::/56"])

@@ -1,4 +1,4 @@
-//! `berth agent`: a node's pool of addresses, and what plugins ask of it.
+//! `berth agent`: a node's pool of addresses, and the API for plugins.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,14 +23,14 @@ use tracing::warn;
 use super::duration;
 use super::routes::{ClusterCidrs, RouteSettings};
 
-/// What is under way when the signal to stop comes gets this long.
-const STOP: Duration = Duration::from_secs(2);
+/// Work that is under way at the signal to stop gets this long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long ADDs look for an agent that is being updated: kubelets start a pod in that time also
-/// when they are busy, and wait several times as long for a runtime.
-const RECONNECT: Duration = Duration::from_secs(30);
+/// How long ADDs wait for an agent that is being updated: even a busy kubelet starts the agent's
+/// pod in that time, and it waits several times as long for a runtime.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where containerd answers, on every distribution.
+/// The socket of containerd, on every distribution.
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
 /// Run a node's agent: it keeps a pool of addresses on the node and hands them to the CNI plugins
@@ -127,11 +127,11 @@ impl Agent {
         if self.uninstall_cni {
             return Ok(directories.uninstall()?);
         }
-        // One thread: an ADD takes microseconds, and memory on a node is for its pods.
+        // A single thread: an ADD takes microseconds, and memory on a node is for its pods.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("starting")?;
         let outcome = runtime.block_on(self.start_and_wait(common, directories));
-        // All that is answered is in the journal: whatever still runs can end with the process.
+        // Every answer is in the journal: other work may end with the process.
         runtime.shutdown_background();
         outcome
     }
@@ -185,7 +185,7 @@ impl Agent {
             socket: options.socket.clone(),
             queue_dir: options.queue_dir.clone(),
             mtu: None,
-            reconnect: RECONNECT,
+            reconnect: RECONNECT_TIMEOUT,
             portmap: self.host_ports.portmap(&directories),
         });
         let (placing, stopping) = (tasks.clone(), tasks.stopping());
@@ -198,8 +198,8 @@ impl Agent {
                         ready.ready();
                         if let Some(conf) = conf.take() {
                             let directories = directories.clone();
-                            // From now on the kubelet takes the node for ready. A conf that can't
-                            // be placed ends the agent: somebody must see it.
+                            // The kubelet sees the node as ready from now on. A conf that cannot be
+                            // placed ends the agent: somebody must notice.
                             let place = async move { directories.place_conf(&conf).map(drop) };
                             placing.spawn("conf", place);
                         }
@@ -208,7 +208,7 @@ impl Agent {
             };
             berth_agent::run(options, context, random, say, stopping).await
         });
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 
@@ -249,7 +249,8 @@ impl Agent {
     }
 }
 
-/// One for all agents of this machine, whatever their sockets and state directories are.
+/// The directory is the same for all agents of this machine, whatever their sockets and state
+/// directories are.
 fn lock_dir() -> PathBuf {
     let user = rustix::process::geteuid();
     let socket = PathBuf::from(DEFAULT_SOCKET);
@@ -262,7 +263,7 @@ fn lock_dir() -> PathBuf {
     }
 }
 
-/// A path that may be empty, which clap's own parser refuses.
+/// Parses a path that may be empty, which clap's own parser refuses.
 #[allow(clippy::unnecessary_wraps, reason = "clap wants a Result")]
 fn path_or_nothing(text: &str) -> Result<PathBuf, std::convert::Infallible> {
     Ok(PathBuf::from(text))

@@ -21,8 +21,8 @@ use tracing::info;
 
 use super::store::{ETCD_PREFIX, EtcdArgs, StoreChoice};
 
-/// Longer than what is under way gets: the service ends that by itself.
-const STOP: Duration = Duration::from_secs(8);
+/// Longer than requests under way get: the service itself ends those.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Run the allocator as a service: addresses for the nodes of several clusters
 #[derive(Debug, clap::Args)]
@@ -57,16 +57,16 @@ impl Allocator {
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let address = self.start(common, &shutdown.tasks()).await?;
         let mut out = std::io::stdout().lock();
-        // A reader that has gone is no reason to stop.
+        // A closed stdout is no reason to stop.
         drop(
             writeln!(out, "Berth's allocator is up. https://{address}").and_then(|()| out.flush()),
         );
         drop(out);
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 
-    /// What can fail because of how it was called comes first, then what touches the store.
+    /// Checks the flags first, then opens the store.
     async fn start(self, common: &CommonArgs, tasks: &Tasks) -> Result<SocketAddr> {
         let tls = ServerTls::load(ServerFiles {
             certificate: self.tls_cert.clone(),
@@ -96,7 +96,7 @@ impl Allocator {
         Ok(address)
     }
 
-    /// Beside the blocks.
+    /// The plan is stored beside the blocks.
     fn plan(&self) -> Result<Arc<dyn PlanStore>> {
         Ok(match &self.store {
             StoreChoice::Redb(path) => Arc::new(PlanFile::beside(path)),

@@ -29,14 +29,14 @@ pub struct Check {
     output: OutputArgs,
 }
 
-/// An agent that does not answer is not asked again.
+/// Two clients: requests to agents are not retried.
 struct Clients {
     agents: Client,
     others: Client,
 }
 
 /// Why the agent of a node has not answered.
-type Unheard = BTreeMap<String, String>;
+type Unanswered = BTreeMap<String, String>;
 
 impl Check {
     /// Ends with an error when something disagrees that was not put right.
@@ -48,8 +48,8 @@ impl Check {
                 agents: common.cluster.client_without_retries().await?,
                 others: client.clone(),
             };
-            let (findings, unheard) = look_twice(&clients, self.agent_port).await?;
-            tell_unheard(&unheard);
+            let (findings, unanswered) = check_twice(&clients, self.agent_port).await?;
+            print_unanswered(&unanswered);
             print(self.output.output, &findings, || text(&findings))?;
             let repaired = if self.repair {
                 repair(&client, &findings).await?
@@ -65,30 +65,30 @@ impl Check {
     }
 }
 
-/// A system in motion is between two states: only what stays is told. Also says which agents were
-/// not heard, and why.
-async fn look_twice(clients: &Clients, port: u16) -> Result<(Vec<Finding>, Unheard)> {
-    let facts = look(clients, port).await?;
+/// Checks twice, as a healthy system keeps changing, and returns only findings of both checks. Also
+/// returns which agents did not answer, and why.
+async fn check_twice(clients: &Clients, port: u16) -> Result<(Vec<Finding>, Unanswered)> {
+    let facts = gather_all(clients, port).await?;
     let first = check(&facts);
     if first.is_empty() {
-        return Ok((first, facts.unheard));
+        return Ok((first, facts.unanswered));
     }
-    let facts = look(clients, port).await?;
+    let facts = gather_all(clients, port).await?;
     let stays = |finding: &Finding| first.contains(finding);
     let findings = check(&facts).into_iter().filter(stays).collect();
-    Ok((findings, facts.unheard))
+    Ok((findings, facts.unanswered))
 }
 
-async fn look(clients: &Clients, port: u16) -> Result<Facts> {
+async fn gather_all(clients: &Clients, port: u16) -> Result<Facts> {
     let mut facts = gather(&clients.others).await?;
     ask_agents(&clients.agents, port, &mut facts).await;
     Ok(facts)
 }
 
-/// On stderr: that an agent can't be asked is nothing that disagrees.
-fn tell_unheard(unheard: &Unheard) {
-    if let Some((node, why)) = unheard.first_key_value() {
-        let count = unheard.len();
+/// Prints to stderr: an agent without an answer is no finding.
+fn print_unanswered(unanswered: &Unanswered) {
+    if let Some((node, why)) = unanswered.first_key_value() {
+        let count = unanswered.len();
         eprintln!(
             "What {count} agents hold is not compared, such as that of {node}: {why}. Each needs \
              --metrics-listen where the API server reaches it, and you `get` on nodes/proxy."
@@ -96,7 +96,7 @@ fn tell_unheard(unheard: &Unheard) {
     }
 }
 
-/// How many findings are put right. What is done goes to stderr: stdout is for the findings.
+/// Repairs findings, and returns how many. What is done goes to stderr: stdout is for the findings.
 async fn repair(client: &Client, findings: &[Finding]) -> Result<usize> {
     let mut done = BTreeSet::new();
     let mut repaired = 0;

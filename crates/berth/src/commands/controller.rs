@@ -1,4 +1,5 @@
-//! `berth controller`: what keeps Subnets, NodeNetworkConfigs and the ledger in step, in a cluster.
+//! `berth controller`: the controllers that keep Subnets, NodeNetworkConfigs and the ledger of a
+//! cluster in step.
 
 mod machines;
 mod source;
@@ -36,8 +37,8 @@ use machines::{MachineArgs, Machines, MachinesMetrics};
 use source::{Source, SourceArgs};
 use webhook::WebhookArgs;
 
-/// What is under way when the signal to stop comes gets this long.
-const STOP: Duration = Duration::from_secs(5);
+/// Work that is under way at the signal to stop gets this long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The Lease that processes with the default controllers compete for.
 pub const LEASE: &str = "berth-controller";
@@ -107,7 +108,7 @@ impl Controller {
         };
         let readiness = Readiness::default();
         let ready = readiness.check("controllers");
-        // One that waits to lead is ready to.
+        // A process that waits to lead counts as ready.
         let routes_ready = routes.as_ref().map(|_| Arc::new(readiness.check("routes")));
         routes_ready.iter().for_each(|check| check.ready());
         let tasks = shutdown.tasks();
@@ -153,7 +154,7 @@ impl Controller {
             let stop = tasks.stopping();
             tasks.spawn("controllers", async move { work.run(stop).await });
         }
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 }
@@ -164,7 +165,7 @@ pub fn controller_metrics(metrics: &Metrics) -> ControllerMetrics {
     metrics.register(|registry| ControllerMetrics::register(registry, queues, events))
 }
 
-/// What a leader does.
+/// The work of a leader.
 #[derive(Clone)]
 struct Work {
     client: Client,
@@ -189,7 +190,7 @@ impl Work {
         choice.run(&groups, stop).await.map_err(|error| anyhow!(error))
     }
 
-    /// One group: nodes and machines share a ledger.
+    /// The controllers that share a ledger, as one group: those of nodes and machines.
     fn on_ledger(self) -> Group {
         let all = nodenet::CONTROLLERS.into_iter().chain(berth_machines::CONTROLLERS);
         Group::new(all, move |names, stop| {
@@ -267,7 +268,7 @@ pub async fn uid_of_cluster(client: Client) -> Result<String> {
         .context("the namespace kube-system has no UID: give --cluster-name")
 }
 
-/// All that there are, from all crates.
+/// All controllers, from all crates.
 fn catalogue() -> Catalogue {
     let all = nodenet::CONTROLLERS.into_iter().chain(routes::CONTROLLERS);
     let all = all.chain([pod_ips::CONTROLLER]);
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_has_a_name_of_its_own_and_its_rights_are_shipped() {
+    fn each_controller_has_a_unique_name_and_an_rbac_manifest() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
         let mut names = BTreeSet::new();
         for controller in catalogue().controllers() {

@@ -1,4 +1,4 @@
-//! `berth dashboard`: the page of any cluster that a kubeconfig leads to.
+//! `berth dashboard`: the page of any cluster, given by a kubeconfig.
 
 pub mod token;
 
@@ -23,10 +23,10 @@ use berth_kit::shutdown::{Shutdown, Tasks};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What is under way when the signal to stop comes gets this long.
-const STOP: Duration = Duration::from_secs(3);
+/// Work that is under way at the signal to stop gets this long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A browser has a few connections, one of which is a stream that does not end.
+/// A browser uses a few connections; one of them is an endless stream.
 const LIMITS: Limits = Limits {
     connections: 256,
     handshake: Duration::from_secs(60),
@@ -52,10 +52,10 @@ pub struct Dashboard {
     token_file: Option<PathBuf>,
 }
 
-/// What is said once it runs.
+/// The values for the lines at the start.
 struct Started {
     address: SocketAddr,
-    /// Where there is no file that has it.
+    /// Set if the token is in no file.
     token: Option<WriteToken>,
 }
 
@@ -69,14 +69,14 @@ impl Dashboard {
         let shutdown = Shutdown::on_signals().context("listening for signals")?;
         let Started { address, token } = self.start(common, &shutdown.tasks()).await?;
         let mut out = std::io::stdout().lock();
-        // A reader that has gone is no reason to stop.
+        // A closed stdout is no reason to stop.
         let mut lines = format!("Berth's dashboard is up. http://{address}/\n");
         if let Some(token) = token {
             lines += &format!("Changes need the token {}\n", token.expose());
         }
         drop(out.write_all(lines.as_bytes()).and_then(|()| out.flush()));
         drop(out);
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 
@@ -142,7 +142,7 @@ pub fn hint(path: &Path) -> String {
     format!("it is in {}", path.display())
 }
 
-/// Reading asks for no password.
+/// Reading needs no password: so only loopback addresses are allowed.
 pub fn ensure_loopback(flag: &str, address: SocketAddr) -> Result<()> {
     ensure!(
         address.ip().is_loopback(),

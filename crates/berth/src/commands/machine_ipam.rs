@@ -1,5 +1,5 @@
-//! `berth machine-ipam`: networks for the Machines of a user cluster, and nothing else. It talks to
-//! that cluster alone: Lease, Subnets, blocks and events are there.
+//! `berth machine-ipam`: only networks for the Machines of a user cluster. It uses that cluster
+//! alone, also for its Lease, Subnets, blocks and events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::controller::{controller_metrics, uid_of_cluster};
 use super::{duration, hostname};
 
-const STOP: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The Lease that processes of this command compete for.
 pub const LEASE: &str = "berth-machine-ipam";
 
@@ -113,12 +113,12 @@ impl MachineIpam {
             let stop = tasks.stopping();
             tasks.spawn("machines", async move { work.run(stop).await });
         }
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 }
 
-/// What a leader does.
+/// The work of a leader.
 #[derive(Clone)]
 struct Work {
     client: Client,
@@ -133,8 +133,8 @@ struct Work {
 }
 
 impl Work {
-    /// The subnet controller registers the Subnets of the networks, on the ledger that machines are
-    /// served from.
+    /// The subnet controller registers the Subnets of the networks in the ledger that serves the
+    /// machines.
     async fn run(self, stop: CancellationToken) -> Result<()> {
         let clock = Clock::system();
         let store = Arc::new(KubernetesStore::new(self.client.clone()));
@@ -172,7 +172,7 @@ impl Work {
     }
 }
 
-/// `-network` and `-network=…`, as the flag has been written for years.
+/// Accepts `-network` and `-network=…`, the old form of the flag.
 pub fn with_two_dashes(
     arguments: impl Iterator<Item = std::ffi::OsString>,
 ) -> Vec<std::ffi::OsString> {

@@ -16,7 +16,7 @@ pub struct Man {
 impl Man {
     pub fn run(self) -> Result<()> {
         let mut command = Cli::command();
-        // Names of commands and the flags that all of them have.
+        // Sets the names of commands, and the flags that all of them have.
         command.build();
         let written = std::fs::create_dir_all(&self.directory)
             .and_then(|()| write(&command, "berth", &self.directory));
@@ -26,7 +26,7 @@ impl Man {
 
 fn write(command: &clap::Command, name: &str, directory: &Path) -> std::io::Result<()> {
     let mut page = Vec::new();
-    // clap wants names that live as long as the program, and it is about to end.
+    // clap needs static names, and the program is about to end.
     let shown: &'static str = Box::leak(name.to_owned().into_boxed_str());
     clap_mangen::Man::new(command.clone().name(shown)).render(&mut page)?;
     std::fs::write(directory.join(format!("{name}.1")), page)?;

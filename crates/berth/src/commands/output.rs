@@ -1,4 +1,4 @@
-//! How answers are printed: a table for people, JSON and YAML for scripts.
+//! The output of commands: a table for people, JSON and YAML for scripts.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What is generated: the tables of flags and metrics in `docs`, from the command line and the
+//! Generated files: the tables of flags and metrics in `docs`, from the command line and the
 //! registries, and the CRDs under `deploy`.
 //!
 //! A page says where a table goes: `<!-- generated: flags agent -->`, or `metrics agent`, up to
@@ -12,15 +12,15 @@ mod metrics;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// At the beginning of a line: a page may speak of it.
+/// Only at the beginning of a line: a page may mention it elsewhere.
 const BEGIN: &str = "\n<!-- generated: ";
 const END: &str = "<!-- end -->";
 
-/// The page with what is to stand between its marks.
+/// The page with its generated parts filled in.
 ///
 /// # Panics
 ///
-/// When a mark names no table, or has no end: that is what the test is for.
+/// If a mark names no table, or has no end: this code is for tests only.
 fn filled(page: &str) -> String {
     let mut rest = page;
     let mut made = String::new();
@@ -56,7 +56,7 @@ fn writes() -> bool {
 
 /// # Panics
 ///
-/// When files differ and are not written.
+/// If files differ and are not written.
 fn report(differ: &[String]) {
     if writes() {
         differ.iter().for_each(|file| println!("{file}"));

@@ -25,7 +25,8 @@ use kube::Client;
 
 use super::{duration, hostname};
 
-/// Listing the kernel's routes costs milliseconds, and nobody tells of those that go with a link.
+/// Listing the kernel's routes takes milliseconds, and no event reports routes that are removed
+/// with a link.
 const AGENT_RESYNC_PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,7 +90,7 @@ impl ClusterCidrs {
     }
 }
 
-/// All that a start needs, checked.
+/// The checked settings of the route controller.
 #[derive(Clone, Debug)]
 pub struct RouteSettings {
     backend: Arc<dyn Backend>,
@@ -123,7 +124,7 @@ impl RouteArgs {
 }
 
 impl RouteSettings {
-    /// Routes of this machine to the pods of all other nodes.
+    /// The settings for routes from this machine to the pods of all other nodes.
     pub fn of_agent(node: &str, cidrs: &ClusterCidrs, metrics: &Metrics) -> Result<Self> {
         let backend = Linux::open().context("--routes linux")?;
         Ok(Self {
@@ -137,7 +138,7 @@ impl RouteSettings {
         })
     }
 
-    /// Routes that lead nowhere, for `berth up`: its nodes are not machines.
+    /// The settings for `berth up`, whose nodes are no machines: routes in memory.
     pub fn of_up(metrics: &Metrics) -> Self {
         Self {
             backend: Arc::new(Memory::default()),
@@ -173,7 +174,8 @@ fn route_metrics(metrics: &Metrics) -> RouteMetrics {
     metrics.register(|registry| RouteMetrics::register(registry, queues, events))
 }
 
-/// Upstream's gate is off by default: its watching controller has failures that ours has not.
+/// On by default. Upstream's gate is off, because its watching controller has failures that ours
+/// does not have.
 fn watch_based(gates: &[String]) -> Result<bool> {
     let mut watch_based = true;
     for gate in gates.iter().map(|gate| gate.trim()).filter(|gate| !gate.is_empty()) {

@@ -22,10 +22,10 @@ use tracing::info;
 use super::count::CountArgs;
 use super::hostname;
 
-/// What is under way when the signal to stop comes gets this long.
-const STOP: Duration = Duration::from_secs(8);
+/// Work that is under way at the signal to stop gets this long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// kube-scheduler calls over a few connections that it keeps.
+/// kube-scheduler keeps a few connections.
 const LIMITS: Limits = Limits {
     connections: 1024,
     handshake: Duration::from_secs(60),
@@ -69,13 +69,13 @@ impl Scheduler {
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
         let address = self.start(common, &shutdown.tasks()).await?;
         let mut out = std::io::stdout().lock();
-        // A reader that has gone is no reason to stop.
+        // A closed stdout is no reason to stop.
         drop(
             writeln!(out, "Berth's scheduler extender is up. {scheme}://{address}")
                 .and_then(|()| out.flush()),
         );
         drop(out);
-        shutdown.finished(STOP).await?;
+        shutdown.finished(STOP_TIMEOUT).await?;
         Ok(())
     }
 
@@ -119,7 +119,8 @@ impl Scheduler {
             queues: metrics.share(QueueMetrics::register),
             metrics: metrics.share(SchedulerMetrics::register),
         });
-        // Health beside the verbs: a Service sends kube-scheduler to the replica that is ready.
+        // Health is on the same port as the verbs: a Service sends kube-scheduler to the replica
+        // that is ready.
         let router = scheduler.router().merge(admin::router(metrics, readiness));
         let stopping = tasks.stopping();
         tasks.spawn("extender", async move {

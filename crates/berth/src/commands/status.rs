@@ -9,9 +9,9 @@ use kube::Client;
 
 use super::output::{Format, OutputArgs, Table, print};
 
-/// Between two looks with `-w`.
+/// The time between two reads with `-w`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// As many pods and machines as fit a screen: those that wait come first.
+/// At most this many pods and machines, to fit a screen: those that wait come first.
 const MAX_ROWS: usize = 20;
 
 /// Say what is where: subnets, nodes, pods that wait, machines, routes
@@ -41,14 +41,14 @@ impl Status {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let client = common.cluster.client().await?;
-            let mut last = self.look(&client).await?;
+            let mut last = self.fetch(&client).await?;
             self.print(&last)?;
             if !self.watch {
                 return Ok(());
             }
             loop {
                 tokio::time::sleep(WATCH_INTERVAL).await;
-                let next = self.look(&client).await?;
+                let next = self.fetch(&client).await?;
                 if next != last {
                     println!();
                     self.print(&next)?;
@@ -58,7 +58,7 @@ impl Status {
         })
     }
 
-    async fn look(&self, client: &Client) -> Result<status::Status> {
+    async fn fetch(&self, client: &Client) -> Result<status::Status> {
         let facts: Facts = gather(client).await?;
         Ok(status::status(&facts))
     }

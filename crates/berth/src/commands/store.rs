@@ -1,4 +1,4 @@
-//! Where the ledger keeps who owns what: `--store`.
+//! The store of the ledger: `--store`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use berth_ledger::check_format;
 use berth_ledger::store::{EtcdFiles, EtcdStore, EtcdTls, KubernetesStore, RedbStore, Store};
 use kube::Client;
 
-/// Under which all keys of a ledger are.
+/// The prefix of all keys of a ledger.
 pub const ETCD_PREFIX: &str = "/berth/ledger";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl EtcdArgs {
 }
 
 impl StoreChoice {
-    /// `client` is that of the cluster whose objects the kubernetes store writes.
+    /// `client` is for the cluster whose objects the kubernetes store writes.
     pub async fn open(&self, etcd: &EtcdArgs, client: Option<&Client>) -> Result<Arc<dyn Store>> {
         Ok(match self {
             Self::Kubernetes => match client {
@@ -107,8 +107,8 @@ impl StoreChoice {
     }
 }
 
-/// One that a later program wrote is refused before anything is written to it. A cluster's own
-/// store is not asked here, as its API server may be away: the first to write to it finds out.
+/// A store with a newer format is refused before anything is written to it. A cluster's own store
+/// is not checked here, as its API server may be away: its first writer checks it.
 async fn known(store: Arc<dyn Store>) -> Result<Arc<dyn Store>> {
     check_format(&*store).await.context("--store")?;
     Ok(store)

@@ -1,5 +1,5 @@
-//! `berth uninstall`: what is left of Berth when its components are gone. The chart runs it when it
-//! is uninstalled.
+//! `berth uninstall`: removes what Berth's components left behind. The chart runs it when it is
+//! uninstalled.
 
 mod cluster;
 mod node;

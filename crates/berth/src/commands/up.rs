@@ -1,7 +1,7 @@
 //! `berth up`: a cluster on this machine.
 //!
-//! Whatever can fail because of how it was called fails before anything is changed: first the
-//! flags, then the ports, then the data directory.
+//! A wrong call fails before anything is changed: the flags are checked first, then the ports, then
+//! the data directory.
 
 mod controllers;
 mod demo;
@@ -53,15 +53,15 @@ use nodes::{Agents, NodeDirectories};
 use plugin::Plugin;
 use progress::Progress;
 
-/// What is under way when the signal to stop comes gets this long.
-const STOP: Duration = Duration::from_millis(1800);
+/// Work that is under way at the signal to stop gets this long.
+const STOP_TIMEOUT: Duration = Duration::from_millis(1800);
 
-/// And after it, what was handed to a thread of its own: a pass over a directory, for example.
-const BLOCKING: Duration = Duration::from_millis(200);
+/// After that, blocking work on its own thread, such as a pass over a directory, gets this long.
+const BLOCKING_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Nodes get their first addresses within a tenth of this. Where a subnet is full some never do,
-/// and `berth up` is to be ready within a second all the same.
-const SUPPLY: Duration = Duration::from_millis(600);
+/// Nodes get their first addresses within a tenth of this time. In a full subnet some never do, and
+/// `berth up` must still be ready within a second.
+const SUPPLY_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Run a cluster on this machine: a Kubernetes API, virtual nodes, a scheduler, a dashboard
 #[derive(Debug, clap::Args)]
@@ -132,15 +132,14 @@ pub struct Up {
 
 impl Up {
     pub fn run(self, common: &CommonArgs) -> Result<()> {
-        // Whatever it makes is for its user alone: Secrets, keys, who has which address.
+        // All files are for the user alone: Secrets, keys, who has which address.
         umask(Mode::RWXG | Mode::RWXO);
         let runtime = tokio::runtime::Runtime::new().context("starting")?;
         let mut directory = None;
         let outcome = runtime.block_on(self.start_and_wait(common, &mut directory));
-        // All that is answered is on disk: whatever still runs can end with the process. Only what
-        // an agent has begun in its release queue may not go on when the directory is gone: it
-        // would make it anew.
-        runtime.shutdown_timeout(BLOCKING);
+        // Every answer is on disk, so other work may end with the process. But an agent must not go
+        // on in its release queue once the directory is gone: it would create the directory again.
+        runtime.shutdown_timeout(BLOCKING_TIMEOUT);
         drop(directory);
         outcome
     }
@@ -165,7 +164,7 @@ impl Up {
                 Ok::<(), Infallible>(())
             });
         }
-        match shutdown.finished(STOP).await {
+        match shutdown.finished(STOP_TIMEOUT).await {
             Err(slow @ Unclean::TimedOut { .. }) => warn!("{slow}"),
             other => other?,
         }
@@ -193,7 +192,7 @@ impl Up {
             Some(path) => ("--dashboard-token-file", path),
             None => ("--data-dir", directory.dashboard_token()),
         };
-        // One that was handed in is refused before anything is changed.
+        // A bad token file from a flag is refused before anything is changed.
         if token_flag != "--data-dir" {
             token::read(token_flag, &token_file)?;
         }
@@ -219,7 +218,7 @@ impl Up {
         let options = berth_apiserver::Options {
             data_dir: directory.objects(),
             node_proxy: berth_apiserver::NodeProxy::new(answers),
-            // New Machines wait for their network, as the policy in a cluster has it.
+            // New Machines wait for their network, as with the policy in a cluster.
             admission: berth_apiserver::Admission::new(berth_machines::gate::admit),
             ..berth_apiserver::Options::default()
         };
@@ -227,7 +226,7 @@ impl Up {
             .await
             .map_err(|error| anyhow!("--data-dir: {error}"))?;
         // From here on the directory is ours.
-        directory.withdraw_kubeconfig()?;
+        directory.remove_kubeconfig()?;
         directory.make()?;
         directory.restrict()?;
         let token = token::read_or_make(token_flag, &token_file)?;
@@ -253,9 +252,9 @@ impl Up {
         };
         let cluster = Cluster::start(client.clone(), options, tasks.stopping()).await?;
         progress.begin("giving the nodes their first addresses");
-        // So that the first pods need not be told that their nodes have nothing yet.
+        // The first pods are then not refused for want of addresses on their nodes.
         let nodes = usize::from(fleet.size());
-        let _ = tokio::time::timeout(SUPPLY, books.supplied(nodes)).await;
+        let _ = tokio::time::timeout(SUPPLY_TIMEOUT, books.supplied(nodes)).await;
 
         progress.begin("opening the dashboard");
         let demo = demo::Demo::new(client.clone(), fleet, self.demo_interval);
@@ -279,7 +278,7 @@ impl Up {
         let stopping = tasks.stopping();
         tasks.spawn("cluster", async move {
             stopping.cancelled().await;
-            // The loops first: they write to the server.
+            // Stops the loops first: they write to the server.
             match controllers.await {
                 Ok(Err(error)) => warn!("the controllers ended: {error:#}"),
                 Err(error) => warn!("the controllers ended: {error}"),
@@ -300,7 +299,7 @@ impl Up {
     }
 }
 
-/// What runs now, and where.
+/// The running parts and their addresses.
 struct Started {
     directory: Directory,
     kubeconfig: PathBuf,
@@ -308,7 +307,7 @@ struct Started {
     demo: Option<demo::Demo>,
 }
 
-/// So that `kubectl get nnc` and `kubectl explain nnc.spec` work from the first moment.
+/// `kubectl get nnc` and `kubectl explain nnc.spec` then work from the first moment.
 async fn define_resources(client: Client) -> Result<()> {
     let api = Api::<CustomResourceDefinition>::all(client);
     let params = PatchParams::apply("berth").force();

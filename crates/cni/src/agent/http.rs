@@ -1,5 +1,6 @@
-//! As much of HTTP/1.1 as one question on a Unix socket needs. The whole exchange has one deadline,
-//! and an answer has an end: neither a silent agent nor a talkative one holds up a runtime.
+//! As much of HTTP/1.1 as one request on a Unix socket needs. The whole exchange has one deadline
+//! and answers have a maximum length: neither a silent agent nor a talkative one holds up a
+//! runtime.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -19,7 +20,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// What there was instead of an answer.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     #[error("{}", std::io::Error::from(*.0))]
@@ -50,7 +51,7 @@ pub fn exchange(
         body.len()
     );
     let question = [head.as_bytes(), body].concat();
-    // One that refuses a question may answer before it has read all of it.
+    // An agent that refuses a request may answer before it has read all of it.
     let sent = stream.send(&question);
     match (stream.receive(), sent) {
         (Ok(answer), _) => Ok(answer),
@@ -74,7 +75,7 @@ impl Stream {
             deadline: Instant::now() + limit,
         };
         let address = SocketAddrUnix::new(path).map_err(NoAnswer::Failed)?;
-        // Connecting waits as long as sending may, where too many others already wait.
+        // If the socket's queue is full, connecting waits as long as the send timeout allows.
         stream.again(Timeout::Send, || connect(&stream.socket, &address))?;
         Ok(stream)
     }
@@ -102,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// What is left of the time is all that the kernel may take for one step.
+    /// Repeats a step that was interrupted. The kernel may take only the time that is left.
     fn again<T>(
         &self,
         which: Timeout,
@@ -113,7 +114,7 @@ impl Stream {
             if left.is_zero() {
                 return Err(NoAnswer::TimedOut(self.limit));
             }
-            // The kernel counts in microseconds, and takes 0 for "for ever".
+            // The kernel counts in microseconds, and 0 means no timeout.
             let left = left.max(Duration::from_micros(1));
             set_socket_timeout(&self.socket, which, Some(left)).map_err(NoAnswer::Failed)?;
             match step() {
@@ -160,14 +161,14 @@ fn parse(received: &[u8], ended: bool) -> Result<Option<Answer>, NoAnswer> {
             None if ended => Err(NoAnswer::Cut),
             None => Ok(None),
         },
-        // It ends with the connection.
+        // Without a length, the body ends with the connection.
         None if ended => Ok(answer(body)),
         None => Ok(None),
     }
 }
 
-/// Status, and the length of the body if it is said. An answer in pieces is none that the agent
-/// sends.
+/// The status, and the length of the body if the head has it. The agent never sends chunked
+/// answers.
 fn read_head(head: &str) -> Option<(u16, Option<usize>)> {
     let mut lines = head.split("\r\n");
     let mut first = lines.next()?.split(' ');
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_an_answer_is_awaited_and_none_of_it_alone_is_one() {
+    fn a_partial_http_response_is_never_taken_for_a_whole_one() {
         let whole = "HTTP/1.1 409 Conflict\r\nContent-Length: 5\r\n\r\nhello";
         for end in 0..whole.len() {
             assert_eq!(of(&whole[..end], false), Ok(None), "{end}");

@@ -8,20 +8,19 @@ use berth_api::agent::{RESERVE, overflow_name, overflow_of};
 use rustix::fs::{Dir, Mode, OFlags, openat, renameat};
 use rustix::io::Errno;
 
-/// Each failed one means that another plugin, or the agent, has just changed the mark.
+/// Each failed attempt means that another plugin, or the agent, has just changed the mark.
 const MAX_ATTEMPTS: usize = 1000;
 
-/// Leaves the mark, or moves the one that is there on to a later time.
+/// Leaves the mark, or renames the existing one to a later time.
 ///
-/// Its time is never before that of the DEL: whatever the DEL detached was attached before, so the
-/// agent looks at it. And its name always changes: an agent that has compared with the runtime by
-/// the old name, perhaps before this sandbox was gone from there, can't take the new one away.
+/// Its time is never before that of the DEL. What the DEL detached was attached before, so the
+/// agent checks it. And the name always changes: an agent that acted on the old name may have asked
+/// the runtime before this sandbox was gone, and can't remove the new name.
 ///
-/// Plugins that do it at the same moment may leave more than one, since a directory that changes is
-/// not read as it was at any one moment. That does no harm, the latest stands for all; whoever
-/// comes next makes one of them again.
+/// Concurrent plugins may leave more than one mark, because reading a directory is not atomic. That
+/// does no harm: the latest stands for all, and the next plugin merges them.
 ///
-/// No fsync: the mark is about attachments that don't survive the boot.
+/// No fsync is needed: the mark is about attachments that don't survive the boot.
 pub fn mark(directory: &OwnedFd, started: u64) -> io::Result<()> {
     let mut unmade = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -31,7 +30,7 @@ pub fn mark(directory: &OwnedFd, started: u64) -> io::Result<()> {
                 let after = started.max(before.saturating_add(1));
                 let renamed = rename(directory, before, after);
                 for older in marks {
-                    // One that can't be done away with is looked at by itself.
+                    // A mark that can't be merged counts by itself.
                     let _ = rename(directory, older, after);
                 }
                 renamed
@@ -41,8 +40,8 @@ pub fn mark(directory: &OwnedFd, started: u64) -> io::Result<()> {
         };
         match renamed {
             Ok(()) => return Ok(()),
-            // Somebody was quicker, and then there is a mark to move on; or nobody has ever made
-            // the file, which takes room that there may be.
+            // Either another process was first, and there is a mark to rename; or the reserve file
+            // was never made, and there may be room for it now.
             Err(Errno::NOENT) => unmade = reserve(directory).err(),
             Err(error) => return Err(error.into()),
         }
@@ -54,7 +53,7 @@ fn rename(directory: &OwnedFd, before: u64, after: u64) -> Result<(), Errno> {
     renameat(directory, overflow_name(before), directory, overflow_name(after))
 }
 
-/// Makes the file that becomes the mark, if it is not there.
+/// Creates the reserve file, which becomes the mark, if it is missing.
 pub fn reserve(directory: &OwnedFd) -> io::Result<()> {
     let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(directory, RESERVE, new, Mode::RUSR | Mode::WUSR) {

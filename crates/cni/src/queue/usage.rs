@@ -1,4 +1,4 @@
-//! How much is in the queue.
+//! How much room the queue takes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::is_kept_apart;
 
-/// The kernel counts a file's blocks in these, whatever size they have.
+/// The unit of `st_blocks`, on any file system.
 const BLOCK: u64 = 512;
 
 pub struct Usage {
@@ -20,7 +20,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Counts until it is full. What was begun and never finished counts: it takes room, too.
+    /// Reads the whole directory. Unfinished files count, because they take room, too.
     pub fn of(directory: &OwnedFd) -> io::Result<Self> {
         let mut usage = Self {
             names: BTreeSet::new(),
@@ -29,7 +29,7 @@ impl Usage {
         };
         for found in Dir::read_from(directory)? {
             let found = found?;
-            // What the agent has put aside is in a directory, and has a limit of its own.
+            // Files that the agent has put aside are in a directory with a limit of its own.
             if found.file_type() == FileType::Directory {
                 continue;
             }
@@ -43,7 +43,7 @@ impl Usage {
                     let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
                     usage.bytes = usage.bytes.saturating_add(blocks.saturating_mul(BLOCK));
                 }
-                // The agent drains it meanwhile.
+                // The agent has drained the entry meanwhile.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! ADD: an interface that is there in full, or not at all.
+//! ADD: makes an interface completely, or not at all.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use berth_netlink::{Batch, Link, NetlinkError, Route as KernelRoute, Socket, Vet
 
 use super::identity::{host_name, is_of, mac_text, macs};
 use super::namespace::Namespace;
-use super::{everywhere, gateway, kernel};
+use super::{default_destination, gateway, kernel};
 use crate::ipam;
 use crate::release::release;
 
@@ -32,20 +32,21 @@ pub fn add(
         pod: namespace.socket()?,
         namespace,
     };
-    // Before the agent is asked: of an attachment that is there already it would say what it has
-    // said before, and undoing this call would take its address away.
+    // This check comes before the agent is asked: for an existing attachment the agent would return
+    // the same addresses, and undoing this call would release them.
     if ends.is_in_pod()? {
         return Err(exists(attachment, netns));
     }
     let granted = ipam::request(conf, attachment, pod, started)?;
-    let undo = |failure| undone(failure, vec![release(&conf.settings, attachment, started)]);
+    let undo =
+        |failure| with_undo_failures(failure, vec![release(&conf.settings, attachment, started)]);
     let link = match ends.make() {
         Ok(Some(link)) => link,
         Ok(None) => {
             let msg = format!("{} was removed as soon as it was made", ends.host_name);
             return Err(undo(CniError::new(Code::Kernel, msg)));
         }
-        // Another call was quicker, and has the address.
+        // Another call was first, and uses the address.
         Err(error) if error.is_taken() && matches!(ends.is_in_pod(), Ok(true)) => {
             return Err(exists(attachment, netns));
         }
@@ -58,18 +59,18 @@ pub fn add(
             let removed = removed
                 .map(|_| ())
                 .map_err(|error| kernel(format!("removing {}", link.name), error));
-            // While the interface is there, nobody else may have its address.
+            // While the interface exists, its address must not be released.
             let steps = match removed {
                 Ok(()) => vec![release(&conf.settings, attachment, started)],
                 Err(failure) => vec![Err(failure)],
             };
-            Err(undone(failure, steps))
+            Err(with_undo_failures(failure, steps))
         }
     }
 }
 
-/// What went wrong, with what went wrong in undoing it.
-fn undone(failure: CniError, steps: Vec<Result<(), CniError>>) -> CniError {
+/// The failure, with the failures of undoing it as details.
+fn with_undo_failures(failure: CniError, steps: Vec<Result<(), CniError>>) -> CniError {
     let failed: Vec<String> = steps
         .into_iter()
         .filter_map(Result::err)
@@ -89,7 +90,7 @@ fn exists(attachment: &Attachment, netns: &str) -> CniError {
     CniError::new(Code::Kernel, msg)
 }
 
-/// Both ends of the pair, made or to be made.
+/// Both ends of the pair, before or after they are made.
 struct Ends<'a> {
     conf: &'a Conf,
     attachment: &'a Attachment,
@@ -107,7 +108,7 @@ impl Ends<'_> {
         found.map(|link| link.is_some()).map_err(failed)
     }
 
-    /// The host end of a new pair, unless somebody removed it meanwhile.
+    /// Makes a new pair and returns its host end; `None` if that was removed meanwhile.
     fn make(&self) -> Result<Option<Link>, NetlinkError> {
         match self.try_to_make() {
             Err(error) if error.is_taken() => {
@@ -118,8 +119,8 @@ impl Ends<'_> {
                 if matches!(self.pod.link(&self.attachment.interface), Ok(Some(_))) {
                     return Err(error);
                 }
-                // The pod has no such interface: the pair is what an attachment of the same
-                // container in another namespace has left.
+                // The pod has no such interface, so the pair was left by an attachment of the same
+                // container in another namespace.
                 self.host.ask(|batch| batch.delete_link(left.index))?;
                 self.try_to_make()
             }
@@ -145,8 +146,8 @@ impl Ends<'_> {
         answers.next().unwrap_or(Ok(Vec::new()))?;
         let found = Link::found(answers.next().unwrap_or(Ok(Vec::new())));
         if !matches!(found, Ok(Some(_))) {
-            // Nothing can be done with the pair without its number, so it must not stay. The
-            // failure is reported in any case.
+            // The pair can't be used without its index, so it is removed. The failure is reported
+            // in any case.
             let _ = self.host.ask(|batch| batch.delete_link_named(&self.host_name));
         }
         found
@@ -172,8 +173,8 @@ impl Ends<'_> {
                 ..KernelRoute::to(Prefix::all(Family::of(address)))
             });
             host.put_neighbour(link.index, address, &pod_mac);
-            // A route that another link has left behind gives way: the agent says whose the
-            // address is.
+            // This replaces a route that another link has left behind: the agent decides who has
+            // the address.
             host.put_route(&KernelRoute {
                 link: Some(link.index),
                 ..KernelRoute::to(address)
@@ -198,7 +199,7 @@ impl Ends<'_> {
 
     fn outcome(&self, link: &Link, granted: &Granted, netns: &str) -> Outcome {
         let (host_mac, pod_mac) = macs(self.attachment);
-        // What an earlier plugin of the chain has made stays in the result.
+        // Interfaces of earlier plugins in the chain stay in the result.
         let mut outcome = self.conf.previous.as_ref().map(Outcome::read).unwrap_or_default();
         let interface = |name: &str, mac: &[u8], sandbox: &str| Interface {
             name: name.to_owned(),
@@ -220,7 +221,7 @@ impl Ends<'_> {
                 interface: Some(place),
             });
             outcome.routes.push(Route {
-                destination: everywhere(granted.address),
+                destination: default_destination(granted.address),
                 gateway,
             });
         }
@@ -228,7 +229,7 @@ impl Ends<'_> {
     }
 }
 
-/// All of a batch, or its first error.
+/// Runs a batch, and returns its first error.
 fn run(socket: &Socket, batch: Batch) -> Result<(), NetlinkError> {
     for answer in socket.call(batch)? {
         answer?;
@@ -236,7 +237,8 @@ fn run(socket: &Socket, batch: Batch) -> Result<(), NetlinkError> {
     Ok(())
 }
 
-/// Writes only what is not so already: for the kernel it is a change of every interface.
+/// Sets a sysctl, unless it has the value already: for the kernel, writing it is a change of every
+/// interface.
 fn switch(path: &str, value: &str) -> Result<(), CniError> {
     let path = Path::new(path);
     if std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value) {

@@ -31,7 +31,7 @@ pub fn check(conf: &Conf, attachment: &Attachment, netns: &str) -> Result<(), Cn
     together(failures).map_or(Ok(()), Err)
 }
 
-/// Those of this attachment: another plugin of the chain may have others.
+/// The addresses of this attachment: another plugin in the chain may have added others.
 fn addresses_of(previous: &Outcome, attachment: &Attachment, netns: &str) -> Vec<Address> {
     let is_ours = |address: &&Address| {
         let interface = address.interface.and_then(|at| previous.interfaces.get(at));
@@ -99,7 +99,7 @@ impl Look<'_> {
         Ok(self.wrong)
     }
 
-    /// An interface, compared with what the result says of it.
+    /// Compares an interface with the result's entry for it.
     fn end(
         &mut self,
         socket: &Socket,
@@ -117,15 +117,15 @@ impl Look<'_> {
         let is_it = |interface: &&Interface| interface.name == name && interface.sandbox == sandbox;
         match self.previous.interfaces.iter().find(is_it) {
             None => self.miss(format!("prevResult has no interface {name} in {place}")),
-            Some(said) => {
+            Some(expected) => {
                 let mac = mac_text(&link.mac);
-                if !said.mac.is_empty() && said.mac != mac {
+                if !expected.mac.is_empty() && expected.mac != mac {
                     self.miss(format!(
                         "{name} in {place} has the hardware address {mac}, not {}",
-                        said.mac
+                        expected.mac
                     ));
                 }
-                if let Some(mtu) = said.mtu.filter(|mtu| *mtu != link.mtu) {
+                if let Some(mtu) = expected.mtu.filter(|mtu| *mtu != link.mtu) {
                     self.miss(format!("{name} in {place} has the MTU {}, not {mtu}", link.mtu));
                 }
             }

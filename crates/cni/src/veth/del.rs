@@ -1,4 +1,4 @@
-//! DEL: all that can be removed is, and every error is reported.
+//! DEL: removes all that can be removed, and reports every error.
 
 use berth_api::cni::{Attachment, CniError, Conf};
 use berth_netlink::Socket;
@@ -18,15 +18,15 @@ pub fn del(
     if let Err(failure) = remove(attachment, netns) {
         failures.push(failure);
     }
-    // While the pod may still use the address, nobody else may have it: the runtime calls again.
+    // While the pod may still use the address, it must not be released: the runtime calls again.
     if failures.is_empty() {
         failures.extend(release(&conf.settings, attachment, started).err());
     }
     together(failures).map_or(Ok(()), Err)
 }
 
-/// By the host end's name; where there is none, by the pod's end, of which the host end may have
-/// been renamed.
+/// Removes the interface by the host end's name. If there is none, the host end may have been
+/// renamed, so this removes the pod's end.
 fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), CniError> {
     let name = host_name(attachment);
     let removing = format!("removing {name}");
@@ -42,7 +42,7 @@ fn remove(attachment: &Attachment, netns: Option<&str>) -> Result<(), CniError> 
 }
 
 fn remove_from_pod(attachment: &Attachment, netns: &str) -> Result<(), CniError> {
-    // Gone, or never there, or the host's own: nothing of ours is in it.
+    // The namespace is gone, never existed, or is the host's own: none of our interfaces is in it.
     let Ok(namespace) = Namespace::open(netns) else {
         return Ok(());
     };
@@ -53,7 +53,7 @@ fn remove_from_pod(attachment: &Attachment, netns: &str) -> Result<(), CniError>
     let failed = |error| kernel(format!("removing {interface} from {netns}"), error);
     let (_, mac) = macs(attachment);
     match pod.link(interface) {
-        // Another's interface of that name is none of ours.
+        // An interface of that name with another hardware address is not ours.
         Ok(Some(link)) if link.mac == mac => match pod.ask(|batch| batch.delete_link(link.index)) {
             Err(error) if !error.is_gone() => Err(failed(error)),
             _ => Ok(()),

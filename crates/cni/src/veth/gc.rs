@@ -1,4 +1,4 @@
-//! GC: what no valid attachment has goes, here and at the agent.
+//! GC: removes all that belongs to no valid attachment, on this node and at the agent.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::ipam;
 pub fn gc(conf: &Conf, started: u64) -> Result<(), CniError> {
     let valid = ipam::valid(conf)?;
     let mut failures = remove_interfaces(conf, &valid.iter().collect(), started);
-    // An address whose interface could not be removed is still in use, as far as anybody knows.
+    // An address whose interface could not be removed may still be in use.
     if failures.is_empty() {
         failures.extend(ipam::gc(conf, valid, started).err());
     }
     together(failures).map_or(Ok(()), Err)
 }
 
-/// Goes on past errors.
+/// Continues after errors, and returns all of them.
 fn remove_interfaces(
     conf: &Conf,
     valid: &BTreeSet<&berth_api::cni::Attachment>,
@@ -34,7 +34,7 @@ fn remove_interfaces(
         let Some(alias) = Alias::read(&link.alias).filter(|alias| alias.is_of(&conf.name)) else {
             continue;
         };
-        // The runtime's list can't have what came after it was made.
+        // The runtime's list can't name attachments that are newer than the list.
         if alias.started >= started || valid.contains(&alias.attachment) {
             continue;
         }

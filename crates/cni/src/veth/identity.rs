@@ -1,14 +1,14 @@
-//! What an attachment's interfaces are called and known by.
+//! The names, hardware addresses and alias of an attachment's interfaces.
 
 use berth_api::cni::{Alias, Attachment, stable_hash};
 use berth_netlink::{Link, Mac};
 
-/// Begins the name of every host end.
+/// The prefix of every host end's name.
 const PREFIX: &str = "berth";
 
 /// The host end's name: at most fifteen characters, which is all the kernel allows.
 pub fn host_name(attachment: &Attachment) -> String {
-    /// No letters that are mistaken for others.
+    /// Without letters that are easily mistaken for others.
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let hash = hash_of(attachment);
     let digit = |at: u32| {
@@ -18,28 +18,28 @@ pub fn host_name(attachment: &Attachment) -> String {
     PREFIX.chars().chain((0..10).map(digit)).collect()
 }
 
-/// Of the host end and of the pod's end. Given, not drawn, so that each end knows the other's
-/// without asking.
+/// The hardware addresses of the host end and of the pod's end. They are derived, not random, so
+/// that each end knows the other's without asking.
 pub fn macs(attachment: &Attachment) -> (Mac, Mac) {
     let [a, b, c, d, e, ..] = hash_of(attachment).to_be_bytes();
-    // The second digit says: of one interface, and made up here.
+    // The second digit marks a locally administered unicast address.
     ([0x06, a, b, c, d, e], [0x02, a, b, c, d, e])
 }
 
-/// As results have it.
+/// A hardware address as CNI results have it.
 pub fn mac_text(mac: &[u8]) -> String {
     let pairs: Vec<String> = mac.iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(":")
 }
 
-/// Whether a link that has an attachment's name is that attachment's. One without an alias is: its
-/// ADD has not come that far.
+/// Whether a link with an attachment's name belongs to that attachment. A link without an alias
+/// does: its ADD has not set the alias yet.
 pub fn is_of(link: &Link, attachment: &Attachment) -> bool {
     Alias::read(&link.alias).is_none_or(|alias| alias.attachment == *attachment)
 }
 
 fn hash_of(attachment: &Attachment) -> u64 {
-    // Neither can have a colon in it.
+    // Neither part can contain a colon.
     stable_hash([attachment.container.as_bytes(), b":", attachment.interface.as_bytes()])
 }
 

@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::kernel;
 
-/// One of another than this process.
+/// A network namespace other than that of this process.
 #[derive(Debug)]
 pub struct Namespace {
     path: String,
@@ -40,13 +40,13 @@ impl Namespace {
         Ok(Self { path, file, own })
     }
 
-    /// A socket that stays in there.
+    /// A netlink socket of this namespace.
     pub fn socket(&self) -> Result<Socket, CniError> {
         let opened = self.inside(Socket::open)?;
         opened.map_err(|error| kernel(format!("opening a socket in {}", self.path), error))
     }
 
-    /// Goes in, does something, and comes back. This thread is the only one.
+    /// Enters the namespace, calls `act`, and comes back. This thread is the only one.
     pub fn inside<T>(&self, act: impl FnOnce() -> T) -> Result<T, CniError> {
         let enter =
             |file: &File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));

@@ -1,9 +1,9 @@
-//! Removing an interface without waiting for the kernel to forget it.
+//! Removes an interface without waiting until the kernel has freed it.
 //!
 //! A link is gone for everybody as soon as the kernel has taken it off its lists, within a
-//! millisecond. The process that asked for it is held for some fifteen more, until nobody can still
-//! be looking at its memory. A pod's deletion need not wait for that: another process asks, and
-//! this one goes on when the kernel tells everybody that the link is gone.
+//! millisecond. The kernel holds the process that asked for some fifteen more, until its memory can
+//! be freed. A pod's deletion need not wait for that: a child process asks, and this one continues
+//! when the kernel announces that the link is gone.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -17,19 +17,18 @@ use rustix::io::Errno;
 
 use super::kernel;
 
-/// What the other process is called with.
+/// The child process's argument.
 const FLAG: &str = "--remove-link";
-/// Its name, to which a program that has several answers.
+/// The child's name, which tells a program that is several plugins which one to be.
 const PROGRAM: &str = "berth-cni";
 
-/// A thousand times what the kernel needs. One that is held up for longer is asked again by the
-/// runtime.
+/// A thousand times what the kernel needs. After a longer delay the runtime calls again.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why an interface may still be there.
 #[derive(Debug, thiserror::Error)]
 pub enum RemovalError {
-    /// The other process goes on with it.
+    /// The child process continues.
     #[error("the kernel has not done it yet, try again later")]
     Timeout,
     #[error("waiting for the kernel")]
@@ -47,12 +46,12 @@ impl RemovalError {
     }
 }
 
-/// When it returns well, neither end of the pair is on any list.
+/// When it succeeds, neither end of the pair is on any list of the kernel.
 pub fn remove(socket: &Socket, link: &Link) -> Result<(), RemovalError> {
     let events = LinkEvents::open()?;
     match start(link.index) {
         Ok(mut child) => wait(socket, &events, link, &mut child, REMOVAL_TIMEOUT),
-        // Then this one waits.
+        // Without a child, this process waits.
         Err(_) => delete(socket, link.index),
     }
 }
@@ -60,7 +59,8 @@ pub fn remove(socket: &Socket, link: &Link) -> Result<(), RemovalError> {
 fn start(index: u32) -> std::io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(PROGRAM).arg(FLAG).arg(index.to_string());
-    // A runtime reads until everybody has closed what it gave us.
+    // A runtime reads until all processes have closed its pipes, so the child must not inherit
+    // them.
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -86,7 +86,7 @@ fn wait(
             PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
         ];
         let left = limit.saturating_sub(start.elapsed());
-        // One that can't be said is longer than anybody waits.
+        // A duration that does not fit is longer than any wait.
         let left = Timespec::try_from(left).map_err(|_| RemovalError::Poll(Errno::INVAL))?;
         match poll(&mut files, Some(&left)) {
             Ok(0) => return Err(RemovalError::Timeout),
@@ -98,7 +98,7 @@ fn wait(
             match events.removed() {
                 Ok(removed) if removed.contains(&link.index) => return Ok(()),
                 Ok(_) => {}
-                // There were more than it could keep: the one we wait for may have been among them.
+                // The kernel dropped events: the one we wait for may have been among them.
                 Err(error) if error.is_overrun() => {
                     if socket.link(&link.name)?.is_none() {
                         return Ok(());
@@ -107,8 +107,7 @@ fn wait(
                 Err(error) => return Err(error.into()),
             }
         } else if end {
-            // The other process is through, and what it could not do is tried here, for the
-            // kernel's own word on it.
+            // The child has ended. If it failed, deleting the link here gives the kernel's error.
             let _ = child.wait();
             return delete(socket, link.index);
         }
@@ -122,7 +121,7 @@ fn delete(socket: &Socket, index: u32) -> Result<(), RemovalError> {
     }
 }
 
-/// What the other process does, if this is it.
+/// Runs the child process's part; `None` if this is not the child.
 pub fn for_another_process() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != FLAG {

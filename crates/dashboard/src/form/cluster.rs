@@ -29,7 +29,7 @@ pub struct NetworkFields {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterForm {
     pub version: Version,
-    /// None: the machine network is off.
+    /// Empty: the machine network is off.
     pub networks: Vec<NetworkFields>,
 }
 
@@ -39,11 +39,11 @@ pub struct ClusterForm {
 pub enum Style {
     /// `spec.machineNetwork.cidrBlocks`: one gateway and one set of name servers for all CIDRs.
     Blocks,
-    /// `spec.machineNetworks`: each CIDR has its own. What is made here is of this form.
+    /// `spec.machineNetworks`: each CIDR has its own. New networks get this form.
     List,
 }
 
-/// What the form begins with.
+/// The initial content of the form.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
@@ -52,7 +52,7 @@ pub struct ClusterView {
     pub is_vsphere: bool,
     pub style: Style,
     pub networks: Vec<NetworkFields>,
-    /// Of all CIDRs, where the Cluster has them so.
+    /// The gateway of all CIDRs, if the Cluster has one for all.
     pub gateway: String,
     pub dns_servers: Vec<String>,
 }
@@ -107,7 +107,7 @@ fn items(data: &Value) -> &[Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What follows from a form for the Cluster as it is now.
+/// Checks a form against the Cluster as it is now.
 pub fn check(live: &DynamicObject, form: &ClusterForm, index: &Index) -> Checked {
     let name = live.name_any();
     let mut checked = Checked {
@@ -133,8 +133,8 @@ pub fn check(live: &DynamicObject, form: &ClusterForm, index: &Index) -> Checked
             None
         }
     };
-    checked.errors.extend(kept(&live.data, form));
-    checked.errors.extend(shared(&live.data, form));
+    checked.errors.extend(removed_cidr_error(&live.data, form));
+    checked.errors.extend(own_gateway_errors(&live.data, form));
     checked.machines = networks.map(|networks| Count(machines_that_fit(&networks)));
     let row = |fields| row(&live.data, &name, fields, index);
     checked.rows = form.networks.iter().map(row).collect();
@@ -149,7 +149,8 @@ pub fn check(live: &DynamicObject, form: &ClusterForm, index: &Index) -> Checked
     checked
 }
 
-/// What the spec would have of machine networks: nothing where there is none and stays none.
+/// The machine networks that the form makes of the spec; empty if there were none and none are
+/// added.
 fn next_spec(data: &Value, form: &ClusterForm) -> Value {
     let cidrs = form.networks.iter().map(|row| row.cidr.trim());
     match style(data) {
@@ -163,7 +164,7 @@ fn next_spec(data: &Value, form: &ClusterForm) -> Value {
     }
 }
 
-/// What stands there and is not in the form stays, as long as it is of the same CIDR.
+/// Fields that the form does not have are kept if the item still has the same CIDR.
 fn item(before: Option<&Value>, row: &NetworkFields) -> Value {
     let before = before.and_then(Value::as_object);
     let same = before.filter(|before| text(before.get("cidr")) == row.cidr.trim());
@@ -190,11 +191,11 @@ fn servers(row: &NetworkFields) -> Option<Value> {
     (!servers.is_empty()).then(|| json!(servers))
 }
 
-/// CIDRs of the Cluster stay, in their places.
-fn kept(data: &Value, form: &ClusterForm) -> Option<FieldError> {
+/// The Cluster's CIDRs must keep their places.
+fn removed_cidr_error(data: &Value, form: &ClusterForm) -> Option<FieldError> {
     let next = |place: usize| form.networks.get(place)?.cidr.trim().parse().ok();
     let removed = |(place, text): (usize, &String)| {
-        // One that can't be read is nobody's.
+        // No machine has an address of a CIDR that cannot be read.
         let cidr: Prefix = text.parse().ok()?;
         begins_with(&[cidr], |_| next(place)).err()
     };
@@ -202,8 +203,8 @@ fn kept(data: &Value, form: &ClusterForm) -> Option<FieldError> {
     Some(FieldError::of(error.field(), &error))
 }
 
-/// Where there is one gateway for all CIDRs, a row can't have one of its own.
-fn shared(data: &Value, form: &ClusterForm) -> Vec<FieldError> {
+/// A row cannot have its own gateway if one gateway is for all CIDRs.
+fn own_gateway_errors(data: &Value, form: &ClusterForm) -> Vec<FieldError> {
     let rows = form.networks.iter().enumerate();
     let has_own = |row: &NetworkFields| given(&row.gateway).is_some() || servers(row).is_some();
     let of_blocks = rows.filter(|(_, row)| style(data) == Style::Blocks && has_own(row));
@@ -214,7 +215,7 @@ fn shared(data: &Value, form: &ClusterForm) -> Vec<FieldError> {
     of_blocks.map(|(place, _)| error(place)).collect()
 }
 
-/// A row by itself, by the same rules: it may be right while others are wrong.
+/// Checks one row alone: it may be right while others are wrong.
 fn row(data: &Value, cluster: &str, fields: &NetworkFields, index: &Index) -> Row {
     let spec = match style(data) {
         Style::Blocks => {
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_in_its_row_and_the_others_are_counted() {
+    fn form_errors_name_their_row_and_valid_rows_are_counted() {
         let live = cluster(json!({"cloud": {"vsphere": {}}}));
         let rows: [(&str, &str, &[&str]); 3] = [
             ("10.0.0.0/24", "", &[]),
@@ -340,7 +341,7 @@ mod tests {
                 assert!(told, "{name} {cidrs:?}: {:?}", refused.errors);
             }
         }
-        // What others have put into an item stays.
+        // Fields that others have put into an item stay.
         let live = cluster(json!({"cloud": {"vsphere": {}}, "machineNetworks": [
             {"cidr": "10.0.0.0/24", "note": "kept"},
         ]}));
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_with_subnets_and_other_clusters_are_told_and_do_not_hold_up() {
+    fn overlaps_are_warnings_that_do_not_block_the_form() {
         let mut index = Index::default();
         let mut subnet = |name: &str, usage: &str, cidr: &str| {
             let subnet = serde_json::from_value(json!({

@@ -1,5 +1,5 @@
-//! The network of one Machine: given by machine IPAM, or set by hand. A Machine that there is not
-//! yet is made with it.
+//! The network of one Machine: given by machine IPAM, or set by hand. A new Machine is created with
+//! it.
 
 use std::net::IpAddr;
 
@@ -41,13 +41,13 @@ pub struct MachineForm {
     #[serde(default)]
     pub namespace: String,
     pub name: String,
-    /// Of the Machine that there is; none: it is to be made.
+    /// The version of an existing Machine; `None` for a new one.
     #[serde(default)]
     pub version: Option<Version>,
-    /// For one that is to be made.
+    /// For a new Machine.
     #[serde(default)]
     pub operating_system: String,
-    /// None: whatever machine IPAM gives it.
+    /// `None`: machine IPAM gives one.
     #[serde(default)]
     pub network: Option<MachineNetwork>,
 }
@@ -58,7 +58,7 @@ impl MachineForm {
     }
 }
 
-/// By the group of its kind.
+/// The shape of a Machine, by the group of its kind.
 pub fn shape(group: &str) -> Result<Shape, FieldError> {
     let found = Shape::ALL.into_iter().find(|shape| shape.group() == group);
     found.ok_or_else(|| {
@@ -67,7 +67,7 @@ pub fn shape(group: &str) -> Result<Shape, FieldError> {
     })
 }
 
-/// What the form begins with.
+/// The initial content of the form.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineView {
@@ -75,10 +75,10 @@ pub struct MachineView {
     pub namespace: String,
     pub name: String,
     pub version: Version,
-    /// Whether anybody still keeps it from being built.
+    /// Whether an initializer still keeps it from being built.
     pub is_gated: bool,
     pub network: Option<MachineNetwork>,
-    /// What is wrong with the network that stands there.
+    /// Why the existing network cannot be read.
     pub error: Option<String>,
 }
 
@@ -115,7 +115,7 @@ fn is_gated(live: &DynamicObject) -> bool {
     list.is_some_and(|list| list.split(',').any(|name| !name.trim().is_empty()))
 }
 
-/// What follows from a form for the Machine as it is now, or for none.
+/// Checks a form against the Machine as it is now, or against none.
 pub fn check(
     shape: Shape,
     live: Option<&DynamicObject>,
@@ -126,10 +126,10 @@ pub fn check(
     let metadata = live.map(|live| &live.metadata);
     let mut checked = Checked {
         conflict: conflict(&what, metadata, form.version.as_ref()),
-        errors: named(shape, form),
+        errors: name_errors(shape, form),
         ..Checked::default()
     };
-    let network = match form.network.as_ref().map(|fields| asked(shape, fields)) {
+    let network = match form.network.as_ref().map(|fields| requested_network(shape, fields)) {
         None => None,
         Some(Ok(network)) => Some(network),
         Some(Err(error)) => {
@@ -158,12 +158,15 @@ pub fn check(
             checked.show(document(shape, &key, json!({}), &shape.spec_of(&provider)));
         }
         Some(live) => {
-            // Of what else a network has, the form says nothing.
-            let told = |network: &Network| (network.addresses.clone(), network.dns.clone());
-            let unchanged = read(shape, live)
-                .is_ok_and(|before| before.as_ref().map(told) == network.as_ref().map(told));
+            // Compares only what the form has: addresses and DNS.
+            let compared = |network: &Network| (network.addresses.clone(), network.dns.clone());
+            let unchanged = read(shape, live).is_ok_and(|before| {
+                before.as_ref().map(compared) == network.as_ref().map(compared)
+            });
             let is_same = unchanged && checked.errors.is_empty();
-            checked.errors.extend(held(shape, live).filter(|_| !is_same));
+            checked
+                .errors
+                .extend(fixed_network_error(shape, live).filter(|_| !is_same));
             if let Some(network) = network.filter(|_| !is_same) {
                 let annotations = json!({"annotations": {BYPASS: "true"}});
                 let spec = shape.spec_with(&network.to_value(shape));
@@ -187,7 +190,7 @@ fn document(shape: Shape, key: &Key, mut metadata: Value, spec: &Value) -> Value
     })
 }
 
-fn named(shape: Shape, form: &MachineForm) -> Vec<FieldError> {
+fn name_errors(shape: Shape, form: &MachineForm) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if form.name.trim().is_empty() {
         errors.push(FieldError::new("metadata.name", "is missing: write it like machine1"));
@@ -199,8 +202,8 @@ fn named(shape: Shape, form: &MachineForm) -> Vec<FieldError> {
     errors
 }
 
-/// The network in the form, by the rules for Machines.
-fn asked(shape: Shape, fields: &MachineNetwork) -> Result<Network, FieldError> {
+/// The network in the form, checked by the rules for Machines.
+fn requested_network(shape: Shape, fields: &MachineNetwork) -> Result<Network, FieldError> {
     let trimmed = |text: &String| text.trim().to_owned();
     let address =
         |one: &AddressFields| json!({"cidr": one.cidr.trim(), "gateway": one.gateway.trim()});
@@ -218,8 +221,8 @@ fn asked(shape: Shape, fields: &MachineNetwork) -> Result<Network, FieldError> {
     })
 }
 
-/// Why the network of a Machine stays as it is.
-fn held(shape: Shape, live: &DynamicObject) -> Option<FieldError> {
+/// Why the network of a Machine cannot be changed, if so.
+fn fixed_network_error(shape: Shape, live: &DynamicObject) -> Option<FieldError> {
     let message = if live.metadata.deletion_timestamp.is_some() {
         "can't be set any more: the Machine is being deleted".to_owned()
     } else {
@@ -242,7 +245,7 @@ fn held(shape: Shape, live: &DynamicObject) -> Option<FieldError> {
     Some(FieldError::new(shape.network_field(), message))
 }
 
-/// Where an address is, and who else has it.
+/// The Subnet of an address, and who else has it.
 fn row(
     shape: Shape,
     place: usize,

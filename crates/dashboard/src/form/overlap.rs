@@ -1,12 +1,13 @@
-//! What else has addresses of a CIDR.
+//! Other users of the addresses of a CIDR.
 
 use berth_addr::Prefix;
 use berth_api::subnet::Use;
 
 use crate::index::Index;
 
-/// Subnets of this cluster and networks of other Clusters. Both may be in other wires, so that is
-/// for a person to judge. `own` is the Subnet that machine IPAM makes of the CIDR itself.
+/// Subnets of this cluster and networks of other Clusters that overlap. They may be on separate
+/// physical networks: a person must decide. `own` is the Subnet that machine IPAM itself makes of
+/// the CIDR.
 pub fn overlaps(index: &Index, cluster: &str, cidr: Prefix, own: &str) -> Vec<String> {
     let reads = |text: &String| text.parse::<Prefix>().ok();
     let overlapping = |texts: &[String]| -> Vec<Prefix> {

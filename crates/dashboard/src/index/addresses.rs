@@ -1,4 +1,5 @@
-//! Who lists or shows an address, in the order of addresses: a window of a subnet is one walk.
+//! Which nodes list and which pods and machines show an address, in the order of addresses: a
+//! window of a subnet is one walk.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use berth_kit::watch::Key;
 
 use super::listed::{Listed, Lister, Name};
 
-/// Several may have one address, when something is wrong: all of them are kept.
+/// If something is wrong, several have one address: all of them are kept.
 #[derive(Debug, Default)]
 pub struct Addresses {
     listed: Listed,
@@ -19,57 +20,57 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    pub fn list_nnc(&mut self, node: &str, nnc: &NncFacts) {
+    pub fn add_nnc(&mut self, node: &str, nnc: &NncFacts) {
         let node = Name::new(node.into());
         for (unit, lister) in of_nnc(nnc) {
             self.listed.insert(unit, lister, &node);
         }
     }
 
-    pub fn unlist_nnc(&mut self, node: &str, nnc: &NncFacts) {
+    pub fn remove_nnc(&mut self, node: &str, nnc: &NncFacts) {
         let node = Name::new(node.into());
         for (unit, lister) in of_nnc(nnc) {
             self.listed.remove(unit, lister, &node);
         }
     }
 
-    pub fn list_node(&mut self, name: &str, node: &ObservedNode) {
+    pub fn add_node(&mut self, name: &str, node: &ObservedNode) {
         let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
             self.listed.insert(cidr, Lister::PodCidr, &name);
         }
     }
 
-    pub fn unlist_node(&mut self, name: &str, node: &ObservedNode) {
+    pub fn remove_node(&mut self, name: &str, node: &ObservedNode) {
         let name = Name::new(name.into());
         for cidr in pod_cidrs(node) {
             self.listed.remove(cidr, Lister::PodCidr, &name);
         }
     }
 
-    pub fn show_pod(&mut self, key: &Key, addresses: &[IpAddr]) {
+    pub fn add_pod(&mut self, key: &Key, addresses: &[IpAddr]) {
         self.pods
             .extend(addresses.iter().map(|address| (*address, key.clone())));
     }
 
-    pub fn hide_pod(&mut self, key: &Key, addresses: &[IpAddr]) {
+    pub fn remove_pod(&mut self, key: &Key, addresses: &[IpAddr]) {
         for address in addresses {
             self.pods.remove(&(*address, key.clone()));
         }
     }
 
-    pub fn show_machine(&mut self, key: &Key, addresses: &[IpAddr]) {
+    pub fn add_machine(&mut self, key: &Key, addresses: &[IpAddr]) {
         let shown = addresses.iter().map(|address| (*address, key.clone()));
         self.machines.extend(shown);
     }
 
-    pub fn hide_machine(&mut self, key: &Key, addresses: &[IpAddr]) {
+    pub fn remove_machine(&mut self, key: &Key, addresses: &[IpAddr]) {
         for address in addresses {
             self.machines.remove(&(*address, key.clone()));
         }
     }
 
-    /// Units of this length in `window` that nodes have, in their order.
+    /// The units of this length in `window` that nodes list, in order.
     pub fn listed_in(
         &self,
         window: Prefix,

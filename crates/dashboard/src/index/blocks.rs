@@ -1,4 +1,4 @@
-//! What AddressBlocks say of each unit, small: a million of them are kept.
+//! The units of AddressBlocks in a small form: a million of them are kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use berth_api::AddressBlock;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-/// Of a unit, its owner as the ledger writes it, and since when.
+/// The owner of a unit, as the ledger writes it, and since when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     pub owner: Arc<str>,
@@ -22,7 +22,7 @@ struct Block {
     released: Vec<(u8, Timestamp)>,
 }
 
-/// Units side by side that one owner has since the same moment, as it is given them.
+/// Adjacent units that one owner has had since the same moment: they are given together.
 #[derive(Debug)]
 struct Run {
     from: u8,
@@ -30,7 +30,7 @@ struct Run {
     owned: Owned,
 }
 
-/// Where a block is among all of them.
+/// The position of a block among all.
 type Place = (String, Prefix);
 
 #[derive(Debug, Default)]
@@ -43,11 +43,11 @@ impl Blocks {
     pub fn apply(&mut self, block: &AddressBlock) {
         let name = block.name_any();
         self.delete(&name);
-        // What can't be read says nothing.
+        // A block that cannot be read is ignored.
         let Ok(first) = block.spec.first.parse::<Prefix>() else {
             return;
         };
-        // A node's addresses lie side by side: one text for all of them.
+        // The addresses of a node are adjacent: they share one text.
         let mut owners = HashMap::<&str, Arc<str>>::new();
         let owned = block.spec.owned.iter().map(|(offset, owned)| {
             let owner = owners
@@ -113,7 +113,7 @@ impl Blocks {
         })
     }
 
-    /// Those that may have a unit in `window`, which can begin in the middle of one.
+    /// Blocks that may have a unit in `window`, which may begin in the middle of a block.
     fn blocks_in<'a>(
         &'a self,
         subnet: &str,
@@ -130,7 +130,7 @@ impl Blocks {
     }
 }
 
-/// Offsets come in their order.
+/// Offsets must be in order.
 fn runs(owned: impl Iterator<Item = (u8, Owned)>) -> Box<[Run]> {
     let mut runs: Vec<Run> = Vec::new();
     for (offset, owned) in owned {

@@ -1,4 +1,4 @@
-//! Clusters with machines of their own, as the page lists them.
+//! Clusters with their own machines, as the page lists them.
 
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
     pub is_vsphere: bool,
-    /// Of its machine networks, as they stand there.
+    /// The CIDRs of its machine networks, as written.
     pub cidrs: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub fn is_vsphere(cluster: &Value) -> bool {
         .is_some_and(|cloud| !cloud.is_null())
 }
 
-/// In either form.
+/// Reads both forms.
 pub fn cidrs(cluster: &Value) -> Vec<String> {
     let list = |pointer: &str| cluster.pointer(pointer).and_then(Value::as_array);
     let blocks = list("/spec/machineNetwork/cidrBlocks").into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The latest events that have to do with addresses.
+//! The latest events about addresses.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use serde::Serialize;
 
-/// As many are kept: a cluster has tens of thousands, and a page shows a few.
+/// At most this many are kept: a cluster has tens of thousands, and the page shows a few.
 const MAX_EVENTS: usize = 200;
 
-/// Kinds of which every event is of interest here.
+/// Kinds whose events are all kept.
 const KINDS: [&str; 5] = [
     "Subnet",
     "NodeNetworkConfig",
@@ -67,7 +67,7 @@ impl Events {
     }
 }
 
-/// Berth's own, those about its kinds, and what is said of pods and nodes for want of an address.
+/// Events of Berth, events about its kinds, and events about pods and nodes that lack an address.
 fn is_of_interest(event: &Event) -> bool {
     let source = event.source.as_ref().and_then(|source| source.component.as_deref());
     let components = [event.reporting_component.as_deref(), source];

@@ -1,4 +1,4 @@
-//! Who leads: Berth's Leases.
+//! Berth's Leases: who leads.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use serde::Serialize;
 
-/// What Berth's own Leases begin with.
+/// The prefix of the names of Berth's Leases.
 const PREFIX: &str = "berth-";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderRow {
-    /// The Lease, which is named after what is led.
+    /// The name of the Lease: it is named after its component.
     pub name: String,
-    /// Empty when it was given up.
+    /// Empty when the holder gave it up.
     pub holder: String,
     pub since: Option<Timestamp>,
     pub transitions: i32,
-    /// Whether nobody has renewed it for longer than it lasts.
+    /// Whether it was not renewed within its duration.
     pub is_expired: bool,
 }
 

@@ -1,12 +1,12 @@
-//! Which nodes list which units, small: a million of them are kept. Units of one length are kept
-//! by groups of 256, and a unit is its place in the group, what it is for, and a shared name.
+//! Which nodes list which units, in a small form: a million of them are kept. Units of one length
+//! are kept in groups of 256; each is its offset in the group, its use, and a shared name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_addr::{Prefix, number};
 
-/// Which node has it, and for what.
+/// The use of a unit that a node lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lister {
     /// The node's own address in its network container.
@@ -25,18 +25,18 @@ pub type Name = Arc<Box<str>>;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
-    /// Of the unit in its group.
+    /// The position of the unit in its group.
     offset: u8,
     lister: Lister,
     node: Name,
 }
 
-/// The length of its units, and all of them together.
+/// The length of its units, and the prefix of the group.
 type Group = (u8, Prefix);
 
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// In their order.
+    /// In order of their units.
     groups: BTreeMap<Group, Vec<Entry>>,
 }
 

@@ -1,4 +1,4 @@
-//! Of large objects, the part that is read here: thousands of them are kept.
+//! Keeps only the part of large objects that is read here: there are thousands of them.
 
 use berth_api::{NodeNetworkConfig, ObservedNode};
 use berth_inspect::facts::NncFacts;

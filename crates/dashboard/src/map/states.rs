@@ -1,5 +1,5 @@
-//! In which state each unit of a window is: one walk in the order of addresses, which keeps
-//! nothing. A window may have a million units.
+//! The state of each unit in a window: one walk in the order of addresses, without a list. A window
+//! may have a million units.
 
 use std::iter::Peekable;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Source;
 use crate::index::{Index, Lister};
 
-/// In the order of what counts when several are true.
+/// When several states are true, the last of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
@@ -30,7 +30,7 @@ pub enum State {
 impl State {
     pub const ALL: [Self; 4] = [Self::CoolingDown, Self::Leased, Self::Primary, Self::Assigned];
 
-    /// By the kind that an owner's text begins with.
+    /// From the kind at the start of an owner's text.
     pub fn of_owner(owner: &str) -> Self {
         match owner.split('/').next().unwrap_or_default() {
             "primary" => Self::Primary,
@@ -52,16 +52,16 @@ pub fn is_cooling(released: Timestamp, now: Timestamp, delay: Duration) -> bool 
     released.checked_add(delay).is_ok_and(|end| end > now)
 }
 
-/// What one observer says of a unit.
+/// One observer's state of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Said {
+struct Observation {
     unit: Prefix,
     state: State,
-    /// Whether the unit is taken by that alone.
+    /// Whether this observer alone makes the unit taken.
     decides: bool,
 }
 
-type Observer<'a> = Peekable<Box<dyn Iterator<Item = Said> + 'a>>;
+type Observer<'a> = Peekable<Box<dyn Iterator<Item = Observation> + 'a>>;
 
 /// Units that are not simply free, each once, in their order.
 pub fn states<'a>(
@@ -72,17 +72,17 @@ pub fn states<'a>(
     unit_length: u8,
     now: Timestamp,
 ) -> impl Iterator<Item = (Prefix, State)> + 'a {
-    let said = |decides| move |(unit, state)| Said { unit, state, decides };
-    // Where the ledger is read, it alone says what is taken.
-    let shown_decides = source == Source::NodesAndPods;
+    let observed = |decides| move |(unit, state)| Observation { unit, state, decides };
+    // If the ledger is read, it alone decides what is taken.
+    let observed_decides = source == Source::NodesAndPods;
     let unit_of = move |address| Prefix::around(address, unit_length);
     let pods = index.addresses.pods_in(window).filter_map(move |(at, _)| unit_of(at));
     let machines = index.addresses.machines_in(window);
     let machines = machines.filter_map(move |(at, _)| unit_of(at));
     let assigned = |unit| (unit, State::Assigned);
-    let mut observers: Vec<Box<dyn Iterator<Item = Said> + 'a>> = vec![
-        Box::new(pods.map(assigned).map(said(shown_decides))),
-        Box::new(machines.map(assigned).map(said(shown_decides))),
+    let mut observers: Vec<Box<dyn Iterator<Item = Observation> + 'a>> = vec![
+        Box::new(pods.map(assigned).map(observed(observed_decides))),
+        Box::new(machines.map(assigned).map(observed(observed_decides))),
     ];
     match source {
         Source::AddressBlocks => {
@@ -90,32 +90,32 @@ pub fn states<'a>(
             let delay = parse_duration(&subnet.spec.reuse_delay).unwrap_or_default();
             let owned = index.blocks.owned_in(&name, window);
             let owned = owned.map(|(unit, owned)| (unit, State::of_owner(&owned.owner)));
-            observers.push(Box::new(owned.map(said(true))));
+            observers.push(Box::new(owned.map(observed(true))));
             let released = index.blocks.released_in(&name, window);
             let cooling = released.filter(move |(_, at)| is_cooling(*at, now, delay));
             let cooling = cooling.map(|(unit, _)| (unit, State::CoolingDown));
-            observers.push(Box::new(cooling.map(said(true))));
+            observers.push(Box::new(cooling.map(observed(true))));
         }
         Source::NodesAndPods => {
             // The podCIDR of a node is a unit only where units are podCIDRs.
             let listed = index.addresses.listed_in(window, unit_length);
             let listed = listed.map(|(unit, lister, _)| (unit, State::of_lister(lister)));
-            observers.push(Box::new(listed.map(said(true))));
+            observers.push(Box::new(listed.map(observed(true))));
         }
     }
     let mut observers: Vec<Observer<'a>> = observers.into_iter().map(Iterator::peekable).collect();
     std::iter::from_fn(move || next_unit(&mut observers)).flatten()
 }
 
-/// All that is said of the next unit. `Some(None)` of one that nobody has who decides.
+/// Merges all observations of the next unit. `Some(None)`: no observer that decides has it.
 fn next_unit(observers: &mut [Observer<'_>]) -> Option<Option<(Prefix, State)>> {
-    let peeked = observers.iter_mut().filter_map(|one| one.peek().map(|said| said.unit));
+    let peeked = observers.iter_mut().filter_map(|one| one.peek().map(|next| next.unit));
     let unit = peeked.min()?;
     let (mut state, mut is_taken) = (State::CoolingDown, false);
     for observer in observers {
-        while let Some(said) = observer.next_if(|said| said.unit == unit) {
-            state = state.max(said.state);
-            is_taken |= said.decides;
+        while let Some(observation) = observer.next_if(|one| one.unit == unit) {
+            state = state.max(observation.state);
+            is_taken |= observation.decides;
         }
     }
     Some(is_taken.then_some((unit, state)))

@@ -1,4 +1,4 @@
-//! Whose each unit of a small window is.
+//! The owner of each unit in a small window.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,28 @@ use super::Source;
 use super::states::{State, is_cooling};
 use crate::index::{Index, Lister, Owned};
 
-/// Whose a unit is, as far as it is known.
+/// The owner of a unit, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// Such as `secondary berth-node-1`: what owns it, as the ledger or the node says.
+    /// The owner from the ledger or the node, such as `secondary berth-node-1`.
     pub owner: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Namespace and name. Of a podCIDR, the first of them.
+    /// Namespace and name; for a podCIDR, of the first pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// How many pods have an address in it.
     pub pods: usize,
-    /// Of the lease where the ledger says it, else of the pod.
+    /// Start of the lease if the ledger is read, else creation of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
 type Units = BTreeMap<Prefix, (State, Detail)>;
 
-/// Whose each unit is. For a window of a few thousand units: see [`super::states`] for more.
+/// The details of each unit, for a window of a few thousand units: see [`super::states`] for larger
+/// ones.
 pub fn details(
     index: &Index,
     subnet: &Subnet,
@@ -45,16 +46,16 @@ pub fn details(
 ) -> BTreeMap<Prefix, Detail> {
     let mut units = Units::new();
     match source {
-        Source::AddressBlocks => ledgers(index, subnet, window, now, &mut units),
-        Source::NodesAndPods => nodes(index, window, unit_length, &mut units),
+        Source::AddressBlocks => add_owned(index, subnet, window, now, &mut units),
+        Source::NodesAndPods => add_listed(index, window, unit_length, &mut units),
     }
-    shown(index, source, window, unit_length, &mut units);
+    add_observed(index, source, window, unit_length, &mut units);
     let details = units.into_iter().map(|(unit, (_, detail))| (unit, detail));
     details.collect()
 }
 
-/// As the ledger says, pods and machines aside.
-fn ledgers(index: &Index, subnet: &Subnet, window: Prefix, now: Timestamp, units: &mut Units) {
+/// Adds the owners from the ledger, without pods and machines.
+fn add_owned(index: &Index, subnet: &Subnet, window: Prefix, now: Timestamp, units: &mut Units) {
     let name = subnet.name_any();
     let delay = parse_duration(&subnet.spec.reuse_delay).unwrap_or_default();
     for (unit, released) in index.blocks.released_in(&name, window) {
@@ -86,8 +87,8 @@ fn of_owner(owned: &Owned) -> (State, Detail) {
     (State::of_owner(&owned.owner), detail)
 }
 
-/// As the nodes list them.
-fn nodes(index: &Index, window: Prefix, unit_length: u8, units: &mut Units) {
+/// Adds what the nodes list.
+fn add_listed(index: &Index, window: Prefix, unit_length: u8, units: &mut Units) {
     // The podCIDR of a node is a unit only where units are podCIDRs.
     for (unit, lister, node) in index.addresses.listed_in(window, unit_length) {
         let kind = match lister {
@@ -106,8 +107,8 @@ fn nodes(index: &Index, window: Prefix, unit_length: u8, units: &mut Units) {
     }
 }
 
-/// What pods and machines have. Where the ledger is read, it alone says what is taken.
-fn shown(index: &Index, source: Source, window: Prefix, unit_length: u8, units: &mut Units) {
+/// Adds pods and machines. If the ledger is read, it alone decides what is taken.
+fn add_observed(index: &Index, source: Source, window: Prefix, unit_length: u8, units: &mut Units) {
     let mut enter = |address, owner: &str, key: &Key, is_pod: bool| {
         let Some(unit) = Prefix::around(address, unit_length) else {
             return;

@@ -1,4 +1,4 @@
-//! Answers to what the page asks.
+//! Answers to the requests of the page.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::form::FieldError;
 use crate::map::{self, MapError};
 use crate::state;
 
-/// What can be seen is of this moment, and for this origin.
+/// Answers are not cached, and are for this origin only.
 const HEADERS: [(header::HeaderName, &str); 3] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -28,7 +28,7 @@ const HEADERS: [(header::HeaderName, &str); 3] = [
     ),
 ];
 
-/// Why there is no answer, for programs and for people.
+/// An error, for programs and for people.
 #[derive(Serialize)]
 struct Refusal<'a> {
     error: String,
@@ -45,7 +45,7 @@ pub fn refuse(status: StatusCode, error: impl ToString) -> Response {
     (status, HEADERS, Json(Refusal { error, errors })).into_response()
 }
 
-/// All that is wrong, also as one text.
+/// All errors of fields, also as one text.
 pub fn refuse_fields(status: StatusCode, errors: &[FieldError]) -> Response {
     let text = |error: &FieldError| match error.field.as_str() {
         "" => error.message.clone(),
@@ -59,7 +59,7 @@ pub async fn state(State(dashboard): State<Dashboard>) -> Response {
     json(dashboard.state())
 }
 
-/// Server-sent events: a whole state each, first the one that is.
+/// Server-sent events: each holds a whole state, the first the current one.
 pub async fn stream(State(dashboard): State<Dashboard>) -> impl IntoResponse {
     let event = |text| Ok::<_, Infallible>(Event::default().event("state").data(text));
     let events = events(&dashboard).map(event);
@@ -67,7 +67,7 @@ pub async fn stream(State(dashboard): State<Dashboard>) -> impl IntoResponse {
 }
 
 fn events(dashboard: &Dashboard) -> impl Stream<Item = String> + use<> {
-    // Subscribed before the first is made: nothing in between is missed.
+    // Subscribes before the first state is made: no change in between is missed.
     let receiver = dashboard.stream.subscribe();
     let first = serde_json::to_string(&dashboard.state()).unwrap_or_default();
     let stop = dashboard.stop.clone();
@@ -76,7 +76,7 @@ fn events(dashboard: &Dashboard) -> impl Stream<Item = String> + use<> {
         let text = receiver.borrow_and_update().to_string();
         Some((text, receiver))
     });
-    // It would hold up the end of the process.
+    // The stream ends with the process: it must not delay the stop.
     futures::stream::iter([first])
         .chain(later)
         .take_until(stop.cancelled_owned())

@@ -1,5 +1,5 @@
-//! What changes the cluster: forms that are checked as somebody types, and applied. All of it is
-//! for this page alone ([`guard::own_page_only`]); applying needs the token.
+//! The API that changes the cluster: forms are checked while somebody types, and applied. Only this
+//! page may call it ([`guard::own_page_only`]); applying needs the token.
 
 mod apply;
 mod cluster;
@@ -22,7 +22,7 @@ use crate::guard;
 /// A form is some hundred bytes.
 const MAX_BODY: usize = 64 * 1024;
 
-/// Whether what was checked can be applied by whoever asked.
+/// Whether this caller may apply the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum TokenState {
@@ -31,14 +31,14 @@ enum TokenState {
     Good,
 }
 
-/// What a form is told.
+/// The answer to a form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
     #[serde(flatten)]
     checked: Checked,
     token: TokenState,
-    /// Where a person finds it.
+    /// Where a person finds the token.
     token_hint: &'a str,
 }
 
@@ -67,7 +67,7 @@ fn token(dashboard: &Dashboard, headers: &HeaderMap) -> TokenState {
     }
 }
 
-/// An answer that says no. It is large, and rare: so it is kept elsewhere.
+/// A refusal. It is large and rare: so it is boxed.
 #[derive(Debug)]
 struct Refusal(Box<Response>);
 
@@ -77,7 +77,7 @@ impl From<Response> for Refusal {
     }
 }
 
-/// Of whoever may write.
+/// Checks that the caller has the token.
 fn authorize(dashboard: &Dashboard, headers: &HeaderMap) -> Result<(), Refusal> {
     let why = match token(dashboard, headers) {
         TokenState::Good => return Ok(()),

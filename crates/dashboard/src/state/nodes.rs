@@ -10,17 +10,17 @@ use serde::Serialize;
 
 use crate::index::Index;
 
-/// No page is longer.
+/// The maximum length of a page.
 const MAX_PAGE: usize = 500;
 
-/// Whether traffic for a node's podCIDR finds the node, as its condition NetworkUnavailable says.
+/// Whether traffic for a node's podCIDR reaches the node, from its condition NetworkUnavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RouteState {
     Routed,
-    /// A route controller has not made it yet, or has failed to.
+    /// A route controller has not made the route yet, or has failed to.
     Missing,
-    /// Nobody says anything: no route controller runs, or none is needed.
+    /// The condition is missing: no route controller runs, or none is needed.
     Unknown,
 }
 
@@ -29,16 +29,16 @@ pub enum RouteState {
 pub struct NodeView {
     #[serde(flatten)]
     pub row: NodeRow,
-    /// The node's own, InternalIP.
+    /// The node's own InternalIP.
     pub address: String,
     pub created: Option<Timestamp>,
     /// The most that it may ask for.
     pub max: Option<i64>,
     pub releasing: usize,
-    /// Only of a node with a podCIDR.
+    /// Only for a node with a podCIDR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<RouteState>,
-    /// What the condition says of its route.
+    /// The message of the condition about its route.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub route_message: String,
 }
@@ -46,7 +46,7 @@ pub struct NodeView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePage {
-    /// How many there are that match, and which of them is first here.
+    /// How many nodes match; below, the number of the first one here.
     pub total: usize,
     pub from: usize,
     pub nodes: Vec<NodeView>,
@@ -97,12 +97,12 @@ pub fn routes(index: &Index, rows: &[NodeRow]) -> BTreeMap<RouteState, usize> {
     counts
 }
 
-/// Those that a person should look at come first, each group by name.
+/// Nodes that need a person first, each group by name.
 pub fn worst_first(rows: &mut [NodeRow]) {
     rows.sort_by_key(|row| row.state == "Ready" && row.waiting == 0);
 }
 
-/// Of all nodes whose name, subnet, state or podCIDR has `search` in it, worst first.
+/// A page of the nodes whose name, subnet, state or podCIDR contains `search`, worst first.
 pub fn page(index: &Index, search: &str, from: usize, count: usize) -> NodePage {
     let search = search.to_lowercase();
     let has = |row: &NodeRow| {

@@ -1,5 +1,5 @@
-//! What agents hold, against pods and NodeNetworkConfigs. An agent that was not asked, or has not
-//! answered, is compared with nothing.
+//! Compares what agents hold with pods and NodeNetworkConfigs. An agent without an answer is
+//! compared with nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ fn is_assigned(line: &DigestLine) -> bool {
     line.state == AddressState::Assigned
 }
 
-/// All that is assigned on a node.
+/// All assigned addresses, each with its node.
 fn assigned(facts: &Facts) -> impl Iterator<Item = (&str, &DigestLine)> {
     facts.digests.iter().flat_map(|(node, lines)| {
         let assigned = lines.values().filter(|line| is_assigned(line));
@@ -21,7 +21,7 @@ fn assigned(facts: &Facts) -> impl Iterator<Item = (&str, &DigestLine)> {
     })
 }
 
-/// Two agents would give one address to their pods.
+/// Two agents have one address assigned.
 pub fn held_twice(facts: &Facts) -> Vec<Finding> {
     let mut by_address: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
     for (node, line) in assigned(facts) {
@@ -38,7 +38,7 @@ pub fn held_twice(facts: &Facts) -> Vec<Finding> {
     twice.map(finding).collect()
 }
 
-/// A pod shows what its node's agent has for another pod, or for nobody.
+/// A pod shows an address that its agent has for another pod, or for none.
 pub fn pods(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
@@ -53,13 +53,14 @@ pub fn pods(facts: &Facts) -> Vec<Finding> {
             continue;
         };
         for address in &pod.addresses {
-            // What Berth does not give is nobody's business here.
+            // Addresses that Berth did not give are not checked.
             let ours = nnc.lists(*address);
-            // Two pods with one address are told already, and one of them agrees with nobody.
+            // `check::pods` reports two pods with one address already; one of them must disagree
+            // here.
             if !ours || shared.contains(address) {
                 continue;
             }
-            if let Some(problem) = disagrees(pod, node, *address, lines.get(address)) {
+            if let Some(problem) = disagreement(pod, node, *address, lines.get(address)) {
                 findings.push(Finding::new(
                     format!("pod {key}"),
                     problem,
@@ -75,14 +76,14 @@ pub fn pods(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn disagrees(
+fn disagreement(
     pod: &PodFacts,
     node: &str,
     address: IpAddr,
     line: Option<&DigestLine>,
 ) -> Option<String> {
     let word = match line.map(|line| line.state) {
-        // Until it is known whether somebody has it, it is given to nobody.
+        // A quarantined address is given to nobody until it is known who has it.
         Some(AddressState::Quarantined) => return None,
         Some(AddressState::Assigned) => {
             let holder = line.map(|line| line.pod_uid.as_str()).unwrap_or_default();
@@ -97,7 +98,7 @@ fn disagrees(
     Some(format!("shows {address}, which the agent of {node} {word}"))
 }
 
-/// A pod has what its node's NodeNetworkConfig does not list: another node may be given it.
+/// A pod has an address that its NodeNetworkConfig does not list: another node may get it.
 pub fn not_listed(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (node, line) in assigned(facts) {
@@ -105,12 +106,12 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
             continue;
         };
         let held = berth_api::nnc::held_of(&nnc.object);
-        // What a newer agent wrote is not read here, and nothing is said about it.
-        let told = || match &held {
+        // The format of a newer agent cannot be read: no finding.
+        let is_reported = || match &held {
             Ok(held) => held.iter().any(|one| one.ip.parse() == Ok(line.address)),
             Err(_) => true,
         };
-        if !nnc.lists(line.address) && !told() {
+        if !nnc.lists(line.address) && !is_reported() {
             findings.push(Finding::new(
                 format!("node {node}"),
                 format!(
@@ -124,7 +125,7 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Nobody uses it, and nobody else can.
+/// Addresses held for pods that are gone: nobody uses them, and nobody else can.
 pub fn pods_that_are_gone(facts: &Facts) -> Vec<Finding> {
     let living: BTreeSet<&str> = facts
         .pods

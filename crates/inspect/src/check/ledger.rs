@@ -1,14 +1,14 @@
-//! The ledger's records in AddressBlocks against what nodes have.
+//! Compares the ledger's records in AddressBlocks with what nodes have.
 
 use jiff::SignedDuration;
 
 use super::Finding;
 use crate::facts::{Facts, Unit};
 
-/// Owners that are gone are taken back within this time.
+/// The addresses of deleted owners are taken back within this time.
 const GRACE: SignedDuration = SignedDuration::from_mins(10);
 
-/// A node lists what the ledger has for somebody else, or for nobody.
+/// A node lists an address that the ledger has for another owner, or for none.
 pub fn other_owner(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, nnc) in &facts.nncs {
@@ -39,7 +39,7 @@ pub fn other_owner(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A node, machine or claim has something, and is not there any more.
+/// A node, machine or claim owns a unit, and does not exist any more.
 pub fn owners_that_are_gone(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ((subnet, unit), state) in &facts.units {

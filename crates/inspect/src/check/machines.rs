@@ -24,7 +24,7 @@ pub fn shared_addresses(facts: &Facts) -> Vec<Finding> {
     shared.map(finding).collect()
 }
 
-/// The ledger has a machine's address for somebody else.
+/// The ledger has a machine's address for another owner.
 pub fn other_owner(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, machine) in facts.machines.iter().filter(|(_, machine)| !machine.is_deleting) {

@@ -31,7 +31,7 @@ pub fn listed_twice(facts: &Facts) -> Vec<Finding> {
     twice.map(finding).collect()
 }
 
-/// Its Node is gone for longer than the grace period.
+/// The Node has been gone for longer than the grace period.
 pub fn without_node(facts: &Facts) -> Vec<Finding> {
     let gone = facts.nncs.iter().filter(|(name, nnc)| {
         let deleting = nnc.object.metadata.deletion_timestamp.as_ref();
@@ -39,7 +39,7 @@ pub fn without_node(facts: &Facts) -> Vec<Finding> {
         !facts.nodes.contains_key(*name) && old && is_old(facts, &nnc.object)
     });
     let finding = |(name, nnc): (&String, &NncFacts)| {
-        // Where pods live yet, a kubelet may run, and make its Node anew.
+        // If pods still run, a kubelet may run, too, and create its Node again.
         let lives = facts.pods_on(name).any(|(_, pod)| pod.is_living());
         let repair = nnc
             .object
@@ -61,7 +61,7 @@ pub fn without_node(facts: &Facts) -> Vec<Finding> {
     gone.map(finding).collect()
 }
 
-/// A Subnet for all nodes is there, and this one has nothing of it.
+/// A Subnet for all nodes exists, and this node has nothing of it.
 pub fn without_nnc(facts: &Facts) -> Vec<Finding> {
     let for_all = facts.subnets.values().any(|subnet| {
         let selector = &subnet.spec.node_selector;

@@ -1,4 +1,4 @@
-//! What living pods show.
+//! The addresses that living pods show.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub fn shared_addresses(facts: &Facts) -> Vec<Finding> {
     shared.map(|(address, pods)| shared_address(address, &pods)).collect()
 }
 
-/// The youngest has to go: connections to the others are older.
+/// The youngest pod has to go: the others have older connections.
 fn shared_address(address: IpAddr, pods: &[(&Key, &PodFacts)]) -> Finding {
     let names: Vec<String> = pods.iter().map(|(key, _)| key.to_string()).collect();
     let youngest = pods.iter().max_by_key(|(key, pod)| (pod.created, *key));
@@ -39,7 +39,7 @@ fn shared_address(address: IpAddr, pods: &[(&Key, &PodFacts)]) -> Finding {
     }))
 }
 
-/// Its node does not have what it shows: nothing keeps the address from another node.
+/// The pod's node does not have the address: nothing keeps it from another node.
 pub fn not_listed(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (key, pod) in facts.pods.iter().filter(|(_, pod)| pod.is_living() && !pod.is_deleting) {
@@ -62,7 +62,8 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The agent says that it holds it beyond what was delivered: the controller knows.
+/// The agent has reported that it holds the address beyond its NodeNetworkConfig: the controller
+/// knows.
 fn is_held(facts: &Facts, node: &str, address: IpAddr) -> bool {
     let nnc = facts.nncs.get(node);
     let held = nnc

@@ -1,5 +1,5 @@
-//! Routes to the podCIDRs of nodes, as far as the route controller tells of them: it writes of each
-//! Node whether its routes are in the backend.
+//! Routes to the podCIDRs of nodes, as the route controller reports them: it writes on each Node
+//! whether its routes are in the backend.
 
 use berth_addr::Prefix;
 use berth_api::ObservedNode;
@@ -17,9 +17,9 @@ fn network_unavailable(node: &ObservedNode) -> Option<&NodeCondition> {
     node.condition("NetworkUnavailable")
 }
 
-/// A route leads to one of them only.
+/// A shared podCIDR: a route can lead to only one of the nodes.
 pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
-    // By their first address: of those that overlap, each contains the next one's first.
+    // Sorted by first address: if CIDRs overlap, each contains the first address of the next.
     let mut all: Vec<(Prefix, &str)> = Vec::new();
     for (name, node) in &facts.nodes {
         let parsed = node.pod_cidrs().filter_map(|cidr| cidr.parse().ok());
@@ -46,8 +46,7 @@ pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The route controller says that there is none, or says nothing of this node while it does of
-/// others.
+/// The route controller reports no route, or reports nothing on this node but something on others.
 pub fn without_route(facts: &Facts) -> Vec<Finding> {
     let with_cidrs = || facts.nodes.iter().filter(|(_, node)| node.pod_cidrs().next().is_some());
     let is_told = with_cidrs().any(|(_, node)| network_unavailable(node).is_some());

@@ -1,10 +1,10 @@
-//! Subnets against each other.
+//! Compares Subnets with each other.
 
 use super::Finding;
 use crate::facts::{Facts, cidrs};
 
-/// Two that follow the same addresses. Those for machines may share CIDRs with disjoint ranges:
-/// there the ledger decides.
+/// Two Subnets with the same addresses. Subnets for machines may share CIDRs with disjoint ranges:
+/// the ledger decides about these.
 pub fn overlapping(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subnets: Vec<_> = facts.subnets.iter().collect();

@@ -2,7 +2,7 @@
 
 use berth_kit::watch::Key;
 
-use super::{Explanation, advised, plain, warned};
+use super::{Explanation, plain, recent_warnings, with_step_for};
 use crate::facts::Facts;
 
 pub fn claim(facts: &Facts, key: &Key) -> Option<Explanation> {
@@ -16,10 +16,10 @@ pub fn claim(facts: &Facts, key: &Key) -> Option<Explanation> {
         _ => {
             let why = plain(&claim.message);
             let told = told.says(format!("{key} waits ({}): {why}.", claim.reason));
-            advised(told, Some(&claim.reason))
+            with_step_for(told, Some(&claim.reason))
         }
     };
-    Some(told.then(warned(facts, "IPAddressClaim", key)))
+    Some(told.then(recent_warnings(facts, "IPAddressClaim", key)))
 }
 
 pub fn cluster(facts: &Facts, name: &str) -> Option<Explanation> {
@@ -28,7 +28,7 @@ pub fn cluster(facts: &Facts, name: &str) -> Option<Explanation> {
         namespace: String::new(),
         name: name.to_owned(),
     };
-    let warnings = warned(facts, "Cluster", &key);
+    let warnings = recent_warnings(facts, "Cluster", &key);
     let told = match warnings.sentences.is_empty() {
         true => format!("Nothing was warned of lately about the machine network of {name}."),
         false => format!("The machine network of {name} is not as it should be."),

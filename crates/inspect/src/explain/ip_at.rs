@@ -1,7 +1,7 @@
-//! Whose an address was, as far as what is kept goes back.
+//! Who had an address at a time, as far as the records go back.
 //!
-//! The ledger keeps for each address its owner and since when, or when it was released: the last
-//! change, and none before it.
+//! For each address the ledger keeps only the last change: its owner and since when, or when it was
+//! released.
 
 use std::net::IpAddr;
 

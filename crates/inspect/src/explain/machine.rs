@@ -4,7 +4,7 @@ use berth_api::subnet::Use;
 use berth_kit::watch::Key;
 
 use super::subnet::state as subnet_state;
-use super::{Explanation, advised, plain, warned};
+use super::{Explanation, plain, recent_warnings, with_step_for};
 use crate::facts::Facts;
 
 /// The reason of a machine for which there is no Subnet.
@@ -28,14 +28,14 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
         let mut told = told.says(format!("{key} has {has} and {step}."));
         if machine.phase == "Failed" {
             let why = plain(&machine.message);
-            told = advised(told.says(format!("Its provider says: {why}.")), Some("Failed"));
+            told = with_step_for(told.says(format!("Its provider says: {why}.")), Some("Failed"));
         }
-        return Some(told.then(warned(facts, "Machine", key)));
+        return Some(told.then(recent_warnings(facts, "Machine", key)));
     }
     let mut told = told.says(format!("{key} is gated: nobody builds it before it has a network."));
     if let Some(why) = &machine.why_not {
         let told_why = told.says(format!("Machine IPAM says: {}.", plain(why)));
-        told = advised(told_why, machine.reason.as_deref());
+        told = with_step_for(told_why, machine.reason.as_deref());
     }
     let mut subnets = 0;
     for subnet in facts
@@ -46,12 +46,12 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
         subnets += 1;
         told = told.then(subnet_state(subnet));
     }
-    // Machine IPAM may have said so itself.
+    // Machine IPAM may have reported it already.
     if subnets == 0 && machine.reason.as_deref() != Some(NO_NETWORK) {
-        told = advised(told, Some(NO_NETWORK));
+        told = with_step_for(told, Some(NO_NETWORK));
     }
     if machine.why_not.is_none() {
         told = told.advises("is machine IPAM running? kubectl get lease -n kube-system");
     }
-    Some(told.then(warned(facts, "Machine", key)))
+    Some(told.then(recent_warnings(facts, "Machine", key)))
 }

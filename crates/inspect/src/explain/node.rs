@@ -6,7 +6,7 @@ use berth_api::{NodeNetworkConfig, ObservedNode};
 use berth_kit::watch::Key;
 
 use super::subnet::state as subnet_state;
-use super::{Explanation, advised, plain, warned};
+use super::{Explanation, plain, recent_warnings, with_step_for};
 use crate::facts::Facts;
 use crate::status::{condition, pod_cidrs};
 
@@ -32,12 +32,12 @@ fn condition_of(name: &str, node: &ObservedNode) -> Explanation {
         told = told
             .says(format!("It has no route yet: {}.", plain(&why)))
             .advises("look at the route controller: kubectl get events -A | grep Route");
-        told = advised(told, reason(node, "NetworkUnavailable"));
+        told = with_step_for(told, reason(node, "NetworkUnavailable"));
     }
     told
 }
 
-/// What it has for pods, why it does not get more, and what was warned of.
+/// What the node has for pods, why it does not get more, and its recent warnings.
 pub fn addresses(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
     let key = |namespace: &str| Key {
         namespace: namespace.to_owned(),
@@ -48,13 +48,10 @@ pub fn addresses(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation 
         && is == "False"
     {
         told = told.says(format!("Its agent says: {}.", plain(&why)));
-        told = advised(told, reason(node, POD_ADDRESSES_AVAILABLE));
+        told = with_step_for(told, reason(node, POD_ADDRESSES_AVAILABLE));
     }
-    told.then(warned(facts, "Node", &key(""))).then(warned(
-        facts,
-        "NodeNetworkConfig",
-        &key(NAMESPACE),
-    ))
+    told.then(recent_warnings(facts, "Node", &key("")))
+        .then(recent_warnings(facts, "NodeNetworkConfig", &key(NAMESPACE)))
 }
 
 fn supply(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
@@ -100,7 +97,7 @@ fn supply(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
     told
 }
 
-/// The condition's, in one word.
+/// The reason of a condition, in one word.
 fn reason<'a>(node: &'a ObservedNode, kind: &str) -> Option<&'a str> {
     node.condition(kind)?.reason.as_deref()
 }

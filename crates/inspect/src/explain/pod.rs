@@ -5,7 +5,7 @@ use berth_kit::watch::Key;
 use super::node::addresses as node_addresses;
 use super::reason::steps_for_refusals;
 use super::subnet::state as subnet_state;
-use super::{Explanation, span, warned};
+use super::{Explanation, recent_warnings, span};
 use crate::facts::{Facts, PodFacts, is_for_pods};
 use crate::status::condition;
 
@@ -25,7 +25,7 @@ pub fn pod(facts: &Facts, key: &Key) -> Option<Explanation> {
         Some(node) if pod.addresses.is_empty() => waiting(facts, key, pod, node),
         Some(node) => running(facts, key, pod, node),
     };
-    Some(told.then(warned(facts, "Pod", key)))
+    Some(told.then(recent_warnings(facts, "Pod", key)))
 }
 
 fn age(facts: &Facts, pod: &PodFacts) -> String {
@@ -64,7 +64,7 @@ fn unscheduled(facts: &Facts, key: &Key, pod: &PodFacts) -> Explanation {
             told = told.then(subnet_state(subnet));
         }
         if told.next_steps.is_empty() {
-            // By the extended resource, which says no more.
+            // The extended resource names no cause.
             told = told.advises("add a node, or append a CIDR to the Subnet of the full ones");
         }
         return told;

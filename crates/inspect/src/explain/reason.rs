@@ -1,7 +1,7 @@
-//! What is to be done about each reason that Berth gives, in events and in conditions.
+//! The next step for each reason that Berth gives in events and conditions.
 //!
 //! Every reason of controllers, agents, routes and machines is here or in [`GOOD`], and every text
-//! of the scheduler in [`REFUSALS`]: a test reads the sources and holds them against it.
+//! of the scheduler in [`REFUSALS`]: a test compares the sources with these lists.
 
 /// A reason, and what a person can do about it.
 pub const STEPS: &[(&str, &str)] = &[
@@ -32,7 +32,7 @@ pub const STEPS: &[(&str, &str)] = &[
         "Reclaimed",
         "nothing, if the object was deleted on purpose: its addresses are free again",
     ),
-    // What an agent says of its node.
+    // Conditions that an agent writes on its node.
     (
         "NoNetworkContainer",
         "is `berth controller` running? kubectl describe nnc -n kube-system",
@@ -141,7 +141,7 @@ pub const STEPS: &[(&str, &str)] = &[
         "PoolExhausted",
         "append a CIDR to spec.cidrs of the Subnet that spec.poolRef names",
     ),
-    // A kubelet's: what a plugin or the agent has refused.
+    // Reasons of a kubelet, after a plugin or the agent refused a request.
     (
         "FailedCreatePodSandBox",
         "is the agent on the pod's node running? Its log says what it refused",
@@ -152,7 +152,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Reasons that say that all is well.
+/// Reasons that mean that all is well.
 pub const GOOD: &[&str] = &[
     "Accepted",
     "AddressesFree",
@@ -164,7 +164,7 @@ pub const GOOD: &[&str] = &[
     "RouteCreated",
 ];
 
-/// A part of what the scheduler says of a node, and what a person can do about it.
+/// A part of the scheduler's message about a node, and the next step for it.
 pub const REFUSALS: &[(&str, &str)] = &[
     (
         "no pod IP left in subnet",
@@ -207,7 +207,7 @@ pub fn step(reason: &str) -> Option<&'static str> {
     found.map(|(_, step)| *step)
 }
 
-/// For all that the scheduler says of the nodes.
+/// The next steps for everything in the scheduler's message about the nodes.
 pub fn steps_for_refusals(message: &str) -> impl Iterator<Item = &'static str> {
     let said = REFUSALS.iter().filter(move |(part, _)| message.contains(part));
     said.map(|(_, step)| *step)

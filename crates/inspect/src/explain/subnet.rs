@@ -3,7 +3,7 @@
 use berth_api::Subnet;
 use berth_kit::watch::Key;
 
-use super::{Explanation, advised, plain, text, warned};
+use super::{Explanation, plain, recent_warnings, text, with_step_for};
 use crate::facts::{Facts, NncFacts, is_for_pods};
 
 pub fn subnet(facts: &Facts, name: &str) -> Option<Explanation> {
@@ -13,7 +13,7 @@ pub fn subnet(facts: &Facts, name: &str) -> Option<Explanation> {
         name: name.to_owned(),
     };
     let told = state(found).then(demand(facts, name, found));
-    Some(told.then(warned(facts, "Subnet", &key)))
+    Some(told.then(recent_warnings(facts, "Subnet", &key)))
 }
 
 /// How full it is, and what its conditions say.
@@ -42,19 +42,19 @@ pub fn state(subnet: &Subnet) -> Explanation {
         told = told
             .says(format!("Subnet {name} overlaps: {}.", plain(&overlapping.message)))
             .advises(format!("kubectl edit subnet {name}: use CIDRs that nobody else has"));
-        told = advised(told, Some(&overlapping.reason));
+        told = with_step_for(told, Some(&overlapping.reason));
     }
     if let Some(ready) = condition("Ready", "False") {
         told = told.says(format!("Subnet {name} is not ready: {}.", plain(&ready.message)));
-        told = advised(told, Some(&ready.reason));
+        told = with_step_for(told, Some(&ready.reason));
     }
     if let Some(conflict) = condition("Conflict", "True") {
         told = told.says(format!("Subnet {name} has a conflict: {}.", plain(&conflict.message)));
-        told = advised(told, Some(&conflict.reason));
+        told = with_step_for(told, Some(&conflict.reason));
     }
     if let Some(unknown) = condition("Exhausted", "Unknown") {
         told = told.says(format!("How full it is is not known: {}.", plain(&unknown.message)));
-        told = advised(told, Some(&unknown.reason));
+        told = with_step_for(told, Some(&unknown.reason));
     }
     let (reserved, capacity) = (text(status.reserved), text(status.capacity));
     let free = text(status.free);
@@ -79,7 +79,7 @@ pub fn state(subnet: &Subnet) -> Explanation {
         ));
     }
     if let Some(exhausted) = condition("Exhausted", "True") {
-        told = advised(told, Some(&exhausted.reason));
+        told = with_step_for(told, Some(&exhausted.reason));
         told = told.says(format!(
             "It is exhausted: nodes keep one spare address and no more, until less than {} % \
              would be reserved.",

@@ -1,5 +1,5 @@
-//! What agents hold, asked of each through the API server: it reaches all nodes, and knows who
-//! may ask (`get` on `nodes/proxy`).
+//! What agents hold. Each agent is asked through the API server, which reaches all nodes and checks
+//! permissions (`get` on `nodes/proxy`).
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use kube::Client;
 
 use super::Facts;
 
-/// Asked side by side. Where none of so many answers, the others are not asked.
+/// This many are asked at the same time. If none of the first batch answers, the others are not
+/// asked.
 const CONCURRENCY: usize = 32;
-/// An agent answers within milliseconds. A node that is gone does not answer at all.
+/// An agent answers within milliseconds; a node that is gone never does.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the agent of each node that has a NodeNetworkConfig. To be called after all else is read:
-/// what an agent holds is then never older than the pods that it is compared with.
+/// Asks the agent of each node that has a NodeNetworkConfig. Call this after all else is read: what
+/// an agent holds is then never older than the pods that it is compared with.
 pub fn ask_agents<'a>(client: &'a Client, port: u16, facts: &'a mut Facts) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         let nodes: Vec<String> = facts
@@ -27,10 +28,10 @@ pub fn ask_agents<'a>(client: &'a Client, port: u16, facts: &'a mut Facts) -> Bo
             .cloned()
             .collect();
         for some in nodes.chunks(CONCURRENCY) {
-            if facts.digests.is_empty() && facts.unheard.len() >= CONCURRENCY {
+            if facts.digests.is_empty() && facts.unanswered.len() >= CONCURRENCY {
                 let why = "none of the others has answered".to_owned();
                 facts
-                    .unheard
+                    .unanswered
                     .extend(some.iter().map(|node| (node.clone(), why.clone())));
                 continue;
             }
@@ -47,7 +48,7 @@ pub fn ask_agents<'a>(client: &'a Client, port: u16, facts: &'a mut Facts) -> Bo
                         facts.digests.insert(node, lines.collect());
                     }
                     Err(why) => {
-                        facts.unheard.insert(node, why);
+                        facts.unanswered.insert(node, why);
                     }
                 }
             }
@@ -59,7 +60,7 @@ async fn ask(client: &Client, node: &str, port: u16) -> Result<Digest, String> {
     let path = format!("/api/v1/nodes/http:{node}:{port}/proxy{DIGEST}");
     let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     let digest: Digest = client.request(request).await.map_err(|error| error.to_string())?;
-    // A port that something else has would be another node's, or nobody's.
+    // Something else may listen on the port: another node's agent, for example.
     match digest.node == node {
         true => Ok(digest),
         false => Err(format!("the agent of {} has answered", digest.node)),

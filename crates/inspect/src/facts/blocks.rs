@@ -1,4 +1,4 @@
-//! What AddressBlocks say of each unit.
+//! The units in AddressBlocks.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     Owned(Held),
-    /// Released then, and it may still cool down.
+    /// Released at this time; it may still cool down.
     Released(Timestamp),
 }
 

@@ -1,4 +1,5 @@
-//! What only explanations need: warnings, Cluster API's claims, and clusters with machine networks.
+//! Facts that only explanations need: warnings, Cluster API's claims, and clusters with machine
+//! networks.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct EventFacts {
     pub regarding: Key,
     pub reason: String,
     pub note: String,
-    /// When it was said last.
+    /// When it was last emitted.
     pub at: Option<Timestamp>,
 }
 
@@ -46,7 +47,7 @@ impl EventFacts {
     }
 }
 
-/// Of an IPAddressClaim, what its condition Ready says.
+/// The condition Ready of an IPAddressClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimFacts {
     pub address: Option<String>,
@@ -78,7 +79,7 @@ impl ClaimFacts {
     }
 }
 
-/// Reads them, for [`crate::explain`].
+/// Reads these facts, for [`crate::explain`].
 pub fn gather_reports<'a>(
     client: &'a Client,
     facts: &'a mut Facts,

@@ -1,4 +1,4 @@
-//! Of a Machine of either shape, where it is on its way.
+//! The part of a Machine, of either shape, that is read here.
 
 use std::net::IpAddr;
 
@@ -16,11 +16,11 @@ pub struct MachineFacts {
     pub is_gated: bool,
     pub is_deleting: bool,
     pub phase: String,
-    /// What machine IPAM says of one that has no network.
+    /// Why machine IPAM has given it no network.
     pub why_not: Option<String>,
-    /// The same in one word.
+    /// The reason of that, in one word.
     pub reason: Option<String>,
-    /// What the provider says.
+    /// The message of the provider.
     pub message: String,
 }
 
@@ -58,7 +58,7 @@ impl MachineFacts {
     }
 }
 
-/// `ip` beside `netmask`, `cidr`, and `addresses[]` with both families.
+/// Reads all three forms: `ip` with `netmask`, `cidr`, and `addresses[]` with both families.
 fn addresses(network: &Value) -> Vec<IpAddr> {
     let mut texts: Vec<&str> = Vec::new();
     let own = [network.get("ip"), network.get("cidr")];

@@ -1,5 +1,5 @@
-//! Of a NodeNetworkConfig, what is read of it; its addresses as numbers, since a large cluster has
-//! a million of them.
+//! The part of a NodeNetworkConfig that is read here. Its addresses are kept as numbers: a large
+//! cluster has a million of them.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use berth_api::NodeNetworkConfig;
 
 #[derive(Clone, Debug)]
 pub struct NncFacts {
-    /// Without the assignments, which `units` has.
+    /// The object without its assignments, which are in `units`.
     pub object: NodeNetworkConfig,
     /// Everything that the node has for pods: single addresses, blocks, or the CIDR of its own.
     pub units: Box<[Prefix]>,
-    /// How many addresses that is.
+    /// The number of addresses in `units`.
     pub addresses: u128,
 }
 

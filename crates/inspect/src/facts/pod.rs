@@ -1,4 +1,4 @@
-//! Of a Pod, what its address depends on.
+//! The part of a Pod that its address depends on.
 
 use std::net::IpAddr;
 
@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
 use kube::ResourceExt;
 
-/// On the pod that stands in the API for a static one.
+/// The annotation of a mirror pod, which shows a static pod in the API.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 #[derive(Clone, Debug, Default)]
 pub struct PodFacts {
     pub uid: String,
-    /// By which its node's runtime knows it: a static pod is shown in the API under another.
+    /// The UID that its node's runtime knows: a static pod has another UID in the API.
     pub sandbox_uid: String,
-    /// A controller, such as a ReplicaSet, makes another one when this one is deleted.
+    /// A controller, such as a ReplicaSet, replaces this pod when it is deleted.
     pub is_replaced: bool,
     pub node: Option<String>,
     pub phase: String,
@@ -23,9 +23,9 @@ pub struct PodFacts {
     pub is_deleting: bool,
     pub addresses: Vec<IpAddr>,
     pub created: Option<Timestamp>,
-    /// What the scheduler says of a pod that it can't place.
+    /// Why the scheduler cannot place the pod.
     pub unschedulable: Option<String>,
-    /// What its kubelet says of a pod that it can't start, such as `WaitingForAddress`.
+    /// Why its kubelet cannot start the pod, such as `WaitingForAddress`.
     pub waiting: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl PodFacts {
     pub fn of(pod: &ObservedPod) -> Self {
         let condition = |kind: &str| {
             let mut failing = pod.conditions().iter().filter(|one| one.status == "False");
-            failing.find(|one| one.type_ == kind).map(said)
+            failing.find(|one| one.type_ == kind).map(message_or_reason)
         };
         let owners = pod.owner_references();
         let uid = pod.uid().unwrap_or_default();
@@ -41,7 +41,7 @@ impl PodFacts {
             sandbox_uid: pod.annotations().get(MIRROR).unwrap_or(&uid).clone(),
             uid,
             is_replaced: owners.iter().any(|owner| {
-                // A static pod is its Node's, and comes back as it was.
+                // A Node owns its static pods, and they come back unchanged.
                 owner.controller == Some(true) && owner.kind != "Node"
             }),
             node: pod.node().map(str::to_owned),
@@ -51,7 +51,7 @@ impl PodFacts {
             addresses: pod.addresses().collect(),
             created: pod.creation_timestamp().map(|time| time.0),
             unschedulable: condition("PodScheduled"),
-            waiting: condition("PodReadyToStartContainers").filter(|said| !said.is_empty()),
+            waiting: condition("PodReadyToStartContainers").filter(|message| !message.is_empty()),
         }
     }
 
@@ -59,7 +59,7 @@ impl PodFacts {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Whether its address is in use: finished pods have given theirs back.
+    /// Whether its address is in use: a finished pod has given its address back.
     pub fn is_living(&self) -> bool {
         !self.is_finished() && !self.is_on_host_network
     }
@@ -70,7 +70,7 @@ impl PodFacts {
     }
 }
 
-fn said(condition: &PodCondition) -> String {
+fn message_or_reason(condition: &PodCondition) -> String {
     let message = condition.message.clone().filter(|message| !message.is_empty());
     message.or_else(|| condition.reason.clone()).unwrap_or_default()
 }

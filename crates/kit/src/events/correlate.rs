@@ -1,8 +1,8 @@
-//! Which occurrences are worth a write. Pure: the clock is handed in.
+//! Which occurrences are worth a write. Pure: the clock is passed in.
 //!
-//! client-go's measures: the same again within ten minutes is one more of a series; about one
-//! object 25 writes at once, then one every five minutes; 4096 of each are remembered. What is
-//! remembered of an occurrence is a number, not the words.
+//! client-go's measures: the same event again within ten minutes is one more of a series. One
+//! object gets 25 writes at once, then one every five minutes. 4096 of each are remembered. An
+//! occurrence is remembered as a number, without its text.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use super::Event;
 
-const SERIES_LASTS: Duration = Duration::from_secs(600);
+const SERIES_TTL: Duration = Duration::from_secs(600);
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 /// What makes two occurrences the same event, and what they are about. Two that differ have the
-/// same number once in 2^64: then one counts as the other again.
+/// same number once in 2^64: then one counts as a repetition of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     regarding: u64,
@@ -29,7 +29,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The note is part of it: another note is other news.
+    /// The note is part of it: another note makes another event.
     pub(super) fn new(regarding: &ObjectReference, event: &Event) -> Self {
         let mut hasher = DefaultHasher::new();
         hash(regarding, &mut hasher);
@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// What an object is known by.
+/// Hashes what identifies an object.
 fn hash(object: &ObjectReference, hasher: &mut DefaultHasher) {
     let fields = [
         &object.api_version,
@@ -62,10 +62,10 @@ fn hash(object: &ObjectReference, hasher: &mut DefaultHasher) {
 pub(super) enum Action {
     /// The first of its kind.
     Create,
-    /// Once more what was written under this name; so many by now.
+    /// A repetition of the event that was written under this name, with the count so far.
     Continue { name: String, count: i32 },
-    /// Too much about this object. The series, if there is one, has been counted on.
-    Leave,
+    /// Too many events about this object. The series, if there is one, has counted this one.
+    Skip,
 }
 
 #[derive(Debug)]
@@ -94,23 +94,23 @@ impl Bucket {
         allowed
     }
 
-    /// From when on it is as good as a new one.
+    /// When it is full again, like a new one.
     fn full_at(&self) -> Instant {
         self.since + REFILL.saturating_mul(BURST.saturating_sub(self.writes))
     }
 }
 
-/// At most [`REMEMBERED`] values, each until it means nothing any more. What would be forgotten
-/// first gives way when there are more.
+/// At most [`MAX_REMEMBERED`] values, each until it expires. If there are more, the value that
+/// would expire first is removed.
 #[derive(Debug)]
-struct Memory<V> {
+struct ExpiringMap<V> {
     values: BTreeMap<u64, (V, (Instant, u64))>,
-    /// When each is forgotten; the number tells apart what is forgotten together.
+    /// When each value expires; the number tells apart values that expire together.
     order: BTreeMap<(Instant, u64), u64>,
     number: u64,
 }
 
-impl<V> Default for Memory<V> {
+impl<V> Default for ExpiringMap<V> {
     fn default() -> Self {
         Self {
             values: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl<V> Default for Memory<V> {
     }
 }
 
-impl<V> Memory<V> {
+impl<V> ExpiringMap<V> {
     fn take(&mut self, key: u64, now: Instant) -> Option<V> {
         while let Some(first) = self.order.first_entry()
             && first.key().0 <= now
@@ -139,7 +139,7 @@ impl<V> Memory<V> {
             self.order.remove(&before);
         }
         self.order.insert(place, key);
-        if self.values.len() > REMEMBERED
+        if self.values.len() > MAX_REMEMBERED
             && let Some((_, first)) = self.order.pop_first()
         {
             self.values.remove(&first);
@@ -149,8 +149,8 @@ impl<V> Memory<V> {
 
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    series: Memory<Series>,
-    buckets: Memory<Bucket>,
+    series: ExpiringMap<Series>,
+    buckets: ExpiringMap<Bucket>,
 }
 
 impl Correlator {
@@ -172,20 +172,19 @@ impl Correlator {
                         count: series.count,
                     }
                 } else {
-                    Action::Leave
+                    Action::Skip
                 };
-                self.series.put(key.event, series, now + SERIES_LASTS);
+                self.series.put(key.event, series, now + SERIES_TTL);
                 action
             }
             None if allowed => Action::Create,
-            None => Action::Leave,
+            None => Action::Skip,
         }
     }
 
     /// The event was written under `name`; the same again continues it.
     pub(super) fn written(&mut self, key: Key, name: String, now: Instant) {
-        self.series
-            .put(key.event, Series { name, count: 1 }, now + SERIES_LASTS);
+        self.series.put(key.event, Series { name, count: 1 }, now + SERIES_TTL);
     }
 }
 
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_again_is_a_series_until_it_has_been_quiet_for_ten_minutes() {
+    fn a_repeated_event_is_a_series_until_ten_quiet_minutes() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let key = key("n1", "no address");
         assert_eq!(write(&mut correlator, key, start), Action::Create);
@@ -250,7 +249,7 @@ mod tests {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let flood = |correlator: &mut Correlator, now| {
             (0..1000)
-                .filter(|n| write(correlator, key("n1", &n.to_string()), now) != Action::Leave)
+                .filter(|n| write(correlator, key("n1", &n.to_string()), now) != Action::Skip)
                 .count()
         };
         assert_eq!(flood(&mut correlator, start), 25);
@@ -277,10 +276,10 @@ mod tests {
             let now = start + Duration::from_millis(n);
             write(&mut correlator, key(&n.to_string(), "a"), now);
         }
-        assert_eq!(correlator.series.values.len(), REMEMBERED);
-        assert_eq!(correlator.series.order.len(), REMEMBERED);
-        assert_eq!(correlator.buckets.values.len(), REMEMBERED);
-        assert_eq!(correlator.buckets.order.len(), REMEMBERED);
+        assert_eq!(correlator.series.values.len(), MAX_REMEMBERED);
+        assert_eq!(correlator.series.order.len(), MAX_REMEMBERED);
+        assert_eq!(correlator.buckets.values.len(), MAX_REMEMBERED);
+        assert_eq!(correlator.buckets.order.len(), MAX_REMEMBERED);
         assert!(correlator.series.values.contains_key(&key("4999", "a").event));
     }
 
@@ -293,7 +292,7 @@ mod tests {
         for n in 0..5000 {
             write(&mut correlator, key(&format!("p{n}"), "a"), start);
         }
-        assert_eq!(write(&mut correlator, key("n1", "more"), start), Action::Leave);
+        assert_eq!(write(&mut correlator, key("n1", "more"), start), Action::Skip);
     }
 
     #[test]
@@ -302,7 +301,7 @@ mod tests {
         for n in 0..1000 {
             write(&mut correlator, key(&n.to_string(), "a"), start);
         }
-        write(&mut correlator, key("last", "a"), start + SERIES_LASTS);
+        write(&mut correlator, key("last", "a"), start + SERIES_TTL);
         assert_eq!(correlator.series.values.len(), 1);
         assert_eq!(correlator.buckets.values.len(), 1);
     }

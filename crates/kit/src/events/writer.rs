@@ -29,17 +29,17 @@ use super::{
 use crate::backoff::Exponential;
 
 /// Limits of the API server, in bytes.
-const NOTE: usize = 1024;
-const NAME: usize = 253;
+const MAX_NOTE_BYTES: usize = 1024;
+const MAX_NAME_BYTES: usize = 253;
 
-const TRIES: u32 = 4;
-const BETWEEN_TRIES: Exponential = Exponential {
+const MAX_ATTEMPTS: u32 = 4;
+const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(250),
     max: Duration::from_secs(2),
 };
-const ANSWER: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Writes what its [`Recorder`](super::Recorder) records, as long as it is run.
+/// Writes what its [`Recorder`](super::Recorder) records, as long as it runs.
 pub struct Writer {
     client: Client,
     reporter: Reporter,
@@ -100,7 +100,7 @@ impl Writer {
         let namespace = occurrence.regarding.namespace.as_deref().unwrap_or("default");
         let api = Api::<EventObject>::namespaced(self.client.clone(), namespace);
         let outcome = match self.correlator.observe(key, Instant::now()) {
-            Action::Leave => return self.metrics.unwritten(Reason::RateLimited),
+            Action::Skip => return self.metrics.unwritten(Reason::RateLimited),
             Action::Create => self.create(&api, key, occurrence).await,
             Action::Continue { name, count } => {
                 let series = EventSeries {
@@ -136,7 +136,7 @@ impl Writer {
         let created = with_retries(|| api.create(&params, &object)).await;
         match created {
             Ok(_) => {}
-            // Our own earlier try, whose answer was lost: nobody else makes this name.
+            // Our own earlier attempt, whose answer was lost: nobody else uses this name.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(error),
         }
@@ -152,7 +152,7 @@ impl Writer {
         let instance = self.reporter.instance.as_ref();
         EventObject {
             metadata: ObjectMeta {
-                name: Some(format!("{}{suffix}", cut(about, NAME - suffix.len()))),
+                name: Some(format!("{}{suffix}", cut(about, MAX_NAME_BYTES - suffix.len()))),
                 namespace: Some(
                     regarding.namespace.clone().unwrap_or_else(|| "default".to_owned()),
                 ),
@@ -162,7 +162,7 @@ impl Writer {
             type_: Some(type_name(event.type_).to_owned()),
             reason: Some(event.reason.to_owned()),
             action: Some(event.action.to_owned()),
-            note: Some(cut(&event.note, NOTE).to_owned()),
+            note: Some(cut(&event.note, MAX_NOTE_BYTES).to_owned()),
             regarding: Some(regarding.clone()),
             related: event.related.clone(),
             reporting_controller: Some(self.reporter.controller.clone()),
@@ -184,20 +184,22 @@ fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Tries again what did not get an answer; an answer is final.
+/// Retries a call that got no answer; an answer is final.
 async fn with_retries<T, F>(call: impl Fn() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let mut failures = 0;
     loop {
-        let outcome = timeout(ANSWER, call())
+        let outcome = timeout(REQUEST_TIMEOUT, call())
             .await
             .unwrap_or_else(|elapsed| Err(kube::Error::Service(elapsed.into())));
         failures += 1;
         match outcome {
-            Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if failures < TRIES => {
-                sleep(BETWEEN_TRIES.delay(failures - 1)).await;
+            Err(kube::Error::Service(_) | kube::Error::HyperError(_))
+                if failures < MAX_ATTEMPTS =>
+            {
+                sleep(BACKOFF.delay(failures - 1)).await;
             }
             outcome => return outcome,
         }

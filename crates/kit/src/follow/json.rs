@@ -20,7 +20,7 @@ pub struct Page<'a> {
 pub enum Line<'a> {
     Apply(&'a str),
     Delete(&'a str),
-    /// Nothing but how far the server is.
+    /// Only the server's version.
     Bookmark(String),
     Error(Box<Status>),
 }
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
     pub fn read(line: &'a [u8]) -> serde_json::Result<Self> {
         let Typed { r#type, object } = match serde_json::from_slice(line) {
             Ok(typed) => typed,
-            // What a server that can't go on sends in place of an event.
+            // A server that can't go on sends this in place of an event.
             Err(error) => {
                 let status = serde_json::from_slice::<Status>(line).ok();
                 let failure = status.filter(Status::is_failure).ok_or(error)?;

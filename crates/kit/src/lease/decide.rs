@@ -1,4 +1,4 @@
-//! Who may write a Lease, and what. Pure: the clocks are handed in.
+//! Who may write a Lease, and what. Pure: the clocks are passed in.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Seeing the same again does not make it younger: a holder that renews changes something.
+    /// Observing the same again does not renew it: a holder that renews changes something.
     pub(super) fn update<'a>(
         observed: &'a mut Option<Self>,
         spec: &LeaseSpec,
@@ -27,8 +27,8 @@ impl Observation {
         }))
     }
 
-    /// When the holder's lease ends unless it is seen to be renewed. `fallback` is for a Lease that
-    /// does not say how long it lasts.
+    /// When the holder's lease ends if no renewal is observed. `fallback` is for a Lease that does
+    /// not say how long it lasts.
     fn ends(&self, fallback: Duration) -> Instant {
         let lasts = self
             .spec
@@ -65,8 +65,8 @@ pub(super) fn decide(
     }
 }
 
-/// What we write to hold the lease: a taker counts one more transition, one who renews keeps when
-/// it began.
+/// What we write to hold the lease: a new holder counts one more transition, a renewing one keeps
+/// the time at which it began.
 pub(super) fn held(before: &LeaseSpec, identity: &str, seconds: i32, wall: Timestamp) -> LeaseSpec {
     let renewal = before.holder_identity.as_deref() == Some(identity);
     let renewed = Some(MicroTime(after(before, wall)));
@@ -107,8 +107,8 @@ pub(super) fn released(before: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The wall clock, but always later than what is there: others see that we live by seeing a change,
-/// and a wall clock may stand still or go back.
+/// The wall clock, but always later than the present value: others know that we are alive when the
+/// value changes, and a wall clock may stand still or go back.
 fn after(before: &LeaseSpec, wall: Timestamp) -> Timestamp {
     let microsecond = SignedDuration::from_micros(1);
     match before.renew_time.as_ref() {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_is_counted_when_the_holder_changes_and_only_then() {
+    fn lease_transitions_count_changes_of_the_holder_only() {
         let mut spec = first("a", 15, at(0));
         assert_eq!(spec.lease_transitions, Some(0));
         spec = held(&spec, "a", 15, at(2));

@@ -38,13 +38,13 @@ pub struct LeaderElection {
     /// The Lease as our last write left it. Only while nothing went wrong since: then renewing
     /// needs no read.
     ours: Option<Lease>,
-    /// Whom we said that we wait for.
+    /// The leader that the log has named last.
     leader: Option<String>,
 }
 
 impl LeaderElection {
-    /// `identity` must be this process's alone, for example the pod's name and a random suffix:
-    /// whoever finds its own identity in the Lease takes it for its own.
+    /// `identity` must be this process's alone, for example the pod's name and a random suffix: a
+    /// process that finds its identity in the Lease takes the Lease for its own.
     pub fn new(client: Client, namespace: &str, name: &str, identity: impl Into<String>) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
@@ -74,8 +74,8 @@ impl LeaderElection {
     }
 
     /// Stands for election until `stop`. Then no term begins, the current one is over, and the
-    /// lease is released as soon as the term's holders have let go of it; if they take until the
-    /// renew deadline, it is left to expire.
+    /// lease is released as soon as the term's holders have dropped it; if they take until the
+    /// renew deadline, the lease is left to expire.
     pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let span = info_span!("lease", namespace = self.namespace, name = self.name);
@@ -96,7 +96,8 @@ impl LeaderElection {
         })
     }
 
-    /// One try to get or keep the lease, ended in time to stop leading; returns when to try again.
+    /// One attempt to get or keep the lease, ended in time to stop leading. Returns when to try
+    /// again.
     async fn attempt(&mut self) -> Instant {
         let started = Instant::now();
         if !self.leads() {
@@ -108,15 +109,15 @@ impl LeaderElection {
         match outcome {
             Ok(Ok(Decision::Renew | Decision::Take)) => return retry,
             Ok(Ok(Decision::Wait(ends))) => {
-                // Not ours although we thought so: somebody has overruled us.
+                // The lease is not ours although we thought so: somebody has overwritten it.
                 self.step_down("another process holds the lease");
                 return ends.min(retry);
             }
             Ok(Err(error)) => warn!(error = told(&error), "the lease could not be written"),
             Err(_) => warn!("the lease could not be written: no answer in time"),
         }
-        // While we lead, the next try must not come too late to matter; when we no longer do, that
-        // is to be said now.
+        // While we lead, the next attempt must come before our time ends. If we no longer lead, it
+        // comes at once and reports that.
         let until = self.standing.borrow().until;
         until.map_or(retry, |until| until.min(retry))
     }
@@ -138,14 +139,14 @@ impl LeaderElection {
         let observed = Observation::update(&mut self.observed, &spec, now);
         let decision = decide(observed, &self.identity, self.timing.lease_duration, now);
         match decision {
-            Decision::Wait(_) => self.say_who_leads(spec.holder_identity),
+            Decision::Wait(_) => self.log_leader(spec.holder_identity),
             Decision::Renew | Decision::Take => self.hold(lease).await?,
         }
         Ok(decision)
     }
 
-    /// Once for each: a process that waits is not one that hangs.
-    fn say_who_leads(&mut self, holder: Option<String>) {
+    /// Logs each leader once, so that a waiting process does not look like one that hangs.
+    fn log_leader(&mut self, holder: Option<String>) {
         if let Some(holder) = holder.filter(|holder| self.leader.as_ref() != Some(holder)) {
             info!(identity = self.identity, holder, "waiting: another process leads");
             self.leader = Some(holder);
@@ -178,7 +179,8 @@ impl LeaderElection {
         Ok(())
     }
 
-    /// From `sent`, not from the answer: others may have seen our write at any time since.
+    /// Time counts from `sent`, not from the answer: others may have observed our write at any time
+    /// since.
     fn lead(&mut self, written: Lease, sent: Instant) {
         let until = sent + self.timing.renew_deadline;
         let renewed = self.leads();
@@ -202,7 +204,7 @@ impl LeaderElection {
         self.standing.borrow().leads(Instant::now())
     }
 
-    /// Until when an attempt that starts now is worth waiting for.
+    /// Until when to wait for an attempt that starts now.
     fn deadline(&self, now: Instant) -> Instant {
         let until = self.standing.borrow().until;
         until
@@ -220,7 +222,7 @@ impl LeaderElection {
         }
     }
 
-    /// Gives the lease up if it is ours, after everybody who works as leader has stopped.
+    /// Gives the lease up if it is ours, after everything that works as leader has stopped.
     async fn release(&mut self) {
         if !self.leads() {
             return;
@@ -242,8 +244,8 @@ impl LeaderElection {
         }
     }
 
-    /// Read anew: the last renewal may have been written without our knowing, or somebody may have
-    /// labelled the Lease.
+    /// The Lease is read again: the last renewal may have been written without our knowing, or
+    /// somebody may have labelled it.
     async fn write_release(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.name).await? else {
             return Ok(());

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use tracing::info;
 
-/// What the election last said: which term we are in, if any, and until when that may be believed.
+/// The election's last report: which term we are in, if any, and until when that is valid.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     /// Counts our terms; one that was lost never comes back.
     pub(super) term: u64,
     pub(super) until: Option<Instant>,
-    /// Those who hold a [`Term`]; the lease is not released before they are gone.
+    /// The holders of a [`Term`]; the lease is not released before they are gone.
     pub(super) held: TaskTracker,
 }
 
@@ -36,7 +36,8 @@ impl Leadership {
         Self { standing }
     }
 
-    /// Whether we lead at this instant, by our own clock: it needs no news of a loss to say no.
+    /// Whether we lead at this instant, by our own clock: it turns false without any report of a
+    /// loss.
     pub fn is_leader(&self) -> bool {
         let running = self.standing.has_changed().is_ok();
         running && self.standing.borrow().leads(Instant::now())
@@ -52,7 +53,7 @@ impl Leadership {
                 .await
                 .ok()?
                 .clone();
-            // An election that died leaves what it last said behind.
+            // An election that died leaves its last report behind.
             self.standing.has_changed().ok()?;
             Some(Term {
                 term: standing.term,

@@ -61,8 +61,8 @@ impl QueueMetrics {
         metrics
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded. The tables of `docs` are made
+    /// from the encoded text.
     pub fn sample(&self) {
         self.instruments("", |_| Some(Unfinished::default()));
     }
@@ -81,7 +81,7 @@ impl QueueMetrics {
             work_duration: self.work_duration.get_or_create_owned(&name),
         };
         let mut queues = self.running.queues.lock();
-        // Of queues that are gone nothing is left, however often a controller starts anew.
+        // Nothing of a queue that is gone remains, however often a controller restarts.
         let now = Instant::now();
         queues.retain(|(_, probe)| probe(now).is_some());
         queues.push((name, Box::new(unfinished)));
@@ -89,7 +89,7 @@ impl QueueMetrics {
     }
 }
 
-/// One queue's part of them.
+/// One queue's part of the metrics.
 #[derive(Debug)]
 pub(super) struct Instruments {
     pub(super) depth: Gauge,
@@ -102,7 +102,7 @@ pub(super) struct Instruments {
 /// `None` once the queue is gone.
 type Probe = Box<dyn Fn(Instant) -> Option<Unfinished> + Send + Sync>;
 
-/// What is true only at the moment of the scrape is asked for then.
+/// Values that hold only at the moment of the scrape are collected then.
 #[derive(Default)]
 struct Running {
     queues: Mutex<Vec<(Name, Probe)>>,

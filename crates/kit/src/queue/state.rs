@@ -1,4 +1,4 @@
-//! What waits, what is delayed, what is worked on. Pure: the clock is handed in, every order is
+//! What waits, what is delayed, what is worked on. Pure: the clock is passed in, every order is
 //! fixed.
 
 use std::{
@@ -15,7 +15,7 @@ pub(super) struct State<T> {
     backoff: Exponential,
     /// What can be taken, with the time it was added. Nothing here is in `working`.
     ready: VecDeque<(T, Instant)>,
-    /// What is worked on since when, and whether it was added meanwhile.
+    /// Items in work, since when, and whether they were added meanwhile.
     working: BTreeMap<T, Working>,
     /// What is in `ready`, to find it quickly.
     waiting: BTreeSet<T>,
@@ -47,7 +47,7 @@ pub(super) enum Next<T> {
     End,
 }
 
-/// How long what is worked on now has been worked on.
+/// How long the items in work have been worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unfinished {
     pub(super) total: Duration,
@@ -145,7 +145,7 @@ impl<T: Clone + Ord> State<T> {
         self.news |= self.is_done();
     }
 
-    /// Back after its back-off; returns how long that is.
+    /// The item comes back after its back-off, which is returned.
     pub(super) fn retry(&mut self, item: T, now: Instant) -> Duration {
         let failures = self.failures.entry(item.clone()).or_default();
         let delay = self.backoff.delay(*failures);

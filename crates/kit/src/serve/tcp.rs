@@ -16,11 +16,11 @@ use tracing::warn;
 use super::Door;
 use crate::tls::ServerTls;
 
-/// A caller that was refused may still be sending: until it has read why, the connection is not
-/// torn down.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// A refused caller may still be sending: the connection stays open this long, so that the caller
+/// can read why.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Everybody may come in.
+/// Lets everybody in.
 #[derive(Debug)]
 pub struct Plain {
     pub listener: TcpListener,
@@ -43,7 +43,7 @@ impl Door for Plain {
 
 type RouterOf = dyn Fn(Option<&CertificateDer<'static>>) -> Router + Send + Sync;
 
-/// Whoever shows what [`ServerTls`] asks for may come in.
+/// Lets a caller in that shows what [`ServerTls`] asks for.
 pub struct Tls {
     pub listener: TcpListener,
     pub tls: ServerTls,
@@ -70,7 +70,8 @@ impl Door for Tls {
     }
 
     async fn open(&self, (stream, peer): Self::Accepted) -> Option<(Self::Stream, Router)> {
-        // Counted also when time is up before the handshake is over: then this future is dropped.
+        // A refusal also counts if time is up before the handshake is over: then this future is
+        // dropped.
         let refusal = OnDrop(Some(&*self.refused));
         drop(stream.set_nodelay(true));
         let acceptor = TlsAcceptor::from(self.tls.config());
@@ -84,7 +85,7 @@ impl Door for Tls {
             }
             Err((error, stream)) => {
                 warn!(%peer, %error, "refused a connection");
-                farewell(stream).await;
+                linger(stream).await;
                 None
             }
         }
@@ -108,14 +109,14 @@ impl Drop for OnDrop<'_> {
     }
 }
 
-/// The alert that says why is sent. Closed at once, with bytes of the caller's that nobody has
-/// read, the kernel would reset the connection and the alert could be lost: the caller would not
-/// know that its certificate is the reason.
-async fn farewell(mut stream: TcpStream) {
+/// The alert that says why has been sent. If the connection were closed at once, with unread bytes
+/// of the caller, the kernel would reset it and the alert could be lost: the caller would not know
+/// that its certificate is the reason.
+async fn linger(mut stream: TcpStream) {
     let reading = async {
         drop(stream.shutdown().await);
         let mut unread = [0; 1024];
         while stream.read(&mut unread).await.is_ok_and(|length| length > 0) {}
     };
-    drop(tokio::time::timeout(FAREWELL, reading).await);
+    drop(tokio::time::timeout(LINGER_TIMEOUT, reading).await);
 }

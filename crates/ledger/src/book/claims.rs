@@ -1,5 +1,5 @@
-//! Units that somebody is known to have, whatever the store says of them: after a copy of the store
-//! was put back, or a block was deleted.
+//! Units that are known to have an owner, whatever the store says of them: after an old copy of the
+//! store was restored, or a block was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::{Book, Entry, Place};
 use crate::owner::Owner;
 use crate::record::{LeaseId, Record, Tenure};
 
-/// One unit, and who has it.
+/// One unit, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub unit: Prefix,
     pub owner: Owner,
-    /// Kept, so that the unit goes by the name that its holder knows.
+    /// The unit keeps this lease, because its owner knows it by that name.
     pub lease: LeaseId,
     /// The unit is taken from this owner, and from no other.
     pub from: Option<Owner>,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// The owner has it, under this or another lease.
+    /// The owner already had it, under this or another lease.
     Had,
-    /// It was free, or of the owner that the claim names.
+    /// It was free, or owned by the claim's `from`.
     Taken,
     /// Another owner has it and keeps it.
     Owned(Tenure),
@@ -34,18 +34,18 @@ pub enum Claimed {
     Outside,
 }
 
-/// What was owned before everything is loaded again.
+/// The records before everything is loaded again.
 #[derive(Debug, Default)]
 pub struct Before {
     blocks: BTreeMap<Place, Arc<Record>>,
 }
 
 impl Book {
-    /// Each by itself. Asked again, it finds what it did.
+    /// Applies one claim. A repeated claim finds the unit as it left it.
     pub fn restore_claim(&mut self, claim: &Claim, now: u64) -> Claimed {
         let family = claim.unit.family();
-        let shelf = self.families.get(&family);
-        let Some(unit) = shelf.and_then(|shelf| shelf.pool.layout().unit(claim.unit)) else {
+        let state = self.families.get(&family);
+        let Some(unit) = state.and_then(|state| state.pool.layout().unit(claim.unit)) else {
             return Claimed::Outside;
         };
         let place = (family, unit.block());
@@ -67,25 +67,25 @@ impl Book {
             id: claim.lease,
         };
         self.enter(&claim.owner, vec![entry], now);
-        // Not by the pool's own claim: a unit that the plan excludes by now has a holder all the
-        // same, and it stays that holder's.
-        let Some(shelf) = self.families.get_mut(&family) else {
+        // The pool's own claim would refuse a unit that the plan excludes by now; its owner keeps
+        // it all the same.
+        let Some(state) = self.families.get_mut(&family) else {
             return Claimed::Outside;
         };
-        if let Some(known) = shelf.blocks.get(&unit.block()) {
+        if let Some(known) = state.blocks.get(&unit.block()) {
             let (owned, released) = (known.record.owned_offsets(), known.record.released());
-            let restored = shelf.pool.restore(unit.block(), owned, released);
+            let restored = state.pool.restore(unit.block(), owned, released);
             debug_assert!(restored.is_ok(), "the unit is in the layout");
         }
         Claimed::Taken
     }
 
-    /// What others have taken out of the store since this was asked last.
+    /// The leases that others have taken out of the store since the last call.
     pub fn take_vanished(&mut self) -> BTreeSet<(Owner, LeaseId)> {
         std::mem::take(&mut self.vanished)
     }
 
-    /// The block is about to be replaced by this record.
+    /// Notes what vanishes when this record replaces the block.
     pub(super) fn note_vanished(&mut self, place: Place, next: &Record) {
         let Some(known) = self.known(place) else {
             return;
@@ -94,10 +94,10 @@ impl Book {
         self.vanished.extend(missing(&record, next));
     }
 
-    /// To be compared with what is loaded.
+    /// A copy of the records, to compare with those that are loaded next.
     pub fn before(&self) -> Before {
-        let blocks = self.families.iter().flat_map(|(family, shelf)| {
-            let known = shelf.blocks.iter();
+        let blocks = self.families.iter().flat_map(|(family, state)| {
+            let known = state.blocks.iter();
             known.map(|(number, known)| ((*family, *number), Arc::clone(&known.record)))
         });
         Before {
@@ -105,7 +105,7 @@ impl Book {
         }
     }
 
-    /// After everything was loaded: what was owned before and is not any more.
+    /// Notes what vanished, once everything is loaded again.
     pub fn compare(&mut self, before: &Before) {
         let nothing = Record::default();
         let mut vanished = Vec::new();
@@ -117,7 +117,7 @@ impl Book {
     }
 }
 
-/// What the first has and the second does not.
+/// The leases that the first record has and the second does not.
 fn missing(record: &Record, next: &Record) -> Vec<(Owner, LeaseId)> {
     let gone = record
         .owned()

@@ -1,5 +1,5 @@
-//! Where each owner has units, and under which leases it may have some: so that a request looks
-//! only into blocks that can hold its answer.
+//! The blocks in which each owner has units, and the leases it may have, so that a request reads
+//! only blocks that can hold its answer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,18 +13,18 @@ pub(super) struct Holdings {
     by_owner: HashMap<Owner, Held>,
 }
 
-/// Everything is counted by units: a lease has one of each family, in two blocks, and they come and
-/// go one block at a time.
+/// Counts units. A lease has one unit of each family, in two blocks, and blocks come and go one at
+/// a time.
 #[derive(Debug, Default)]
 struct Held {
     places: BTreeMap<Place, u32>,
-    /// By a part of the id that is small: a million of them must fit. Two ids may share it, so it
-    /// says "perhaps" and "no", never "yes".
+    /// By a small part of the id, because a million of them must fit. Two ids may share that part,
+    /// so the map says "perhaps" and "no", never "yes".
     leases: HashMap<u32, u32, BuildHasherDefault<AsItIs>>,
 }
 
-/// Marks come from hashes: to hash them again would gain nothing. Spread over all bits, as a map
-/// looks at the highest first.
+/// Marks come from hashes, so hashing them again would gain nothing. They are spread over all bits,
+/// because a map uses the highest bits first.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -101,7 +101,7 @@ impl Holdings {
     }
 }
 
-/// Ids are hashes or random, but for six bits: any part of them is as good as another.
+/// Ids are hashes or random except for six bits, so any part of them will do.
 fn mark(id: LeaseId) -> u32 {
     let (high, low) = id.as_u64_pair();
     let [a, b, c, d, ..] = (high ^ low).to_be_bytes();

@@ -1,4 +1,4 @@
-//! A block of the store that the plan does not have, or not in that form.
+//! A block of the store that does not fit the plan.
 
 use berth_addr::{InUse, Prefix};
 
@@ -31,15 +31,15 @@ impl Misfit {
 }
 
 impl Book {
-    /// Whether an owned unit of it is among ours.
+    /// Whether one of its owned units overlaps this book's CIDRs.
     pub fn crosses(&self, misfit: &Misfit) -> bool {
         misfit.owned.iter().any(|unit| self.has(*unit))
     }
 
-    /// The first owned unit that is not among ours, or else the first one.
-    pub(super) fn fallen_out(&self, misfit: &Misfit) -> InUse {
-        let fallen = misfit.owned.iter().find(|unit| !self.has(**unit));
-        fallen.map_or_else(|| misfit.in_use(), |unit| InUse { unit: *unit })
+    /// The first owned unit outside this book's CIDRs, or else the first owned one.
+    pub(super) fn unit_outside(&self, misfit: &Misfit) -> InUse {
+        let outside = misfit.owned.iter().find(|unit| !self.has(**unit));
+        outside.map_or_else(|| misfit.in_use(), |unit| InUse { unit: *unit })
     }
 
     fn has(&self, unit: Prefix) -> bool {

@@ -1,4 +1,4 @@
-//! The same blocks on another plan.
+//! Moves the blocks to another plan.
 
 use berth_addr::{InUse, LayoutError, Plan};
 
@@ -14,22 +14,22 @@ pub enum PlanError {
 }
 
 impl Book {
-    /// Refused when an owned unit would fall out; then nothing has changed.
-    pub fn planned_as(&self, plan: &Plan, reuse_delay: u64, now: u64) -> Result<Self, PlanError> {
+    /// A book with the same blocks on another plan. Refused when an owned unit is not in that plan.
+    pub fn with_plan(&self, plan: &Plan, reuse_delay: u64, now: u64) -> Result<Self, PlanError> {
         let mut book = Self::new(&self.subnet, plan, reuse_delay)?;
         if plan.shares_cidrs {
             self.check_ranges(plan)?;
         }
         book.vanished.clone_from(&self.vanished);
-        for (family, shelf) in &self.families {
-            for (number, known) in &shelf.blocks {
-                let first = shelf.pool.layout().prefix(number.first_unit());
+        for (family, state) in &self.families {
+            for (number, known) in &state.blocks {
+                let first = state.pool.layout().prefix(number.first_unit());
                 let Some(key) = first.map(|first| self.key(first)) else {
                     continue;
                 };
                 match book.restore(&key, known.version, &known.record, now) {
                     Err(misfit) if misfit.has_owners() => {
-                        return Err(book.fallen_out(&misfit).into());
+                        return Err(book.unit_outside(&misfit).into());
                     }
                     Err(_) => continue,
                     Ok(()) => {}
@@ -44,12 +44,12 @@ impl Book {
         Ok(book)
     }
 
-    /// What falls out of the ranges may be given by another subnet of the same CIDR: nobody may
-    /// have it.
+    /// Another subnet of the same CIDR may give out units outside the ranges, so none of them may
+    /// be owned.
     fn check_ranges(&self, plan: &Plan) -> Result<(), PlanError> {
         let space = plan.space()?;
-        for (family, shelf) in &self.families {
-            for (number, known) in &shelf.blocks {
+        for (family, state) in &self.families {
+            for (number, known) in &state.blocks {
                 for (offset, _) in known.record.owned() {
                     let unit = self.prefix(*family, number.unit(offset));
                     if let Some(unit) = unit.filter(|unit| !space.covers(*unit)) {

@@ -10,25 +10,25 @@ use crate::error::LedgerError;
 use crate::record::BlockKey;
 use crate::store::{StoreError, Write, Written};
 
-/// How a write went. The book is as the store is.
+/// The result of a write. The book is the same as the store.
 pub(super) enum Outcome {
     Durable,
-    /// Somebody else was there first.
+    /// Another writer was first.
     Conflict,
-    /// The store did not say. What was written of it has been read since.
+    /// The store did not say. The blocks have been read again since.
     Unsure,
     Refused(String),
 }
 
-/// Attempts in a row at which somebody else was faster, before those who wait are told.
+/// How often in a row another writer may be first before the requests fail.
 const ATTEMPTS: u32 = 64;
 
-/// Attempts in a row at which the store did not say whether it wrote: each may have taken all the
-/// time that a store is given.
+/// How often in a row the store may not say whether it wrote: each attempt may take the store's
+/// full timeout.
 const UNSURE_ATTEMPTS: u32 = 4;
 
 impl Committer {
-    /// Decides, writes, and decides again what the store did not take.
+    /// Decides, writes, and decides again if the store did not take a write.
     pub(super) async fn commit(&mut self, mut writing: Vec<Writing>) {
         if writing.is_empty() {
             return;
@@ -62,8 +62,7 @@ impl Committer {
         writing.into_iter().for_each(|request| request.fail(&error));
     }
 
-    /// Before every attempt: what an earlier one found in the store may have been less than there
-    /// was.
+    /// Runs before every attempt: the last one may have found that leases were lost from the store.
     fn refuse_unclaimed(&mut self, writing: &mut Vec<Writing>) {
         let is_refused = |request: &mut Writing| {
             request.leases_for().is_some_and(|cluster| !self.gate.is_open(&cluster))
@@ -75,7 +74,7 @@ impl Committer {
         }
     }
 
-    /// Why it is not tried again.
+    /// The error of a write that is not tried again.
     pub(super) fn fail(&mut self, ended: Result<Outcome, StoreError>) -> LedgerError {
         let subnet = self.subnet.clone();
         match ended {
@@ -90,8 +89,8 @@ impl Committer {
         }
     }
 
-    /// Blocks that were not swapped are read again, so that the book is as the store is; an error
-    /// means that it may not be.
+    /// Writes blocks, and reads those again that were not swapped, so that the book equals the
+    /// store. After an error it may not.
     pub(super) async fn write(&mut self, writes: Vec<Write>) -> Result<Outcome, StoreError> {
         if writes.is_empty() {
             return Ok(Outcome::Durable);
@@ -107,7 +106,7 @@ impl Committer {
             if !self.book.settle(&key, &written) {
                 differ.push(key);
             }
-            // The worst of them.
+            // The worst result counts.
             outcome = match (outcome, written) {
                 (_, Written::Refused(why)) => Outcome::Refused(why),
                 (refused @ Outcome::Refused(_), _) => refused,

@@ -1,10 +1,10 @@
-//! Nothing new is leased to a cluster whose owners may have lost something, until it has claimed
-//! that back.
+//! Nothing new is leased to a cluster whose owners may have lost leases, until it has claimed them
+//! back.
 //!
-//! Somebody deletes a block, edits one, or puts an old copy of the store in its place: then units
-//! look free that pods have. The store can't tell who has them; the cluster can. So every loss is
-//! counted for the cluster of the owner that lost, and leases for it are refused until it says that
-//! it has claimed all that it knows of since that very loss.
+//! If somebody deletes a block, edits one, or restores an old copy of the store, units look free
+//! that pods have. The store can't say who has them; the cluster can. So every loss is counted for
+//! the owner's cluster, and leases for it are refused until it says that it has claimed all known
+//! units since that very loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct Gate {
 
 #[derive(Debug)]
 struct State {
-    /// Goes up with every loss. The first is the start: what was lost before it, nobody here knows.
+    /// Goes up with every loss. It is 1 at the start, because earlier losses are not known.
     generation: u64,
     claimed: Option<u64>,
 }
@@ -46,7 +46,7 @@ impl Gate {
         })
     }
 
-    pub fn lose(&mut self, vanished: &BTreeSet<(Owner, LeaseId)>) -> bool {
+    pub fn record_losses(&mut self, vanished: &BTreeSet<(Owner, LeaseId)>) -> bool {
         let clusters: BTreeSet<String> = vanished.iter().map(|(owner, _)| owner.gate()).collect();
         let mut lost = false;
         for cluster in clusters {
@@ -63,7 +63,7 @@ impl Gate {
         state.is_none_or(|state| state.claimed == Some(state.generation))
     }
 
-    /// By cluster, for those who wait.
+    /// By cluster, for the outlook.
     pub fn generations(&self) -> BTreeMap<String, u64> {
         let each = self.clusters.iter();
         each.map(|(cluster, state)| (cluster.clone(), state.generation))
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_cluster_that_is_not_watched_is_let_through() {
         let mut gate = Gate::default();
-        gate.lose(&lost("blue"));
+        gate.record_losses(&lost("blue"));
         assert!(gate.is_open("blue"));
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let first = gate.watch("blue");
         assert!(!gate.is_open("blue"));
         assert!(gate.open("blue", first) && gate.is_open("blue"));
-        assert!(gate.lose(&lost("blue")) && !gate.is_open("blue"));
+        assert!(gate.record_losses(&lost("blue")) && !gate.is_open("blue"));
         assert!(!gate.open("blue", first) && !gate.is_open("blue"));
         let second = gate.watch("blue");
         assert!(gate.open("blue", second) && gate.is_open("blue"));
@@ -107,6 +107,6 @@ mod tests {
         let mut gate = Gate::default();
         let generation = gate.watch("blue");
         gate.open("blue", generation);
-        assert!(!gate.lose(&lost("green")) && gate.is_open("blue"));
+        assert!(!gate.record_losses(&lost("green")) && gate.is_open("blue"));
     }
 }

@@ -1,5 +1,5 @@
-//! From the store to the book: at the beginning, when others write, and when it is not known what
-//! was missed.
+//! Loads the store into the book: at the start, when others write, and when changes may have been
+//! missed.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::record::BlockKey;
 use crate::store::{Change, StoreError, Stored};
 
 impl Committer {
-    /// Everything from the store. Watched first and loaded then, so that no change falls between.
-    /// Gives what is owned and not in the plan.
+    /// Loads everything from the store. It watches first and then loads, so that no change is
+    /// missed. Returns the owned blocks that do not fit the plan.
     pub(super) async fn load(&mut self) -> Result<Vec<Misfit>, StoreError> {
         self.stale = true;
         let (store, subnet) = (Arc::clone(&self.store), self.subnet.clone());
@@ -31,13 +31,13 @@ impl Committer {
         self.book.compare(&before);
         self.note_losses(&[]);
         self.stale = false;
-        self.again = None;
+        self.retry_at = None;
         Ok(misfits)
     }
 
-    /// The same while the subnet is in use. Another process may be ahead with a plan that has more:
-    /// what is owned there is not ours to give. But a block that lies across ours says that units
-    /// of ours are owned, and not which block of ours they would be in.
+    /// Loads again while the subnet is in use. Another process may already have a larger plan:
+    /// owned units outside our plan do not matter here. But a misfit block that overlaps our CIDRs
+    /// has owned units of ours, and no place in our blocks.
     pub(super) async fn reload(&mut self) -> Result<(), StoreError> {
         let misfits = self.load().await?;
         match misfits.into_iter().find(|misfit| self.book.crosses(misfit)) {
@@ -58,13 +58,13 @@ impl Committer {
         }
     }
 
-    pub(super) async fn follow(&mut self, change: Option<Change>) {
+    pub(super) async fn apply_change(&mut self, change: Option<Change>) {
         match change {
             Some(Change::Written(stored)) if self.book.knows(&stored.key) => {
-                self.take_over(&stored)
+                self.apply_stored(&stored)
             }
             Some(Change::Written(stored)) => self.look_up(&stored.key).await,
-            Some(Change::Removed(key, version)) => self.book.follow_removal(&key, version),
+            Some(Change::Removed(key, version)) => self.book.apply_removal(&key, version),
             Some(Change::Lost) | None => {
                 self.changes = None;
                 self.stale = true;
@@ -72,13 +72,14 @@ impl Committer {
         }
     }
 
-    /// What is told comes late, later still from a member of etcd that was away. Of a block that is
-    /// not known it may be older than the end of that block, which is known: its owners would be
-    /// back until that is told, too. So what the store has now counts.
+    /// Watch events come late, later still from an etcd member that was away. The event of an
+    /// unknown block may be older than that block's removal, which was already applied: its owners
+    /// would be back until the watch repeats the removal. So this reads the block as the store has
+    /// it now.
     async fn look_up(&mut self, key: &BlockKey) {
         let store = Arc::clone(&self.store);
         match self.wait_for(store.read(key)).await {
-            Ok(Some(stored)) => self.take_over(&stored),
+            Ok(Some(stored)) => self.apply_stored(&stored),
             Ok(None) => {}
             Err(error) => {
                 warn!(subnet = self.subnet, %error, "a new block can't be read");
@@ -87,16 +88,15 @@ impl Committer {
         }
     }
 
-    fn take_over(&mut self, stored: &Stored) {
-        if let Err(misfit) = self.book.follow(stored, self.clock.now()) {
+    fn apply_stored(&mut self, stored: &Stored) {
+        if let Err(misfit) = self.book.apply(stored, self.clock.now()) {
             self.stale |= self.book.crosses(&misfit);
         }
     }
 
-    /// At once for the first time, and then less and less often: what keeps it from being loaded
-    /// may need a person.
-    pub(super) async fn recovers(&mut self) -> bool {
-        if self.again.is_some_and(|again| again > Instant::now()) {
+    /// Loads again at once, and then less and less often: the cause of a failure may need a person.
+    pub(super) async fn try_to_recover(&mut self) -> bool {
+        if self.retry_at.is_some_and(|retry_at| retry_at > Instant::now()) {
             return false;
         }
         if self.reload().await.is_ok() {
@@ -104,7 +104,7 @@ impl Committer {
         }
         let pause = RETRY_INTERVAL.saturating_mul(1 << self.failures.min(7));
         self.failures = self.failures.saturating_add(1);
-        self.again = Instant::now().checked_add(pause);
+        self.retry_at = Instant::now().checked_add(pause);
         false
     }
 

@@ -1,4 +1,4 @@
-//! What a committer is asked.
+//! The requests to a committer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::record::{LeaseId, Tenure};
 
 pub type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 
-/// What a committer is asked to do.
+/// A request to a committer.
 #[derive(Debug)]
 pub enum Request {
     Lease {
@@ -27,7 +27,7 @@ pub enum Request {
         units: Vec<Prefix>,
         answer: Answer<Result<(), Refusal>>,
     },
-    /// Each of these by itself.
+    /// Each claim stands by itself.
     Restore {
         claims: Vec<Claim>,
         answer: Answer<Vec<Claimed>>,
@@ -37,14 +37,14 @@ pub enum Request {
         leases: Option<Vec<LeaseId>>,
         answer: Answer<Vec<Lease>>,
     },
-    /// How often this cluster's owners have lost something to others. From now on it must say when
-    /// it has claimed that back.
+    /// How often this cluster's owners have lost leases to others. From now on nothing is leased to
+    /// the cluster until it has claimed them back.
     Gate {
         cluster: String,
         answer: Answer<u64>,
     },
-    /// Whether the cluster has claimed all that it lost: not if it has lost more since it was told
-    /// of `generation`.
+    /// The cluster has claimed all that it lost. Answers `false` if it has lost more since
+    /// `generation`.
     Open {
         cluster: String,
         generation: u64,
@@ -61,7 +61,7 @@ pub enum Request {
         units: Vec<Prefix>,
         answer: Answer<Vec<Option<Tenure>>>,
     },
-    /// Everything from the store again.
+    /// Loads everything from the store again.
     Refresh {
         answer: Answer<()>,
     },
@@ -70,7 +70,7 @@ pub enum Request {
         reuse_delay: Duration,
         answer: Answer<Result<(), PlanError>>,
     },
-    /// No more, if nobody owns anything. How many do.
+    /// Closes the subnet if it has no owners. Answers how many it has.
     Close {
         answer: Answer<usize>,
     },

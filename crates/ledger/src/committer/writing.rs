@@ -8,7 +8,7 @@ use crate::error::LedgerError;
 use crate::owner::Owner;
 use crate::record::LeaseId;
 
-/// A request that writes, and what came of it. Kept until its writes are durable.
+/// A request that writes, and its result. Kept until its writes are durable.
 pub enum Writing {
     Lease {
         owner: Owner,
@@ -38,8 +38,8 @@ pub enum Writing {
 }
 
 impl Writing {
-    /// Can be done again after the store refused some of it: what is there already stays, and is
-    /// part of the outcome.
+    /// Decides the request, again if the store refused some of its writes: what is already written
+    /// stays, and is part of the result.
     pub fn decide(&mut self, book: &mut Book, now: u64) {
         match self {
             Self::Lease {
@@ -59,7 +59,7 @@ impl Writing {
             Self::Restore { claims, claimed, .. } => {
                 let again = claims.iter().map(|claim| book.restore_claim(claim, now)).collect();
                 let before = std::mem::replace(claimed, again);
-                // What an earlier attempt took is its own by now.
+                // The owner has it because of an earlier attempt.
                 for (now, before) in claimed.iter_mut().zip(before) {
                     if *now == Claimed::Had && before == Claimed::Taken {
                         *now = Claimed::Taken;
@@ -73,7 +73,7 @@ impl Writing {
                 ..
             } => {
                 let back = book.release(owner, leases.as_deref(), now);
-                // What came back at an earlier attempt does not come back again, unless that
+                // Leases that an earlier attempt released are not released again, unless that
                 // attempt was refused.
                 released.retain(|lease| back.iter().all(|other| other.id != lease.id));
                 released.extend(back);
@@ -81,8 +81,7 @@ impl Writing {
         }
     }
 
-    /// Who asked may have gone away: whatever it was is durable, and found when it is asked for
-    /// again.
+    /// Sends the result. The caller may be gone; a repeated request finds what is durable.
     pub fn answer(self) {
         match self {
             Self::Lease { grant, answer, .. } => drop(answer.send(Ok(grant))),
@@ -102,8 +101,8 @@ impl Writing {
         }
     }
 
-    /// Whether it has been deciding about this lease: then that was not the store's yet, and can't
-    /// have been lost.
+    /// Whether this request decides about the lease: then the lease was not in the store yet, and
+    /// can't have been lost.
     pub fn decides_on(&self, owner: &Owner, id: LeaseId) -> bool {
         match self {
             Self::Lease { owner: of, leases, .. } => of == owner && leases.contains(&id),
@@ -115,7 +114,7 @@ impl Writing {
         }
     }
 
-    /// The gate of the cluster that something new is leased for.
+    /// The gate that must be open for this request, if it leases anything new.
     pub fn leases_for(&self) -> Option<String> {
         match self {
             Self::Lease { owner, .. } => Some(owner.gate()),

@@ -1,14 +1,14 @@
-//! Telling the ledgers of one process what changed, for the stores that nobody else writes.
+//! Tells the ledgers of one process what changed, for stores that no other process writes.
 
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::broadcast;
 
 use super::Change;
 
-/// Enough for watchers that keep up; one that does not loads again.
+/// Enough for watchers that keep up; one that falls behind loads again.
 const REMEMBERED: usize = 1024;
 
-/// Clones tell the same watchers.
+/// Clones share the same watchers.
 #[derive(Clone, Debug)]
 pub struct Changes(broadcast::Sender<Change>);
 
@@ -19,12 +19,12 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// To those who watch. Nobody watching is no error.
+    /// Sends a change to all watchers. To have none is no error.
     pub fn tell(&self, change: Change) {
         drop(self.0.send(change));
     }
 
-    /// What is told from now on of one subnet.
+    /// The changes of one subnet from now on.
     pub fn of(&self, subnet: &str) -> BoxStream<'static, Change> {
         let subnet = subnet.to_owned();
         let told =

@@ -12,9 +12,9 @@
 //! checksum    of all before (8 bytes)
 //! ```
 //!
-//! Numbers are big endian. Format 1, which is read too, has no times of owned units. What is not
-//! understood to the last byte is an error: a block that is taken for an emptier one would be given
-//! out once more.
+//! Numbers are big endian. Format 1, which is read too, has no times of owned units. Any byte that
+//! is not understood is an error: a block that is read as emptier than it is would be given out
+//! once more.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,10 +25,10 @@ use crate::owner::Owner;
 use crate::record::{Contradiction, LeaseId, Record, Tenure};
 
 const FORMAT: u8 = 2;
-/// From before tenures had a time.
+/// The format before tenures had a time.
 const WITHOUT_SINCE: u8 = 1;
 
-/// Why bytes are no block. The caller knows, and says, which block it is.
+/// Why bytes are no block. The caller adds which block it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is in format {found}, and this program knows formats up to {FORMAT}")]
@@ -133,7 +133,7 @@ fn encode_owned(record: &Record, bytes: &mut Vec<u8>) -> u16 {
     let mut count = 0;
     for (offset, tenure) in record.owned() {
         let owner = tenure.owner.as_str();
-        // Owners come in runs: most need no look into the map.
+        // Owners come in runs, so most need no lookup in the map.
         let same_as = match last {
             Some((text, at)) if text == owner => at,
             _ => *first_with.entry(owner).or_insert(offset),
@@ -157,7 +157,7 @@ fn encode_owned(record: &Record, bytes: &mut Vec<u8>) -> u16 {
     count
 }
 
-/// Units of one owner share its text, also in memory.
+/// Reads the owned units. Units of one owner share its text in memory, too.
 fn decode_owned(rest: &mut Rest<'_>, has_since: bool) -> Result<Vec<(u8, Tenure)>, Unreadable> {
     let count = rest.count()?;
     let mut owned: Vec<(u8, Tenure)> = Vec::with_capacity(count.into());
@@ -195,7 +195,8 @@ fn decode_since(
     Ok(referred(owned, since_as, "the reference to a time")?.since)
 }
 
-/// An earlier unit. Those so far are in order: that was checked when they were read.
+/// The tenure of an earlier unit. The units so far are in order, because that was checked when they
+/// were read.
 fn referred<'a>(
     owned: &'a [(u8, Tenure)],
     offset: u8,
@@ -214,7 +215,7 @@ fn decode_owner(rest: &mut Rest<'_>) -> Result<Owner, Unreadable> {
     owner.ok_or(Unreadable::Content { what: "an owner" })
 }
 
-/// Writes how many there are in front of what `write` writes.
+/// Writes the count that `write` returns in front of what it writes.
 fn counted(bytes: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> u16) {
     let at = bytes.len();
     bytes.extend_from_slice(&[0; 2]);
@@ -224,7 +225,7 @@ fn counted(bytes: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> u16) {
     }
 }
 
-/// What is not read yet.
+/// The bytes that are not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -239,7 +240,7 @@ impl Rest<'_> {
         Ok(byte)
     }
 
-    /// Of units, of which a block has 256.
+    /// A count of units, of which a block has at most 256.
     fn count(&mut self) -> Result<u16, Unreadable> {
         let count = u16::from_be_bytes(self.take()?);
         let what = "the count of units";

@@ -28,9 +28,9 @@ use wire::{
 
 const STORE: &str = "etcd";
 
-/// Of one call, at the same time.
+/// The writes of one call that are sent at the same time.
 const CONCURRENT_WRITES: usize = 16;
-/// Blocks of one answer.
+/// The most blocks in one answer.
 const PAGE: i64 = 256;
 
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl EtcdStore {
         let mut span = self.keys.of_subnet(subnet);
         let mut blocks = Vec::new();
         loop {
-            // Each page is as of its own moment: blocks do not depend on each other, and who
-            // watches is told of what changes meanwhile.
+            // Each page has a revision of its own. That is enough: blocks do not depend on each
+            // other, and the watch brings the changes in between.
             let (entries, more) = self.page(&span, PAGE, false).await?;
             for entry in &entries {
                 blocks.push(self.keys.read(entry).map_err(|error| StoreError::new(STORE, error))?);
@@ -113,7 +113,7 @@ impl EtcdStore {
         name::confirm(STORE, key, stored).map(Some)
     }
 
-    /// One step for each subnet, however many blocks it has.
+    /// Takes one request for each subnet, however many blocks it has.
     async fn all_subnets(&self) -> Result<Vec<String>, StoreError> {
         let mut span = self.keys.all();
         let mut subnets = Vec::new();
@@ -224,8 +224,8 @@ impl Store for EtcdStore {
     }
 }
 
-/// What the key's mod revision must be: 0 is that of a key that is not there. `None` for a version
-/// that no key ever has.
+/// The mod revision that the key must have; 0 for a missing key. `None` for a version that no key
+/// ever has.
 fn revision(expected: Option<Version>) -> Option<i64> {
     match expected {
         None => Some(0),

@@ -1,9 +1,9 @@
 //! A store in a Kubernetes API, for any number of processes: an AddressBlock for each block,
 //! written only with the resourceVersion that was read. People can look at it with kubectl.
 //!
-//! The API server does not write what is there already: a write that changes nothing is done, and
-//! leaves the version as it is. That takes nothing from anybody, for whoever writes next on that
-//! version has read what we wanted.
+//! The API server does not write an unchanged object: such a write succeeds and leaves the version
+//! as it is. That is safe, because the next writer on that version has read what we wanted to
+//! write.
 
 mod object;
 mod watch;
@@ -30,11 +30,11 @@ const STORE: &str = "kubernetes";
 const PLAN: &str = "berth-address-plan";
 const PLAN_KEY: &str = "plan.json";
 
-/// Of one call, at the same time.
+/// The writes of one call that are sent at the same time.
 const CONCURRENT_WRITES: usize = 16;
-/// Blocks of one answer.
+/// The most blocks in one answer.
 const PAGE: u32 = 256;
-/// An answer that takes longer is not waited for: what it would have said is not known.
+/// The timeout of a request. After it, the outcome is not known.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl KubernetesStore {
 
     async fn swap(&self, write: Write) -> Written {
         if write.expected == Some(Version(0)) {
-            // No object has this version, and to some servers it means any.
+            // No object has this version, and some servers take it for any version.
             return Written::Conflict;
         }
         let record = write.record.filter(|record| !record.is_empty());
@@ -122,14 +122,14 @@ impl KubernetesStore {
             Ok(written) => return written,
             Err(failure) => failure,
         };
-        // The server looks at the resourceVersion before it writes: when it says that, nothing is
+        // The server checks the resourceVersion before it writes, so after such an error nothing is
         // written.
         if let KubernetesError::Api(Error::Api(status)) = &failure
             && (status.code == 409 || write.expected.is_some() && is_missing(status))
         {
             return Written::Conflict;
         }
-        // Nobody is to write it, or not so: the answer came before anything was written.
+        // The write is forbidden or invalid: the server refused it before it wrote anything.
         if let KubernetesError::Api(Error::Api(status)) = &failure
             && matches!(status.code, 400..=403 | 404 | 413 | 422)
         {
@@ -170,7 +170,7 @@ impl KubernetesStore {
             uid: None,
         });
         let deleted = self.blocks.delete(&object::object_name(key), &params).await?;
-        // With a finalizer, which only a person can have put there, it is not gone yet.
+        // An object with a finalizer, which only a person can have added, is not gone yet.
         let stays = deleted
             .left()
             .is_some_and(|block| block.metadata.deletion_timestamp.is_some());
@@ -277,7 +277,7 @@ impl Store for KubernetesStore {
     }
 }
 
-/// No answer, or a bad one.
+/// A request without an answer, or with a bad one.
 #[derive(Debug, thiserror::Error)]
 enum KubernetesError {
     #[error("the API server does not answer")]
@@ -299,7 +299,7 @@ fn selector(subnet: &str) -> String {
     format!("{SUBNET_LABEL}={subnet}")
 }
 
-/// This object is not there. A 404 without a name is another matter: then the server does not know
+/// Whether this object is missing. A 404 without a name means that the server does not know
 /// AddressBlocks at all.
 fn is_missing(status: &Status) -> bool {
     let details = status.details.as_ref();
@@ -324,7 +324,7 @@ fn decode(object: &AddressBlock) -> Result<Stored, StoreError> {
     object::decode(object).map_err(|why| StoreError::new(STORE, fault(why)))
 }
 
-/// Answered, but without a version: as good as no answer.
+/// An answer without a version is as good as no answer.
 fn written(object: &AddressBlock) -> Written {
     object::version(object).map_or(Written::Unknown, |version| Written::Done(Some(version)))
 }

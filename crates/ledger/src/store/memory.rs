@@ -26,12 +26,12 @@ struct State {
 }
 
 impl MemoryStore {
-    /// No change leaves the state half made, so a panic elsewhere does not matter.
+    /// Every change under this lock is complete, so a panic elsewhere does not matter.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// As it is now, and from then on a store of its own: as a copy of a file is.
+    /// An independent copy of the store, like a copy of a file.
     pub fn copy(&self) -> Self {
         let state = self.state();
         Self {
@@ -52,7 +52,7 @@ impl MemoryStore {
         state.last_version += 1;
         let version = Version(state.last_version);
         let record = write.record.filter(|record| !record.is_empty());
-        // Told under the lock, so that the order of changes is that of versions.
+        // Changes are sent under the lock, so that they are in the order of versions.
         match record {
             Some(record) => {
                 state.blocks.insert(write.key.clone(), (version, Arc::clone(&record)));

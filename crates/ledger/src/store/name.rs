@@ -1,4 +1,4 @@
-//! What blocks are called in keys and object names.
+//! The names of blocks in keys and object names.
 
 use std::net::IpAddr;
 
@@ -7,8 +7,8 @@ use berth_addr::Prefix;
 use super::{StoreError, Stored};
 use crate::record::BlockKey;
 
-/// The first unit's address as `berth_addr::Layout::block_name` writes it, for those who have no
-/// layout: `10.64.1.0`, `fd64.0.0.0.0.0.1.0`.
+/// The first unit's address as `berth_addr::Layout::block_name` writes it, but without a layout:
+/// `10.64.1.0`, `fd64.0.0.0.0.0.1.0`.
 pub fn of_block(first: Prefix) -> String {
     match first.first() {
         IpAddr::V4(address) => address.to_string(),
@@ -16,8 +16,8 @@ pub fn of_block(first: Prefix) -> String {
     }
 }
 
-/// The block that was found under the name of the one that was asked for. Units of two lengths can
-/// begin at one address, and then one name is that of two blocks: the first to be there keeps it.
+/// Checks that the block found under a name is the one that was asked for. Units of two lengths can
+/// begin at one address, and then two blocks have one name: the first one to be stored keeps it.
 pub fn confirm(store: &'static str, asked: &BlockKey, found: Stored) -> Result<Stored, StoreError> {
     if found.key == *asked {
         return Ok(found);

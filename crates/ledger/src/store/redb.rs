@@ -27,18 +27,18 @@ use writer::{Job, Writer};
 
 const STORE: &str = "redb";
 
-/// Dropped, it finishes what was begun and closes the file.
+/// Dropping it finishes the pending writes and closes the file.
 #[derive(Debug)]
 pub struct RedbStore {
     slot: Arc<Slot>,
     changes: Changes,
-    /// These two are there until it is dropped.
+    /// `Some`, like `writer`, until the store is dropped.
     queue: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl RedbStore {
-    /// Opens the file, or makes it: for its owner's eyes only. Blocking.
+    /// Opens the file, or creates it readable for its owner only. It blocks.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let unusable =
             |why: String| StoreError::new(STORE, format_args!("{}: {why}", path.display()));
@@ -57,7 +57,7 @@ impl RedbStore {
         })
     }
 
-    /// On a thread that may block.
+    /// Reads on a thread that may block.
     fn reading<T: Send + 'static>(
         &self,
         read: impl FnOnce(&ReadTransaction) -> Result<T, Fault> + Send + 'static,
@@ -82,7 +82,7 @@ impl Drop for RedbStore {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(writer) = self.writer.take() {
-            // It holds the file, too: whoever opens that next must find it free. A writer that
+            // The writer also holds the file, which must be free for the next open. A writer that
             // panicked has closed it already.
             drop(writer.join());
         }

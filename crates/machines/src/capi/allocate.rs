@@ -15,7 +15,7 @@ use crate::pool::Pool;
 /// An address, or the contract's reason and why.
 pub(super) type Allocation = Result<IpAddr, (&'static str, String)>;
 
-/// One for each owner: asking again, after whatever crash, finds the same address.
+/// One lease for each owner: asking again, after any crash, finds the same address.
 pub(super) fn lease_of(owner: &Owner) -> LeaseId {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, owner.as_str().as_bytes())
 }
@@ -60,7 +60,7 @@ impl Context {
         };
         let grant = match ask().await {
             Err(LedgerError::Unclaimed { .. }) => {
-                self.unclaim(name);
+                self.mark_unclaimed(name);
                 self.ensure_claimed(name).await?;
                 ask().await?
             }
@@ -100,7 +100,7 @@ impl Context {
     }
 }
 
-/// IPv4 where nobody says anything and the Subnet has it.
+/// The family of the address: IPv4 if nothing else is requested and the Subnet has it.
 fn family(claim: &Claim, pool: &Pool, asked: Option<IpAddr>) -> Result<Family, String> {
     let has = |family: Family| pool.cidrs.iter().any(|cidr| cidr.family() == family);
     let of_address = asked.map(|address| if address.is_ipv4() { Family::V4 } else { Family::V6 });

@@ -1,5 +1,5 @@
-//! What IPAddress objects say is claimed before anything is leased: after a start, after a pool
-//! changed, after the ledger lost something, and whenever one comes from elsewhere.
+//! Claims what IPAddress objects have before anything is leased: after a start, after a pool
+//! changed, after the ledger lost something, and whenever an IPAddress comes from elsewhere.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Context {
 
     async fn claim_all(&self, pool: &str) -> Result<(), ReconcileError> {
         let generation = self.ledger.gate(pool, &self.gate).await?;
-        // From here on: what comes after this is told by a watch, and claimed by itself.
+        // This comes first: a watch reports what comes later, which is claimed by itself.
         self.claimed.lock().insert(pool.to_owned());
         let addresses: Vec<Arc<Address>> = {
             let index = self.index.lock();
@@ -55,11 +55,11 @@ impl Context {
         Ok(())
     }
 
-    pub(super) fn unclaim(&self, pool: &str) {
+    pub(super) fn mark_unclaimed(&self, pool: &str) {
         self.claimed.lock().remove(pool);
     }
 
-    /// Gives those that somebody else has, and who.
+    /// Returns the addresses that somebody else has, and who.
     pub(super) async fn claim(
         &self,
         pool: &str,
@@ -93,7 +93,8 @@ impl Context {
             let Claimed::Owned(tenure) = outcome else {
                 continue;
             };
-            // An earlier UID of the same claim: it was moved away and back, or restored.
+            // The owner is an earlier UID of the same claim, which was moved away and back, or
+            // restored.
             let had = &tenure.owner;
             let same_name =
                 (had.namespace(), had.name()) == (claim.owner.namespace(), claim.owner.name());

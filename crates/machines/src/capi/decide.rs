@@ -1,4 +1,4 @@
-//! What is to be done for a claim, by what is known of it and of its IPAddress. Pure.
+//! What must be done for a claim, from what is known of it and of its IPAddress. Pure.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::objects::{Address, Claim};
 #[derive(Clone, Debug)]
 pub enum Step {
     Nothing,
-    /// Neither claim nor IPAddress is there: what gone claims of that name have comes back.
+    /// Neither claim nor IPAddress exists: what earlier claims of that name have comes back.
     Release,
-    /// Its claim is gone, or is another one by now.
+    /// The IPAddress's claim is gone, or is another one by now.
     Remove(Arc<Address>),
     /// The claim has its address: the ledger must have it, and the claim must say so.
     Keep(Arc<Claim>, Arc<Address>),
     Allocate(Arc<Claim>),
-    /// It can't be served as things are.
+    /// The claim can't be served at present.
     Refuse(Arc<Claim>, &'static str, String),
 }
 
-/// The reasons that the contract has.
+/// The reasons that the contract defines.
 pub const ALLOCATION_FAILED: &str = "AllocationFailed";
 pub const POOL_NOT_READY: &str = "PoolNotReady";
 pub const POOL_EXHAUSTED: &str = "PoolExhausted";
@@ -39,8 +39,8 @@ pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
     };
     if let Some(address) = address {
         let uid = claim.metadata.uid.as_deref();
-        // Of an earlier claim that had this name. One that names none was made by a person, or
-        // moved here: it is the claim's by its name.
+        // The IPAddress is of an earlier claim of this name. An IPAddress that names no claim was
+        // created by a person, or moved here: it is the claim's by its name.
         if address.claim_uid().is_some_and(|of| Some(of) != uid)
             && !index.has_claim(address.claim_uid().unwrap_or_default())
         {
@@ -51,7 +51,8 @@ pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
         }
         return Step::Keep(Arc::clone(claim), Arc::clone(address));
     }
-    // Others still hold it: it needs no address any more, and what it has stays until it is gone.
+    // Other finalizers still hold the claim: it needs no address any more, and what it has stays
+    // until it is gone.
     if claim.is_deleting() || waits(claim, index, has_clusters) {
         return Step::Nothing;
     }
@@ -69,7 +70,7 @@ pub fn step(name: &Key, index: &Index, has_clusters: bool) -> Step {
     }
 }
 
-/// It is paused, or its Cluster is, or its Cluster is not there (yet).
+/// Whether the claim or its Cluster is paused, or its Cluster does not exist (yet).
 fn waits(claim: &Claim, index: &Index, has_clusters: bool) -> bool {
     if claim.is_paused() {
         return true;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paused_or_has_no_cluster_yet_waits_but_goes_when_it_is_deleted() {
+    fn a_claim_waits_while_it_is_paused_or_without_its_cluster() {
         let paused = claim(json!({"annotations": {"cluster.x-k8s.io/paused": ""}}), json!({}));
         assert_eq!(word(&index(Some(paused), None)), "nothing");
         let of_cluster = || claim(json!({}), json!({"clusterName": "blue"}));

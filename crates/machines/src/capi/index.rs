@@ -1,4 +1,4 @@
-//! What the watches have told so far.
+//! What the watches have reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub struct Index {
     /// By their own name, which is their claim's.
     pub addresses: BTreeMap<Key, Arc<Address>>,
     pub pools: BTreeMap<String, Pool>,
-    /// Those that are there, and whether they are paused.
+    /// The Clusters that exist, and whether they are paused.
     pub clusters: BTreeMap<Key, bool>,
-    /// By claim: those that have gone, and may have a lease.
+    /// By claim: owners that are gone, and may have a lease.
     pub departed: BTreeMap<Key, BTreeSet<Owner>>,
     claim_uids: BTreeSet<String>,
 }
@@ -52,7 +52,7 @@ impl Index {
         self.claim_uids.contains(uid)
     }
 
-    /// Whether anything is other than before.
+    /// Returns whether anything has changed.
     pub fn apply_subnet(&mut self, subnet: &Subnet) -> bool {
         let pool = Pool::of(subnet);
         let before = self.pools.insert(subnet.name_any(), pool.clone());

@@ -1,5 +1,5 @@
-//! Claims and addresses, as far as we read them: leniently, as one that can't be read must hold up
-//! nobody else.
+//! Claims and addresses, as far as we read them. Parsing is lenient: an object that can't be read
+//! must hold up no other.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ const PAUSED: &str = "cluster.x-k8s.io/paused";
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub metadata: ObjectMeta,
-    /// `None` when it is another provider's.
+    /// `None` if it is another provider's.
     pub pool: Option<String>,
     pub value: Value,
 }
@@ -40,7 +40,8 @@ pub struct Address {
     pub claim: String,
 }
 
-/// Without what is most of it, and nobody here reads: answers to writes have it, watches do not.
+/// Drops managedFields, which are most of it and which nothing here reads: answers to writes have
+/// them, watches do not.
 fn metadata(object: &DynamicObject) -> ObjectMeta {
     let mut metadata = object.metadata.clone();
     metadata.managed_fields = None;
@@ -84,7 +85,7 @@ impl Claim {
         self.annotation(PAUSED).is_some()
     }
 
-    /// The Cluster that it is for, if it says so.
+    /// The Cluster that the claim is for, if it names one.
     pub fn cluster_name(&self) -> Option<&str> {
         let named = self.value.pointer("/spec/clusterName").and_then(Value::as_str);
         let labelled = self
@@ -95,7 +96,7 @@ impl Claim {
         named.filter(|name| !name.is_empty()).or(labelled.map(String::as_str))
     }
 
-    /// An address that it asks for.
+    /// The address that the claim asks for, if any.
     pub fn asks_for(&self) -> Result<Option<IpAddr>, String> {
         let Some(text) = self.annotation(ADDRESS) else {
             return Ok(None);
@@ -140,7 +141,7 @@ impl Address {
         claims.next().map(|owner| owner.uid.as_str())
     }
 
-    /// Its own, where it does not say whose it is.
+    /// The owner of its lease: by the UID of its claim, or by its own if no claim is known.
     pub fn owner(&self, cluster: &str, claim: Option<&Claim>) -> Result<Owner, NotAnOwner> {
         let Key { namespace, .. } = self.name();
         let of_claim = claim.and_then(|claim| claim.metadata.uid.as_deref());

@@ -1,6 +1,6 @@
-//! Takes back addresses of claims that nobody saw go, after a grace period and two looks: no watch
-//! shows a claim of that UID nor an IPAddress of its name, and at the end the API server says so
-//! itself.
+//! Takes back addresses of claims whose deletion nobody observed, after a grace period and two
+//! checks: no watch shows a claim of that UID nor an IPAddress of its name, and at the end the API
+//! server confirms it.
 
 use berth_kit::watch::Key;
 use berth_ledger::{Kind, Owner};
@@ -10,21 +10,21 @@ use tracing::{info, warn};
 
 use super::Context;
 use crate::failure::ReconcileError;
-use crate::suspects::{LOOK_INTERVAL, Suspects};
+use crate::suspects::{RECLAIM_INTERVAL, Suspects};
 
 impl Context {
     pub(super) async fn reclaim(&self) {
         let mut suspects = Suspects::new(Kind::Claim, &self.cluster, self.grace);
         loop {
-            if let Err(error) = self.look(&mut suspects).await {
+            if let Err(error) = self.reclaim_due(&mut suspects).await {
                 warn!(%error, "addresses of claims that are gone can't be looked for; retrying");
             }
-            tokio::time::sleep(LOOK_INTERVAL).await;
+            tokio::time::sleep(RECLAIM_INTERVAL).await;
         }
     }
 
-    async fn look(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
-        let due = suspects.look(&self.ledger, |owner| self.looks_gone(owner)).await?;
+    async fn reclaim_due(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
+        let due = suspects.observe(&self.ledger, |owner| self.looks_gone(owner)).await?;
         for place in due {
             let (subnet, owner) = &place;
             if self.is_gone(owner).await? && self.looks_gone(owner) {

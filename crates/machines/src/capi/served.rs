@@ -17,18 +17,17 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct Served {
     pub claims: ApiResource,
     pub addresses: ApiResource,
-    /// Where Cluster API's core is not installed there are no Clusters, and nothing is paused by
-    /// one.
+    /// If Cluster API's core is not installed, there are no Clusters, and none can pause anything.
     pub clusters: Option<ApiResource>,
-    /// Conditions have another form in the older version.
+    /// Whether it is v1beta2: conditions have another form in the older version.
     pub is_v1beta2: bool,
 }
 
 impl Served {
-    /// Waits until the cluster has claims.
+    /// Waits until the cluster serves claims.
     pub async fn find(client: &Client) -> Self {
         loop {
-            match Self::look(client).await {
+            match Self::discover(client).await {
                 Ok(Some(served)) => {
                     info!(version = served.claims.version, "Cluster API's claims are served");
                     return served;
@@ -42,7 +41,7 @@ impl Served {
         }
     }
 
-    async fn look(client: &Client) -> Result<Option<Self>, kube::Error> {
+    async fn discover(client: &Client) -> Result<Option<Self>, kube::Error> {
         let Some(version) = version_of(client, GROUP, "ipaddressclaims").await? else {
             return Ok(None);
         };

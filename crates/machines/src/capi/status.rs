@@ -13,7 +13,7 @@ pub struct Verdict {
     pub address: Option<String>,
 }
 
-/// The next status, or `None` when it is said already. Others' conditions stay as they are.
+/// The next status, or `None` if it is written already. Others' conditions stay as they are.
 pub fn status(
     claim: &Value,
     generation: Option<i64>,
@@ -49,7 +49,7 @@ pub fn status(
             next["observedGeneration"] = generation.into();
         }
     } else if !verdict.ready {
-        // The older version wants it where something is false, and only there.
+        // The older version requires it if a condition is false, and only then.
         next["severity"] = "Error".into();
     }
     match ours.and_then(|at| conditions.get_mut(at)) {

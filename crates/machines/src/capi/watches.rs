@@ -68,7 +68,7 @@ impl Context {
     }
 
     fn pool_changed(&self, name: &str) {
-        self.unclaim(name);
+        self.mark_unclaimed(name);
         let claims = self.index.lock().claims_of(name);
         claims.into_iter().for_each(|claim| self.queue.add(claim));
         let (context, name) = (self.clone(), name.to_owned());
@@ -89,15 +89,15 @@ impl Context {
         });
     }
 
-    /// Before anybody asks for an address: while claims are paused, nobody does. Where it can't be
-    /// done yet, it is before anything is leased.
+    /// Claims what IPAddress objects have before anybody asks for an address: while claims are
+    /// paused, nobody does. If it can't be done yet, it is done before anything is leased.
     async fn claim_early(&self, pool: &str) {
         let has_addresses = {
             let index = self.index.lock();
             let mut addresses = index.addresses.values();
             addresses.any(|address| address.pool.as_deref() == Some(pool))
         };
-        // A part of them would open the gate for those who were not claimed.
+        // Claiming only a part of them would open the gate although the others are not claimed.
         if !has_addresses || !self.is_synced.load(Ordering::Acquire) {
             return;
         }
@@ -155,8 +155,8 @@ impl Context {
         receiver
     }
 
-    /// One that came from elsewhere, of a claim that may be paused or not be there yet: its address
-    /// is claimed at once, so that nobody else is given it meanwhile.
+    /// Claims the address of an IPAddress that came from elsewhere at once, so that nobody else
+    /// gets it meanwhile: its claim may be paused, or not exist yet.
     fn adopt(&self, address: &Arc<Address>) {
         let known = self.index.lock().addresses.contains_key(&address.name());
         let Some(pool) = address.pool.clone().filter(|_| !known && !address.is_deleting()) else {
@@ -164,14 +164,14 @@ impl Context {
         };
         let (context, address) = (self.clone(), Arc::clone(address));
         self.background.spawn(async move {
-            // If it can't be, it is when the pool is claimed next.
+            // If that fails, it is done when the pool is claimed next.
             if context.claim(&pool, std::slice::from_ref(&address)).await.is_err() {
-                context.unclaim(&pool);
+                context.mark_unclaimed(&pool);
             }
         });
     }
 
-    /// Where there are none, nothing is paused by one.
+    /// If the cluster serves no Clusters, none can pause anything.
     fn watch_clusters(&self) -> watch::Receiver<bool> {
         let (synced, receiver) = watch::channel(self.served.clusters.is_none());
         let Some(resource) = self.served.clusters.clone() else {

@@ -32,18 +32,18 @@ impl Context {
             Step::Nothing => Ok(()),
             Step::Release => self.release(name).await,
             Step::Remove(address) => {
-                // Watches tell of claims and addresses apart: the address may be known first, as
+                // Claims and addresses have separate watches: the address may be known first, as
                 // when both are moved here.
                 if self.has_claim(&address).await? {
                     let object = format!("IPAddressClaim {name}");
                     return Err(ReconcileError::Contended { object });
                 }
-                // The watch tells when it is gone, and then its lease ends.
-                self.depart(name, &address)?;
+                // The watch reports when it is gone, and then its lease ends.
+                self.mark_departed(name, &address)?;
                 self.remove(&address).await
             }
             Step::Keep(claim, address) => self.keep(&claim, &address).await,
-            Step::Allocate(claim) => self.give(name, &claim).await,
+            Step::Allocate(claim) => self.allocate_address(name, &claim).await,
             Step::Refuse(claim, reason, why) => {
                 self.waiting.insert(name.clone());
                 self.refuse(&claim, reason, why).await
@@ -51,8 +51,8 @@ impl Context {
         }
     }
 
-    /// What its claim had is to come back, also when nobody saw the claim go.
-    fn depart(&self, name: &Key, address: &Address) -> Result<(), ReconcileError> {
+    /// Marks what the claim had to come back, also if nobody observed that the claim went.
+    fn mark_departed(&self, name: &Key, address: &Address) -> Result<(), ReconcileError> {
         let owner = address.owner(&self.cluster, None)?;
         self.index
             .lock()
@@ -63,14 +63,14 @@ impl Context {
         Ok(())
     }
 
-    async fn give(&self, name: &Key, claim: &Arc<Claim>) -> Result<(), ReconcileError> {
-        // Of an earlier claim that had this name.
+    async fn allocate_address(&self, name: &Key, claim: &Arc<Claim>) -> Result<(), ReconcileError> {
+        // First releases what an earlier claim of this name had.
         self.release(name).await?;
         let pool_name = claim.pool.clone().unwrap_or_default();
         let Some(pool) = self.index.lock().pools.get(&pool_name).cloned() else {
             return Ok(());
         };
-        // Before it is asked for: an address that comes free meanwhile wakes it.
+        // This comes before the request: an address that comes free meanwhile wakes the claim.
         self.waiting.insert(name.clone());
         let ip = match self.allocate(claim, &pool_name, &pool).await? {
             Ok(ip) => ip,
@@ -93,7 +93,7 @@ impl Context {
         let pool = claim.pool.clone().unwrap_or_default();
         let known = self.index.lock().pools.contains_key(&pool);
         if address.is_deleting() {
-            // Somebody deleted it under its claim: it stays, as the claim does.
+            // Somebody deleted the IPAddress of an existing claim: it stays, as the claim does.
             return Ok(());
         }
         if known {
@@ -120,7 +120,7 @@ impl Context {
             message: String::new(),
             address: Some(name),
         };
-        self.say(claim, &verdict).await
+        self.write_status(claim, &verdict).await
     }
 
     async fn refuse(
@@ -137,16 +137,16 @@ impl Context {
             message: why,
             address: None,
         };
-        self.say(claim, &verdict).await
+        self.write_status(claim, &verdict).await
     }
 
-    /// What gone claims of that name have. Their IPAddress is gone, so nobody uses it.
+    /// Releases what earlier claims of that name have. Their IPAddress is gone, so nobody uses it.
     async fn release(&self, name: &Key) -> Result<(), ReconcileError> {
         let owners = self.index.lock().departed.get(name).cloned().unwrap_or_default();
         if owners.is_empty() {
             return Ok(());
         }
-        // No watch shows it, which may be late.
+        // No watch shows the IPAddress, but a watch may be late.
         if self.has_address(name).await? {
             let object = format!("IPAddress {name}");
             return Err(ReconcileError::Contended { object });

@@ -25,7 +25,7 @@ impl Context {
         Api::namespaced_with(self.client.clone(), namespace, &self.served.addresses)
     }
 
-    /// The lease is there already: whoever reads this object may use the address.
+    /// The lease exists already: whoever reads this object may use the address.
     pub(super) async fn create(
         &self,
         claim: &Claim,
@@ -46,8 +46,8 @@ impl Context {
         };
         match self.address_api(&namespace).create(&params, &object).await {
             Ok(object) => Ok(Address::of(&object)),
-            // It came meanwhile, or the watch has not told of it yet: it is kept, whatever is in
-            // it.
+            // It was created meanwhile, or the watch has not reported it yet: it is kept, whatever
+            // is in it.
             Err(error) if is_conflict(&error) => Err(ReconcileError::Contended {
                 object: format!("IPAddress {namespace}/{of_claim}"),
             }),
@@ -98,14 +98,14 @@ impl Context {
         json!({"apiVersion": addresses.api_version, "kind": addresses.kind, "metadata": metadata, "spec": spec})
     }
 
-    /// One that was made by others has no finalizer of ours yet.
+    /// Adds our finalizer, which an IPAddress created by others does not have yet.
     pub(super) async fn protect(&self, address: &Address) -> Result<(), ReconcileError> {
         let mut finalizers = address.metadata.finalizers.clone().unwrap_or_default();
         finalizers.push(FINALIZER.to_owned());
         self.set_finalizers(address, &finalizers).await
     }
 
-    /// Whether the claim that it was made for is there, as the API server says.
+    /// Whether the claim that it was created for exists, according to the API server.
     pub(super) async fn has_claim(&self, address: &Address) -> Result<bool, ReconcileError> {
         let Key { namespace, name } = address.name();
         let claim = self.claim_api(&namespace).get_opt(&name).await?;
@@ -113,13 +113,13 @@ impl Context {
         Ok(claim.is_some_and(|claim| of.is_none() || claim.metadata.uid.as_deref() == of))
     }
 
-    /// Whether there is one of that name, as the API server says.
+    /// Whether an IPAddress of that name exists, according to the API server.
     pub(super) async fn has_address(&self, name: &Key) -> Result<bool, ReconcileError> {
         let address = self.address_api(&name.namespace).get_opt(&name.name).await?;
         Ok(address.is_some())
     }
 
-    /// Deletes it without our finalizer. Its lease ends once it is gone.
+    /// Deletes it and removes our finalizer. Its lease ends once it is gone.
     pub(super) async fn remove(&self, address: &Address) -> Result<(), ReconcileError> {
         let Key { namespace, name } = address.name();
         if !address.is_deleting() {
@@ -178,7 +178,11 @@ impl Context {
         }
     }
 
-    pub(super) async fn say(&self, claim: &Claim, verdict: &Verdict) -> Result<(), ReconcileError> {
+    pub(super) async fn write_status(
+        &self,
+        claim: &Claim,
+        verdict: &Verdict,
+    ) -> Result<(), ReconcileError> {
         let generation = claim.metadata.generation;
         let Some(status) =
             status(&claim.value, generation, verdict, self.served.is_v1beta2, self.now())
@@ -196,7 +200,8 @@ impl Context {
             .await
         {
             Ok(object) => {
-                // Taken over at once: until the watch tells, this would be written again.
+                // The index gets it at once: until the watch reports it, this would be written
+                // again.
                 let mut index = self.index.lock();
                 if index.claims.contains_key(&key) {
                     index.apply_claim(std::sync::Arc::new(Claim::of(&object)));

@@ -1,4 +1,4 @@
-//! What is to stand in the seed cluster and in the user cluster. Pure.
+//! The objects for the seed cluster and for the user cluster. Pure.
 
 use berth_api::crds;
 use berth_api::machines::flag::NetworkFlag;
@@ -11,10 +11,10 @@ const NAME: &str = "machine-ipam";
 const METRICS_PORT: u16 = 8085;
 const MOUNT: &str = "/etc/kubernetes/kubeconfig";
 
-/// On the Deployment: its CIDRs, separated by commas. What stands here may be in use.
+/// On the Deployment: its CIDRs, separated by commas. CIDRs that are listed here may be in use.
 pub const NETWORKS: &str = "berth.dev/machine-networks";
 
-/// For a Cluster with networks. `owner` is a reference to it.
+/// The objects for a Cluster with networks. `owner` is a reference to it.
 pub fn seed_manifests(
     namespace: &str,
     owner: &Value,

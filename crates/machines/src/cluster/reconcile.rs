@@ -35,7 +35,7 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(60),
 };
-/// User clusters are looked at so often: what somebody deletes there comes back.
+/// How often user clusters are checked: what somebody deletes there comes back.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
 const CONCURRENCY: usize = 8;
 
@@ -104,14 +104,14 @@ impl Context {
                 self.clusters.lock().insert(name.clone(), cluster);
                 self.queue.add(name);
             }
-            // What it had is its own, and is collected with it.
+            // Its objects are owned by it, and are garbage-collected with it.
             Change::Delete(Key { name, .. }) => drop(self.clusters.lock().remove(&name)),
             Change::Restarted | Change::Synced => {}
         })
         .await;
     }
 
-    /// User clusters are told of a new authority at once.
+    /// User clusters get a new authority at once.
     async fn follow_authorities(&self) {
         let Some(mut authorities) =
             self.webhook.as_ref().map(|webhook| webhook.authorities.clone())
@@ -160,7 +160,7 @@ impl Context {
             .and_then(|networks| appended(&before, &networks).map(|()| networks));
         let networks = match checked {
             Ok(networks) => networks,
-            // What was good goes on as it is.
+            // What is applied already stays as it is.
             Err(error) => {
                 self.warn(&cluster, "InvalidMachineNetwork", error.to_string());
                 return Ok(false);
@@ -169,7 +169,7 @@ impl Context {
         if networks.is_empty() {
             return Ok(false);
         }
-        // First what it needs there, then who needs it.
+        // The user cluster first, as the Deployment depends on it.
         let user = self.user_cluster(&namespace).await?;
         if let Err(error) = self.prepare(&user).await {
             if matches!(error, Failure::NoGate) {
@@ -260,7 +260,7 @@ impl Context {
     }
 }
 
-/// As Kubermatic names it in the status, or by its rule.
+/// The namespace from Kubermatic's status, or by Kubermatic's rule.
 fn namespace(cluster: &DynamicObject) -> String {
     let told = cluster.data.pointer("/status/namespaceName").and_then(Value::as_str);
     let named = told.filter(|name| !name.is_empty()).map(str::to_owned);

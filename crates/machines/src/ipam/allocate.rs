@@ -9,16 +9,16 @@ use crate::failure::ReconcileError;
 use crate::network::{Address, Interface, Network};
 use crate::pool::Pool;
 
-/// What came of it.
+/// The result of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Allocation {
     Given(Network),
-    /// None of these has an address left. What was given of another family stays the machine's: it
-    /// goes on with it.
+    /// None of these has an address left. An address of another family that was given stays the
+    /// machine's, which continues with it.
     Full {
         cidrs: Vec<Prefix>,
     },
-    /// There is nothing to draw on.
+    /// There is no network to draw on.
     NoNetwork {
         why: String,
     },
@@ -27,7 +27,7 @@ pub(super) enum Allocation {
 }
 
 impl Context {
-    /// One address of each family that there are networks of. Asking again gives the same.
+    /// Allocates one address of each family that has networks. Asking again gives the same.
     pub(super) async fn allocate(&self, owner: &Owner) -> Result<Allocation, ReconcileError> {
         let (pools, families): (Vec<Pool>, _) = {
             let index = self.index.lock();
@@ -81,8 +81,9 @@ impl Context {
         Ok(Allocation::Given(network))
     }
 
-    /// From the first that has one left. What the owner has already comes first: it may have been
-    /// leased before a crash, from a pool that is not the first.
+    /// Takes an address from the first pool that has one left. An address that the owner has
+    /// already comes first: it may have been leased before a crash, from a pool that is not the
+    /// first.
     async fn take<'a>(
         &self,
         owner: &Owner,
@@ -117,7 +118,7 @@ impl Context {
         };
         let grant = match ask().await {
             Err(LedgerError::Unclaimed { .. }) => {
-                self.unclaim(pool);
+                self.mark_unclaimed(pool);
                 self.ensure_claimed(pool).await?;
                 ask().await?
             }

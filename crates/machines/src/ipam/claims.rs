@@ -1,5 +1,5 @@
-//! What machines have is claimed before anything is leased: after a start, after a pool has grown,
-//! and after the ledger has lost something.
+//! Claims what machines have before anything is leased: after a start, after a pool has grown, and
+//! after the ledger has lost something.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::decide::lease_of;
 use crate::failure::ReconcileError;
 use crate::machine::Machine;
 
-/// An address that two want.
+/// An address that a machine has, but that another owner has in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub address: Prefix,
@@ -20,7 +20,7 @@ pub(super) struct Conflict {
 }
 
 impl Context {
-    /// Does nothing when it was done since the pool last changed.
+    /// Claims what machines have in the pool, unless that was done since the pool last changed.
     pub(super) async fn ensure_claimed(&self, pool: &str) -> Result<(), ReconcileError> {
         if self.claimed.lock().contains(pool) {
             return Ok(());
@@ -34,7 +34,7 @@ impl Context {
 
     async fn claim_all(&self, pool: &str) -> Result<(), ReconcileError> {
         let generation = self.ledger.gate(pool, &self.gate).await?;
-        // From here on: what comes after this is told by a watch, and recorded by itself.
+        // This comes first: a watch reports what comes later, which is recorded by itself.
         self.claimed.lock().insert(pool.to_owned());
         let machines = self.index.lock().by_age();
         let claimed = self.claim(pool, &machines).await;
@@ -57,12 +57,12 @@ impl Context {
     }
 
     /// The lease was refused: something was lost.
-    pub(super) fn unclaim(&self, pool: &str) {
+    pub(super) fn mark_unclaimed(&self, pool: &str) {
         self.claimed.lock().remove(pool);
         self.recorded.lock().clear();
     }
 
-    /// All addresses of these machines that are the pool's. Gives those that others have.
+    /// Claims all addresses of these machines that are in the pool. Returns those that others have.
     pub(super) async fn claim(
         &self,
         pool: &str,
@@ -78,7 +78,7 @@ impl Context {
             let Claimed::Owned(tenure) = outcome else {
                 continue;
             };
-            if self.has_come_back(&claim.owner, &tenure) {
+            if self.is_restored(&claim.owner, &tenure) {
                 again.push(Claim {
                     from: Some(tenure.owner),
                     ..claim
@@ -121,9 +121,9 @@ impl Context {
         Ok(claims.collect())
     }
 
-    /// The Machine was put back from a backup: the same name, another UID, and nobody has the old
-    /// one. The address is its own.
-    fn has_come_back(&self, owner: &Owner, tenure: &Tenure) -> bool {
+    /// Whether the Machine was restored from a backup: the same name, another UID, and nobody has
+    /// the old one. Then the address is its own.
+    fn is_restored(&self, owner: &Owner, tenure: &Tenure) -> bool {
         let had = &tenure.owner;
         had.kind() == Kind::Machine
             && had.gate() == owner.gate()

@@ -13,8 +13,8 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// All conditions with ours in its place, or `None` when it is said already. Others' stay as they
-/// are.
+/// All conditions with ours in its place, or `None` if it is written already. Others' conditions
+/// stay as they are.
 pub fn conditions(machine: &Value, verdict: &Verdict, now: Timestamp) -> Option<Vec<Value>> {
     let found = machine.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = found.cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is to be done for a machine. Pure: state in, a step out.
+//! What must be done for a machine. Pure: state in, a step out.
 
 use berth_ledger::{Kind, LeaseId, NotAnOwner, Owner};
 use uuid::Uuid;
@@ -11,18 +11,19 @@ use crate::network::Network;
 /// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It waits for nothing of ours.
+    /// The machine waits for nothing of ours.
     Nothing,
-    /// Its network can't be read: whatever it has, nobody knows. It stays where it is.
+    /// The machine's network can't be read, so nobody knows which addresses it has. It stays as it
+    /// is.
     Refuse { why: String },
-    /// The finalizer first. Were it set with the address, a machine that is deleted between the two
-    /// would leave its address behind.
+    /// The finalizer comes first. Otherwise a machine that is deleted between the lease and the
+    /// finalizer would leave its address behind.
     Protect,
     /// It is gated and has no network: give it one, and open the gate.
     Allocate,
     /// Its network was set by hand, or by us: the ledger must have it; then the gate opens.
     Record { network: Network, gated: bool },
-    /// It has gone but for us: its address comes back, and then it goes.
+    /// Only our finalizer holds the deleted machine: its address comes back, and then it goes.
     Release,
 }
 
@@ -36,7 +37,7 @@ impl Machine {
             .unwrap_or_default()
     }
 
-    /// It waits for us.
+    /// Whether the machine waits for us.
     pub fn is_gated(&self) -> bool {
         self.initializers().contains(INITIALIZER)
     }
@@ -53,7 +54,7 @@ impl Machine {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// As the ledger knows it.
+    /// The machine as an owner in the ledger.
     pub fn owner(&self, cluster: &str) -> Result<Owner, NotAnOwner> {
         let key = Key::of(self);
         let uid = self.metadata.uid.as_deref().unwrap_or_default();
@@ -61,14 +62,14 @@ impl Machine {
     }
 }
 
-/// One lease for each owner: asking again, after whatever crash, finds the same address.
+/// One lease for each owner: asking again, after any crash, finds the same address.
 pub fn lease_of(owner: &Owner) -> LeaseId {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, owner.as_str().as_bytes())
 }
 
 pub fn step(machine: &Machine, pools: &Pools) -> Step {
     if machine.is_deleting() {
-        // While others hold it, its machine may still run.
+        // While others' finalizers hold it, its machine may still run.
         let only_ours = machine.is_protected() && machine.finalizers().len() == 1;
         return if only_ours { Step::Release } else { Step::Nothing };
     }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_set_by_hand_is_recorded_and_one_outside_is_let_through() {
+    fn a_manual_network_is_recorded_and_an_outside_one_is_allowed() {
         let inside = json!({"cidr": "10.0.0.9/24"});
         assert_eq!(of(json!({}), inside.clone()), Step::Protect);
         assert!(matches!(

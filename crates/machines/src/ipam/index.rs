@@ -1,4 +1,4 @@
-//! What the watches have told so far. Plain data: fed by `apply` and `delete`, read by `decide`.
+//! What the watches have reported. Plain data: fed by `apply` and `delete`, read by `decide`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,7 +58,7 @@ impl Index {
         key
     }
 
-    /// Gives what was known of it.
+    /// Returns what was known of the Machine.
     pub fn delete_machine(&mut self, key: &Key) -> Option<Arc<Machine>> {
         self.unlink(key);
         self.machines.remove(key)
@@ -81,7 +81,7 @@ impl Index {
         }
     }
 
-    /// Those that say they have it.
+    /// The Machines whose spec has this address.
     pub fn with_address(&self, address: IpAddr) -> Vec<Arc<Machine>> {
         let keys = self.by_address.get(&address).into_iter().flatten();
         keys.filter_map(|key| self.machine(key)).collect()
@@ -99,7 +99,7 @@ impl Index {
         self.machine(self.by_uid.get(uid)?)
     }
 
-    /// Who was first comes first.
+    /// All Machines, the oldest first.
     pub fn by_age(&self) -> Vec<Arc<Machine>> {
         let mut machines: Vec<Arc<Machine>> = self.machines.values().cloned().collect();
         machines.sort_by_key(|machine| {

@@ -23,7 +23,7 @@ struct Ranked {
 }
 
 impl Pools {
-    /// Whether anything is other than before.
+    /// Returns whether anything has changed.
     pub fn apply(&mut self, subnet: &Subnet) -> bool {
         let pool = Pool::of(subnet);
         let Some(order) = subnet.labels().get(NETWORK_LABEL).filter(|_| pool.is_for_machines)
@@ -36,8 +36,8 @@ impl Pools {
         before.as_ref() != Some(&ranked)
     }
 
-    /// Whether all are decided on, and those of these names are there: until then it is not known
-    /// which is the first that has an address, nor of which families a machine gets one.
+    /// Whether all pools are decided on, and those of these names exist. Until then it is not known
+    /// which pool is the first with an address, nor of which families a machine gets one.
     pub fn are_decided(&self, names: &[String]) -> bool {
         let known = |name: &String| self.by_name.contains_key(name);
         names.iter().all(known) && self.by_name.values().all(|ranked| ranked.pool.is_decided)
@@ -51,7 +51,7 @@ impl Pools {
         self.by_name.remove(name).is_some()
     }
 
-    /// As they are to be tried.
+    /// The pools in the order in which they are tried.
     pub fn in_order(&self) -> Vec<&Pool> {
         let mut pools: Vec<&Ranked> = self.by_name.values().collect();
         pools.sort_by_key(|ranked| (ranked.order, &ranked.pool.name));
@@ -64,7 +64,7 @@ impl Pools {
         Family::ALL.into_iter().filter(has).collect()
     }
 
-    /// Those that the ledger must know before a machine is taken for one without an address.
+    /// The pools that the ledger must know before a machine counts as one without an address.
     pub fn in_ledger(&self) -> Vec<String> {
         in_ledger(self.by_name.values().map(|ranked| &ranked.pool))
     }

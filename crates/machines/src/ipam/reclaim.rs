@@ -1,8 +1,8 @@
 //! Takes back addresses of machines that went without their finalizer: somebody took it off, or
 //! the Machine was lost with the API server's store.
 //!
-//! Two looks must agree over a grace period: no watch shows a Machine of that UID, and at the end
-//! the API server says so itself.
+//! Two checks must agree over a grace period: no watch shows a Machine of that UID, and at the end
+//! the API server confirms it.
 
 use berth_kit::api_error::is_not_found;
 use berth_ledger::{Kind, Owner};
@@ -13,21 +13,21 @@ use tracing::{info, warn};
 use super::Context;
 use crate::failure::ReconcileError;
 use crate::machine::Shape;
-use crate::suspects::{LOOK_INTERVAL, Suspects};
+use crate::suspects::{RECLAIM_INTERVAL, Suspects};
 
 impl Context {
     pub(super) async fn reclaim(&self) {
         let mut suspects = Suspects::new(Kind::Machine, &self.cluster, self.grace);
         loop {
-            if let Err(error) = self.look(&mut suspects).await {
+            if let Err(error) = self.reclaim_due(&mut suspects).await {
                 warn!(%error, "addresses of machines that are gone can't be looked for; retrying");
             }
-            tokio::time::sleep(LOOK_INTERVAL).await;
+            tokio::time::sleep(RECLAIM_INTERVAL).await;
         }
     }
 
-    async fn look(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
-        let due = suspects.look(&self.ledger, |owner| self.looks_gone(owner)).await?;
+    async fn reclaim_due(&self, suspects: &mut Suspects) -> Result<(), ReconcileError> {
+        let due = suspects.observe(&self.ledger, |owner| self.looks_gone(owner)).await?;
         for place in due {
             let (subnet, owner) = &place;
             if self.is_gone(owner).await? && self.looks_gone(owner) {
@@ -42,7 +42,8 @@ impl Context {
         self.index.lock().with_uid(owner.uid()).is_none()
     }
 
-    /// As the API server says. A shape that it does not serve has no Machines.
+    /// Whether the Machine is gone, according to the API server. A shape that it does not serve has
+    /// no Machines.
     async fn is_gone(&self, owner: &Owner) -> Result<bool, ReconcileError> {
         for shape in Shape::ALL {
             let resource = shape.resource();

@@ -20,11 +20,12 @@ const BACKOFF: Exponential = Exponential {
 };
 
 impl Context {
-    /// Makes those that are missing. What a person changed of one stays as long as its CIDR does.
-    pub(super) async fn keep_subnets(&self, networks: &[NetworkFlag]) {
+    /// Creates the Subnets that are missing. What a person changed in one stays as long as its CIDR
+    /// does.
+    pub(super) async fn ensure_subnets(&self, networks: &[NetworkFlag]) {
         for (order, network) in networks.iter().enumerate() {
             let mut failures = 0;
-            while let Err(error) = self.keep_subnet(network, order).await {
+            while let Err(error) = self.ensure_subnet(network, order).await {
                 warn!(%error, %network, "its Subnet can't be made; retrying");
                 tokio::time::sleep(BACKOFF.delay(failures)).await;
                 failures += 1;
@@ -32,7 +33,11 @@ impl Context {
         }
     }
 
-    async fn keep_subnet(&self, network: &NetworkFlag, order: usize) -> Result<(), ReconcileError> {
+    async fn ensure_subnet(
+        &self,
+        network: &NetworkFlag,
+        order: usize,
+    ) -> Result<(), ReconcileError> {
         let api: Api<Subnet> = Api::all(self.client.clone());
         let subnet = network.subnet(order);
         let params = PostParams {

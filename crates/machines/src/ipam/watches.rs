@@ -18,17 +18,17 @@ use super::index::Key;
 use crate::machine::{Machine, Shape};
 use crate::pool::outlook;
 
-/// How often it is looked whether the cluster has Machines of a shape by now.
+/// How often to check whether the cluster serves Machines of a shape by now.
 const SERVED_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Context {
-    /// All loops, in the background.
+    /// Starts all loops, in the background.
     pub(super) fn start(&self, networks: Vec<NetworkFlag>) {
         let mut synced = vec![self.watch_subnets()];
         synced.extend(Shape::ALL.map(|shape| self.watch_machines(shape)));
         let context = self.clone();
         self.background
-            .spawn(async move { context.keep_subnets(&networks).await });
+            .spawn(async move { context.ensure_subnets(&networks).await });
         let context = self.clone();
         self.background.spawn(async move {
             // Until all machines are known it is not known which addresses they have.
@@ -66,8 +66,8 @@ impl Context {
         receiver
     }
 
-    /// It may have addresses by now that machines have: these are claimed before it leases to us.
-    /// Every machine may be outside of it or in it now.
+    /// The pool may now contain addresses that machines have: these are claimed before it leases to
+    /// us. Any machine may have moved into or out of it.
     fn pool_changed(&self, name: &str) {
         self.claimed.lock().remove(name);
         self.recorded.lock().clear();
@@ -78,7 +78,7 @@ impl Context {
             .spawn(async move { context.wake_when_freed(&name).await });
     }
 
-    /// Ends with the pool's subnet in the ledger, or when another one follows it.
+    /// Wakes waiting machines until the pool's subnet leaves the ledger or is replaced.
     async fn wake_when_freed(&self, pool: &str) {
         let is_there = || self.index.lock().pools.contains(pool);
         let Some(mut outlook) = outlook(&self.ledger, pool, is_there).await else {
@@ -136,13 +136,14 @@ impl Context {
         }
     }
 
-    /// A cluster has Machines of one shape or of both. That it has none of this one is known, too.
+    /// Waits until the cluster serves this shape: it may serve one shape or both. If it does not,
+    /// the watch counts as synced.
     async fn until_served(&self, shape: Shape, synced: &watch::Sender<bool>) {
         let group_version = shape.resource().api_version;
         loop {
             match self.client.list_api_group_resources(&group_version).await {
                 Ok(list) if list.resources.iter().any(|resource| resource.name == "machines") => {
-                    // What comes is to be told like everything else.
+                    // Machines that appear now are reported like all others.
                     return;
                 }
                 Ok(_) => drop(synced.send_replace(true)),

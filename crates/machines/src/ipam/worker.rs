@@ -43,7 +43,7 @@ impl Context {
                 Step::Nothing => return Ok(()),
                 Step::Refuse { why } => return self.refuse(&machine, "InvalidNetwork", why).await,
                 Step::Protect => self.protect(&machine).await?,
-                Step::Allocate => match self.give(key, &machine).await? {
+                Step::Allocate => match self.allocate_network(key, &machine).await? {
                     Some(written) => written,
                     None => return Ok(()),
                 },
@@ -64,13 +64,13 @@ impl Context {
         Err(ReconcileError::Contended { object })
     }
 
-    /// A network, and the gate opens. `None`: it waits, or somebody has its address.
-    async fn give(
+    /// Gives the machine a network and opens the gate. Returns `None` if the machine must wait.
+    async fn allocate_network(
         &self,
         key: &Key,
         machine: &Arc<Machine>,
     ) -> Result<Option<Written>, ReconcileError> {
-        // Before it is asked for: an address that comes free meanwhile wakes it.
+        // This comes before the request: an address that comes free meanwhile wakes the machine.
         self.waiting.insert(key.clone());
         let owner = machine.owner(&self.cluster)?;
         let network = match self.allocate(&owner).await? {
@@ -85,15 +85,16 @@ impl Context {
                 self.refuse(machine, "NoFreeAddress", why).await?;
                 return Ok(None);
             }
-            // A change of the Subnet wakes it.
+            // A change of the Subnet wakes the machine.
             Allocation::NotYet => return Ok(None),
             Allocation::NoNetwork { why } => {
                 self.refuse(machine, "NoNetwork", why).await?;
                 return Ok(None);
             }
         };
-        // Somebody set it by hand on a machine that was not known yet when the pool was claimed.
-        if let Some(other) = self.has_it(machine, &network) {
+        // Somebody set the address by hand on a machine that was not known yet when the pool was
+        // claimed.
+        if let Some(other) = self.other_holder(machine, &network) {
             self.release_all(machine).await?;
             self.claimed.lock().clear();
             self.queue.add(Key::of(&other));
@@ -103,7 +104,7 @@ impl Context {
         let written = self.set_network(machine, &network).await?;
         if let Written::Done(machine) = &written {
             self.waiting.remove(key);
-            self.remember(machine, &network);
+            self.mark_recorded(machine, &network);
             self.metrics.allocations.inc();
             let addresses = shown(&network);
             info!(machine = ?key, addresses, "has its network");
@@ -112,7 +113,7 @@ impl Context {
         Ok(Some(written))
     }
 
-    fn has_it(&self, machine: &Machine, network: &Network) -> Option<Arc<Machine>> {
+    fn other_holder(&self, machine: &Machine, network: &Network) -> Option<Arc<Machine>> {
         let index = self.index.lock();
         let others = network
             .addresses
@@ -123,7 +124,7 @@ impl Context {
             .find(|other| other.metadata.uid != machine.metadata.uid)
     }
 
-    /// `None`: there is nothing more to do.
+    /// Records the machine's network. Returns `None` if there is nothing more to do.
     async fn record(
         &self,
         machine: &Arc<Machine>,
@@ -138,7 +139,7 @@ impl Context {
                 conflicts.extend(self.claim(&pool, std::slice::from_ref(machine)).await?);
             }
             if conflicts.is_empty() {
-                self.remember(machine, network);
+                self.mark_recorded(machine, network);
             }
         } else {
             outside = self.pools_of(network).is_empty();
@@ -186,12 +187,13 @@ impl Context {
             .is_some_and(|found| *found == shown(network))
     }
 
-    fn remember(&self, machine: &Machine, network: &Network) {
+    fn mark_recorded(&self, machine: &Machine, network: &Network) {
         let uid = machine.metadata.uid.clone().unwrap_or_default();
         self.recorded.lock().insert(uid, shown(network));
     }
 
-    /// Told on both. The one that came second waits until the other gives it back.
+    /// Reports the conflict on both machines. The second waits until the other gives the address
+    /// back.
     async fn conflict(
         &self,
         machine: &Arc<Machine>,
@@ -219,7 +221,7 @@ impl Context {
         .await
     }
 
-    /// It stays as it is, and says why.
+    /// The machine stays as it is; an event and its condition say why.
     async fn refuse(
         &self,
         machine: &Machine,
@@ -233,26 +235,26 @@ impl Context {
             reason,
             message: why,
         };
-        self.say(machine, &verdict).await
+        self.write_condition(machine, &verdict).await
     }
 
-    /// For people only: what counts is in the spec already.
+    /// Writes the condition for people only: what counts is in the spec already.
     async fn allocated(&self, machine: &Machine, message: String) {
         let verdict = Verdict {
             allocated: true,
             reason: "Allocated",
             message,
         };
-        if let Err(error) = self.say(machine, &verdict).await {
+        if let Err(error) = self.write_condition(machine, &verdict).await {
             debug!(machine = ?Key::of(machine), %error, "its condition was not written");
         }
     }
 
-    /// First the address, then the finalizer: a crash between the two does it again, and finds
-    /// nothing more to release.
+    /// Releases the address first, then the finalizer: after a crash between the two it runs again,
+    /// and finds nothing more to release.
     async fn release(&self, machine: &Machine) -> Result<(), ReconcileError> {
         self.release_all(machine).await?;
-        self.let_go(machine).await?;
+        self.remove_finalizer(machine).await?;
         Ok(())
     }
 

@@ -15,10 +15,10 @@ use crate::failure::ReconcileError;
 use crate::machine::{INITIALIZER, INITIALIZERS, Machine};
 use crate::network::Network;
 
-/// What came of a write.
+/// The result of a write.
 pub(super) enum Written {
     Done(Arc<Machine>),
-    /// Somebody was faster: this is what there is now.
+    /// Somebody was faster: this is the present state.
     Changed(Arc<Machine>),
     Gone,
 }
@@ -32,7 +32,7 @@ impl Context {
         }
     }
 
-    /// The machine's address can't be forgotten from now on.
+    /// Adds our finalizer: from now on the machine's address can't be lost.
     pub(super) async fn protect(&self, machine: &Machine) -> Result<Written, ReconcileError> {
         let mut finalizers = machine.finalizers().to_vec();
         finalizers.push(FINALIZER.to_owned());
@@ -40,13 +40,16 @@ impl Context {
             .await
     }
 
-    pub(super) async fn let_go(&self, machine: &Machine) -> Result<Written, ReconcileError> {
+    pub(super) async fn remove_finalizer(
+        &self,
+        machine: &Machine,
+    ) -> Result<Written, ReconcileError> {
         let others = machine.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER);
         let others: Vec<&String> = others.collect();
         self.patch(machine, json!({"metadata": {"finalizers": others}})).await
     }
 
-    /// The network and the open gate come together: nobody sees one without the other.
+    /// Writes the network and opens the gate together: nobody sees one without the other.
     pub(super) async fn set_network(
         &self,
         machine: &Machine,
@@ -62,7 +65,7 @@ impl Context {
         self.patch(machine, self.open_gate_patch(machine)).await
     }
 
-    /// Our entry goes, and nothing else; without any entry the annotation goes.
+    /// Removes our entry and nothing else; if no entry is left, the annotation goes.
     fn open_gate_patch(&self, machine: &Machine) -> Value {
         let left = machine.initializers().without(INITIALIZER).to_annotation();
         json!({"metadata": {"annotations": {INITIALIZERS: left}}})
@@ -77,20 +80,20 @@ impl Context {
         let api = self.api(machine);
         let name = Key::of(machine).name;
         match api.patch(&name, &params, &Patch::Merge(patch)).await {
-            Ok(object) => Ok(Written::Done(self.learn(machine, &object))),
+            Ok(object) => Ok(Written::Done(self.apply_written(machine, &object))),
             Err(error) if is_not_found(&error) => Ok(Written::Gone),
             Err(error) if is_conflict(&error) => Ok(match api.get_opt(&name).await? {
-                Some(object) => Written::Changed(self.learn(machine, &object)),
+                Some(object) => Written::Changed(self.apply_written(machine, &object)),
                 None => Written::Gone,
             }),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Taken over at once: until the watch tells, it would be written again.
-    fn learn(&self, before: &Machine, object: &DynamicObject) -> Arc<Machine> {
+    /// The index gets it at once: until the watch reports it, it would be written again.
+    fn apply_written(&self, before: &Machine, object: &DynamicObject) -> Arc<Machine> {
         let machine = Arc::new(Machine::of(before.shape, object));
-        // One that went with this write is not to be known.
+        // A Machine that went with this write must not be in the index.
         let gone = machine.is_deleting() && machine.finalizers().is_empty();
         if !gone && object.uid() == before.metadata.uid {
             self.index.lock().apply_machine(Arc::clone(&machine));
@@ -98,8 +101,8 @@ impl Context {
         machine
     }
 
-    /// For people. A cluster whose Machines have no status has no conditions.
-    pub(super) async fn say(
+    /// Writes the condition, for people. A cluster whose Machines have no status has no conditions.
+    pub(super) async fn write_condition(
         &self,
         machine: &Machine,
         verdict: &Verdict,
@@ -122,15 +125,15 @@ impl Context {
             let api = self.api(machine);
             match api.patch_status(&name, &params, &Patch::Merge(patch)).await {
                 Ok(object) => {
-                    self.learn(machine, &object);
+                    self.apply_written(machine, &object);
                     return Ok(());
                 }
                 Err(error) if is_not_found(&error) => return Ok(()),
-                // Whoever builds the machine writes its status at the same moment, and nothing
-                // would have this one written later.
+                // The controller that builds the machine writes its status at the same moment, and
+                // nothing would cause this write later.
                 Err(error) if is_conflict(&error) => match api.get_opt(&name).await? {
                     Some(object) if object.uid() == machine.metadata.uid => {
-                        newer = Some(self.learn(machine, &object));
+                        newer = Some(self.apply_written(machine, &object));
                     }
                     _ => return Ok(()),
                 },

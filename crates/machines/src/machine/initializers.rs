@@ -1,4 +1,4 @@
-//! The gate: a list of those who must have their say before a machine is built.
+//! The gate: a list of initializers that must be done before a machine is built.
 
 pub use berth_api::machines::{INITIALIZER, INITIALIZERS};
 
@@ -16,7 +16,7 @@ impl Initializers {
         self.0.iter().any(|found| found == name)
     }
 
-    /// Nobody has to say anything any more: the machine may be built.
+    /// No initializer is left: the machine may be built.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -35,7 +35,7 @@ impl Initializers {
         Self(names)
     }
 
-    /// `None` when there is nothing to say: then the annotation goes.
+    /// `None` if no initializer is left: then the annotation goes.
     pub fn to_annotation(&self) -> Option<String> {
         (!self.is_empty()).then(|| self.0.join(","))
     }

@@ -84,7 +84,7 @@ fn interface(network: &Network, device: Option<&str>) -> String {
     text
 }
 
-/// A gateway outside of the network: first the way to it, then the way through it.
+/// Routes for a gateway outside of the network: first the route to it, then the route through it.
 fn routes(network: &Network, family: Family, device: Option<&str>) -> String {
     let on = device.map(|device| format!(" dev {device}")).unwrap_or_default();
     let default = network.of(family).find(|address| address.gateway.is_some());

@@ -1,4 +1,4 @@
-//! Ignition, of a specification that both CoreOS and Flatcar have read for years.
+//! Ignition, in a version of the specification that both CoreOS and Flatcar have read for years.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -7,7 +7,7 @@ use crate::network::{Interface, Network};
 
 const PATH: &str = "/etc/NetworkManager/system-connections/berth.nmconnection";
 
-/// What cloud-init set up to begin with goes; ours takes its place.
+/// Our connection replaces what cloud-init set up at first.
 pub const COMMANDS: &[&[&str]] = &[
     &["nmcli", "connection", "reload"],
     &["nmcli", "connection", "up", "berth"],
@@ -39,7 +39,7 @@ fn content(network: &Network) -> String {
     text
 }
 
-/// A family without an address has none: no DHCP, and no router's word for it.
+/// A family without an address gets none: neither by DHCP nor by router advertisements.
 fn part(section: &str, network: &Network, family: Family) -> String {
     let mut text = format!("\n[{section}]\n");
     let addresses: Vec<_> = network.of(family).collect();

@@ -1,5 +1,5 @@
-//! The webhook's certificates: an authority of its own, and what that has signed. When they are
-//! renewed is decided purely.
+//! The webhook's certificates: an authority of its own, and the certificate that it has signed.
+//! Pure functions decide when they are renewed.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -11,15 +11,15 @@ use rcgen::{
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 const AUTHORITY_DAYS: i32 = 3 * 365;
 const CERTIFICATE_DAYS: i32 = 90;
-/// From when an authority is known on until every API server trusts it.
-const SETTLE: SignedDuration = SignedDuration::from_mins(5);
+/// How long it takes until every API server trusts a new authority.
+const TRUST_DELAY: SignedDuration = SignedDuration::from_mins(5);
 
-/// All that the Secret has.
+/// The content of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
     /// PEM, the newest first. The one before stays trusted while its certificate is shown.
     pub authorities: String,
-    /// Of the newest.
+    /// The key of the newest authority.
     pub authority_key: String,
     pub authority_made: Timestamp,
     pub certificate: String,
@@ -34,9 +34,9 @@ pub struct Certificates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Keep,
-    /// Nothing is there, or nothing that can be used.
+    /// There is nothing, or nothing usable.
     MakeAll,
-    /// A new one, beside the one whose certificate is still shown.
+    /// A new authority, beside the one whose certificate is still shown.
     AddAuthority,
     Sign,
 }
@@ -48,7 +48,7 @@ pub fn step(found: Option<&Certificates>, names: &[String], now: Timestamp) -> S
     };
     let authority_age = now.duration_since(found.authority_made);
     let certificate_age = now.duration_since(found.certificate_made);
-    let is_settled = authority_age >= SETTLE;
+    let is_settled = authority_age >= TRUST_DELAY;
     if authority_age >= DAY * AUTHORITY_DAYS {
         Step::MakeAll
     } else if found.names != names
@@ -96,7 +96,7 @@ impl Certificates {
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = named("berth-webhook".to_owned());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // An authority that ends before its certificate would end it, too.
+        // A certificate must not outlive its authority.
         let last = self.authority_made + DAY * AUTHORITY_DAYS;
         valid(&mut params, now, last.min(now + DAY * CERTIFICATE_DAYS));
         let key = KeyPair::generate()?;
@@ -115,7 +115,7 @@ fn authority(now: Timestamp) -> Result<(String, String), rcgen::Error> {
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// The same for the same moment: who signs later need not read the certificate again.
+/// The same moment gives the same parameters: a later signing need not read the certificate again.
 fn authority_params(made: Timestamp) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = named(format!("berth-webhook-ca {}", made.as_second()));
@@ -196,7 +196,7 @@ mod tests {
         assert!(made.authorities.ends_with(&before.authorities));
         assert_eq!(made.certificate, before.certificate);
         assert_eq!(step(Some(&made), &names(), at(day)), Step::Keep);
-        assert_eq!(step(Some(&made), &names(), at(day) + SETTLE), Step::Sign);
+        assert_eq!(step(Some(&made), &names(), at(day) + TRUST_DELAY), Step::Sign);
         made.sign(&names(), at(day + 1)).unwrap();
         assert_eq!(step(Some(&made), &names(), at(day + 1)), Step::Keep);
         // Of two, the older one goes when a third comes.

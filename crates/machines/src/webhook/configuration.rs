@@ -1,4 +1,4 @@
-//! Where an API server finds the webhook, and what it is told of it. Pure.
+//! Where an API server finds the webhook, and how it is configured. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::router::PATH;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Wherever the API server is, also that of another cluster.
+    /// Reachable from any API server, also that of another cluster.
     Url(Uri),
     /// In the API server's own cluster.
     Service { namespace: String, name: String, port: u16 },
@@ -66,7 +66,7 @@ impl Endpoint {
         })
     }
 
-    /// What the certificate must be for.
+    /// The names that the certificate must have.
     pub fn names(&self) -> Vec<String> {
         match self {
             Self::Url(uri) => {
@@ -101,7 +101,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// For a cluster that has Machines. While nobody answers, none is created.
+/// The configuration for a cluster that has Machines. While nobody answers, no Machine is created.
 pub fn configuration(endpoint: &Endpoint, authorities: &str) -> Value {
     let mut client_config = endpoint.client_config();
     client_config["caBundle"] = BASE64_STANDARD.encode(authorities).into();

@@ -20,7 +20,7 @@ use super::{NAME, SECRET, WebhookError};
 
 const FIELD_MANAGER: &str = "berth-webhook";
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Others may make the certificates at the same time: then theirs are used.
+/// Other processes may make the certificates at the same time: then theirs are used.
 const MAX_TRIES: usize = 5;
 
 pub struct Keeper {
@@ -58,19 +58,19 @@ impl Keeper {
         self.authorities.subscribe()
     }
 
-    /// Looks all the time: what somebody deletes or another process renews is found.
+    /// Checks all the time, to find what somebody deletes or another process renews.
     pub async fn run(mut self) {
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.sync().await {
                 warn!(%error, "the webhook's certificates can't be looked at; retrying");
             }
             tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    async fn look(&mut self) -> Result<(), WebhookError> {
+    async fn sync(&mut self) -> Result<(), WebhookError> {
         let next = current(&self.client, &self.endpoint).await?;
-        // First those who are to trust it, then what they are shown.
+        // API servers must trust the authority before they are shown its certificate.
         if self.is_gated {
             self.publish(&next.authorities).await?;
         }
@@ -87,7 +87,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Nothing is written while nothing differs.
+    /// Applies the configuration: without a difference, nothing is written.
     async fn publish(&self, authorities: &str) -> Result<(), WebhookError> {
         let api = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
         let params = PatchParams::apply(FIELD_MANAGER).force();
@@ -104,7 +104,7 @@ async fn current(client: &Client, endpoint: &Endpoint) -> Result<Certificates, W
     for _ in 0..MAX_TRIES {
         let secret = api.get_opt(SECRET).await?;
         let found = secret.as_ref().and_then(from_secret);
-        // What a server can't show is as good as none.
+        // A certificate that a server can't show counts as none.
         let usable =
             |found: &Certificates| ServerTls::from_pem(&found.certificate, &found.key).is_ok();
         let found = found.filter(usable);

@@ -1,4 +1,4 @@
-//! What the webhook answers to an API server. Pure.
+//! The webhook's answers to an API server. Pure.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -53,7 +53,7 @@ pub fn answer(body: &[u8]) -> Result<Answer, ReviewError> {
     let mut response = json!({"uid": uid, "allowed": true});
     let patch = match operation {
         "CREATE" => patch(&group, &resource, &request["object"])?,
-        // Its network is known, or it waits already.
+        // The Machine's network is known, or it waits already.
         _ => None,
     };
     if let Some(patch) = &patch {
@@ -68,7 +68,7 @@ pub fn answer(body: &[u8]) -> Result<Answer, ReviewError> {
     })
 }
 
-/// What puts the gate on a Machine that has none.
+/// The patch that puts the gate on a Machine that has none.
 fn patch(group: &str, resource: &str, object: &Value) -> Result<Option<Value>, ReviewError> {
     if !object["metadata"].is_object() {
         return Err(ReviewError::Field("request.object.metadata"));

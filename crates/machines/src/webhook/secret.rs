@@ -17,7 +17,8 @@ const CERTIFICATE_MADE: &str = "berth.dev/certificate-made";
 const SIGNED_BY: &str = "berth.dev/certificate-authority-made";
 const NAMES: &str = "berth.dev/certificate-names";
 
-/// `before` is what it replaces: another writer in between makes the API server refuse this one.
+/// `before` is the Secret that this one replaces: the API server refuses it if another writer came
+/// in between.
 pub fn to_secret(made: &Certificates, before: Option<&Secret>) -> Secret {
     let data = [
         ("ca.crt", &made.authorities),
@@ -43,13 +44,13 @@ pub fn to_secret(made: &Certificates, before: Option<&Secret>) -> Secret {
             ..ObjectMeta::default()
         },
         data: Some(data.into()),
-        // It can't be changed.
+        // A Secret's type can't be changed.
         type_: before.and_then(|before| before.type_.clone()),
         ..Secret::default()
     }
 }
 
-/// `None` when something is missing or can't be read.
+/// `None` if something is missing or can't be read.
 pub fn from_secret(secret: &Secret) -> Option<Certificates> {
     let data = |key: &str| {
         let bytes = secret.data.as_ref()?.get(key)?;

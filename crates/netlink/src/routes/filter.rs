@@ -8,14 +8,14 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage};
 use super::{Protocol, set_table};
 use crate::addresses::address_family;
 
-/// Which routes to list: those that are as all of its fields say. The kernel leaves out the others.
+/// Which routes to list: those that match all of its fields. The kernel leaves out the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteFilter {
     /// Those of one family; otherwise of both.
     pub family: Option<Family>,
     /// Those in one table.
     pub table: Option<u32>,
-    /// Those of one maker.
+    /// Those of one protocol.
     pub protocol: Option<Protocol>,
     /// Those through one link, by its index.
     pub link: Option<u32>,

@@ -1,4 +1,4 @@
-//! Reading routes of the kernel.
+//! Reads routes of the kernel.
 
 use berth_addr::{Family, Prefix};
 use netlink_packet_route::route::{RouteFlags, RouteHeader};
@@ -18,7 +18,7 @@ const TABLE: u16 = 15;
 const VIA: u16 = 18;
 
 impl Route {
-    /// Leaves out what is of another family: a kernel without IPv6 answers with IPv4.
+    /// `None` for a route of another family: a kernel without IPv6 answers with IPv4.
     pub(super) fn read(content: &[u8], family: Family) -> Option<Self> {
         let header = RouteHeader::parse(content).ok()?;
         let all = Prefix::all(family);
@@ -45,7 +45,7 @@ impl Route {
             }
         }
         route.destination = Prefix::around(destination, header.destination_prefix_length)?;
-        // In IPv6 the kernel names the loopback for it, which means nothing.
+        // In IPv6 the kernel gives a blackhole the loopback link, which means nothing.
         if route.kind == RouteKind::Blackhole {
             route.link = None;
         }

@@ -57,8 +57,7 @@ impl LocalAllocator {
         subnet: &str,
         container: &ContainerRef,
     ) -> Result<Container, AllocatorError> {
-        // The id of the container is that of the lease, too: there is one, however often it is
-        // asked for.
+        // The container's id is also the lease's id, so repeated requests make only one lease.
         let grant = self
             .ledger
             .lease(subnet, &container.primary()?, vec![container.id()], None)
@@ -91,7 +90,7 @@ impl LocalAllocator {
     }
 
     async fn remove(&self, subnet: &str) -> Result<Removal, AllocatorError> {
-        // Also of one that is not registered: what it gave when it was, is in the store.
+        // This includes a subnet that is no longer registered: its leases are still in the store.
         match self.ledger.remove_subnet(subnet).await? {
             0 => Ok(Removal::Removed),
             owners => Ok(Removal::InUse { owners }),
@@ -99,8 +98,8 @@ impl LocalAllocator {
     }
 }
 
-/// The leases to ask for. Those of an earlier attempt of the same request are among them: they are
-/// there, or are to be there.
+/// The leases to ask for. They include those of an earlier attempt of the same request, whether
+/// that got them or not.
 fn missing(held: &[Lease], request: Uuid, count: usize) -> Vec<LeaseId> {
     let name = |number| lease_name(LeaseOf::Request { request, number });
     let names: Vec<LeaseId> = (0..count).map(name).collect();
@@ -261,8 +260,8 @@ impl Allocator for LocalAllocator {
 
     fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()> {
         Box::pin(async move {
-            // The primary last: as long as it is there, the container is, and a delete that died
-            // half way is seen.
+            // The primary goes last: the container exists as long as its primary does, so a delete
+            // that was interrupted is noticed.
             self.ledger.release(subnet, &container.secondary()?, None).await?;
             self.ledger.release(subnet, &container.primary()?, None).await?;
             Ok(())

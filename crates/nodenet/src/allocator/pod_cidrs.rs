@@ -5,20 +5,20 @@ use berth_ledger::{Refusal, Tenure};
 
 use super::{Answer, ContainerRef};
 
-/// What is held, taken back and restored of them goes through [`super::Registry`], as for any
-/// owner.
+/// Held podCIDRs are read, taken back and restored through [`super::Registry`], as for any owner.
 pub trait PodCidrs: Send + Sync {
-    /// Where this is `false`, all else here is refused with [`super::AllocatorError::NoPodCidrs`].
+    /// If this is `false`, every other method is refused with
+    /// [`super::AllocatorError::NoPodCidrs`].
     fn serves_pod_cidrs(&self) -> bool;
 
-    /// The node's podCIDRs, leased if it has none: IPv4 first, and empty when the subnet is full.
+    /// The node's podCIDRs, leased if it has none: IPv4 first, and empty if the subnet is full.
     fn lease_pod_cidrs<'a>(
         &'a self,
         subnet: &'a str,
         container: &'a ContainerRef,
     ) -> Answer<'a, Vec<Prefix>>;
 
-    /// Records units of a podCIDR that the node has, whoever gave it: all or none.
+    /// Records units of a podCIDR that the node has, whichever controller gave it: all or none.
     fn claim_pod_cidr<'a>(
         &'a self,
         subnet: &'a str,

@@ -1,4 +1,4 @@
-//! Which subnets there are, and who has something in them.
+//! Which subnets exist, and which owners have something in them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,39 +8,38 @@ use berth_ledger::{Claim, Claimed, Lease, LeaseId, Owner};
 
 use super::{Answer, SubnetCounts};
 
-/// What came of removing a subnet.
+/// The result of removing a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is not known any more; or it is another cluster's to remove, and this one has nothing in
-    /// it.
+    /// The subnet is no longer known; or only another cluster may remove it, and this cluster has
+    /// nothing in it.
     Removed,
-    /// Nothing has changed: so many own a part of it.
+    /// Nothing has changed: this many owners have a part of it.
     InUse { owners: usize },
 }
 
-/// Subnets are registered before anything is handed out of them. Two sides, those of the
+/// Subnets are registered before anything is handed out of them. It has the same two kinds as
 /// [`super::Allocator`].
 pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
-    /// Whether others register subnets and change them, too: then what was said once may not hold
-    /// any more.
+    /// Whether others also register and change subnets: then an earlier answer may no longer hold.
     fn is_shared(&self) -> bool;
 
-    /// To be called before the first subnet is registered: nothing is leased to owners of this
-    /// cluster until it has claimed what they have. A service requires it by itself.
+    /// Call this before the first subnet is registered: nothing is leased to owners of this cluster
+    /// until the cluster has claimed what they have. A service requires that without this call.
     fn require_claims(&self, cluster: &str);
 
-    /// A controller begins to work on the ledger. Gives a number that is higher than any before,
-    /// unless the store was put back from a copy; 0 where a service has the ledger.
+    /// A controller begins to work on the ledger. Returns a number that is higher than any before,
+    /// unless the store was restored from a copy; 0 if a service has the ledger.
     fn begin_epoch(&self) -> Answer<'_, u64>;
 
-    /// Subnets that were registered under none of these names, and in which nobody owns anything,
-    /// are forgotten for good. A service keeps those that others have registered.
+    /// Removes, for good, subnets that have none of these names and in which nobody owns anything.
+    /// A service keeps those that others have registered.
     fn unregister_all_but<'a>(&'a self, names: &'a BTreeSet<String>) -> Answer<'a, ()>;
 
     fn subnets(&self) -> Answer<'_, Vec<String>>;
 
-    /// Registers a subnet, or changes what is known of it. Refused when it overlaps another one, or
-    /// when an owned unit would fall out; then nothing has changed.
+    /// Registers a subnet, or changes it. It is refused if it overlaps another one, or if an owned
+    /// unit would no longer be in it; then nothing has changed.
     fn set_subnet<'a>(
         &'a self,
         subnet: &'a str,
@@ -48,16 +47,16 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
         reuse_delay: Duration,
     ) -> Answer<'a, ()>;
 
-    /// Forgets a subnet, unless somebody owns a part of it. One that is not known is no error.
+    /// Removes a subnet, unless somebody owns a part of it. An unknown subnet is no error.
     fn remove_subnet<'a>(&'a self, subnet: &'a str) -> Answer<'a, Removal>;
 
-    /// Those of this cluster that own something in the subnet.
+    /// The owners of this cluster that have something in the subnet.
     fn owners<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, Vec<Owner>>;
 
     /// What an owner has.
     fn held<'a>(&'a self, subnet: &'a str, owner: &'a Owner) -> Answer<'a, Vec<Lease>>;
 
-    /// These leases of an owner come free, and how many units that was.
+    /// Frees these leases of an owner. Returns how many units that was.
     fn take_back<'a>(
         &'a self,
         subnet: &'a str,
@@ -65,15 +64,16 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
         leases: Vec<LeaseId>,
     ) -> Answer<'a, usize>;
 
-    /// What owners are known to have, whatever is in the store: each by itself, in this order.
+    /// Restores what owners are known to have, whatever is in the store: each claim by itself, in
+    /// this order.
     fn restore<'a>(&'a self, subnet: &'a str, claims: Vec<Claim>) -> Answer<'a, Vec<Claimed>>;
 
-    /// Another number whenever what this cluster's owners have may have been lost. Nothing is
-    /// leased to them until [`Registry::open_gate`] is called with it.
+    /// A number that changes whenever what this cluster's owners have may have been lost. Nothing
+    /// is leased to them until [`Registry::open_gate`] is called with it.
     fn generation<'a>(&'a self, subnet: &'a str, cluster: &'a str) -> Answer<'a, u64>;
 
-    /// All that this cluster's owners have was restored after [`Registry::generation`] gave this
-    /// number. `false`: it is another one by now.
+    /// All that this cluster's owners have was restored after [`Registry::generation`] returned
+    /// this number. Returns `false` if the number has changed since.
     fn open_gate<'a>(
         &'a self,
         subnet: &'a str,
@@ -81,9 +81,9 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
         generation: u64,
     ) -> Answer<'a, bool>;
 
-    /// Returns when the generation is another one than that.
+    /// Returns when the generation is no longer this one.
     fn lost<'a>(&'a self, subnet: &'a str, cluster: &'a str, generation: u64) -> Answer<'a, ()>;
 
-    /// Returns when the subnet may not be as full any more as in `seen`.
+    /// Returns when the subnet may be fuller or emptier than in `seen`.
     fn changed<'a>(&'a self, subnet: &'a str, seen: &'a SubnetCounts) -> Answer<'a, ()>;
 }

@@ -1,4 +1,4 @@
-//! One pass over a subnet: collect, restore, tell, open.
+//! One pass over a subnet: collects holdings, restores them, reports conflicts, opens the gate.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,16 +18,16 @@ use crate::holdings::{Conflict, Holders, Holding, by_unit, of_nnc, of_pod};
 use crate::node_ipam::record_again;
 use crate::pods::ObservedAddress;
 
-/// NodeNetworkConfigs of one answer.
+/// NodeNetworkConfigs in one page of a list.
 const PAGE: u32 = 250;
 
-/// Gives the generation of the subnet that is claimed now.
+/// Returns the generation of the subnet that is claimed now.
 pub async fn pass(context: &Context, subnet: &str) -> Result<u64, ReconcileError> {
     let Context {
         allocator, cluster, ..
     } = context;
     loop {
-        // First: what is lost after this is claimed by the next pass.
+        // This comes first: the next pass claims what is lost after it.
         let generation = allocator.generation(subnet, cluster).await?;
         let facts = context.index().subnet(subnet);
         match facts.as_ref().map(|facts| facts.usage) {
@@ -99,7 +99,7 @@ struct Outcome {
     conflicts: BTreeSet<Conflict>,
 }
 
-/// To whom the unit goes that the ledger says this owner has: `None` when it stays.
+/// Which node gets a unit that `owner` has in the ledger; `None` if the unit stays with `owner`.
 async fn moved_to(
     context: &Context,
     holders: &Holders,
@@ -114,8 +114,8 @@ async fn moved_to(
         let Some(winner) = holders.winner(Some(owner)).cloned() else {
             return Ok(None);
         };
-        // A node that is gone has no UID any more that we know of, and keeps what it owns as long
-        // as a pod shows it.
+        // The UID of a node that is gone is unknown. The node keeps what it owns as long as a pod
+        // shows it.
         let same_node = winner.nc.uid.is_empty() && winner.nc.node == owner.name();
         if same_node || winner.owner().as_ref() == Ok(owner) {
             return Ok(None);
@@ -144,14 +144,14 @@ async fn restore<'a>(
     Ok(context.allocator.restore(subnet, claims).await?)
 }
 
-/// From the API server and not from the watch: what it says is as old as this pass.
+/// Lists from the API server and not from the watch, so that no answer is older than this pass.
 async fn of_nncs(context: &Context, subnet: &str) -> Result<Vec<Holding>, ReconcileError> {
     let mut holdings = Vec::new();
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let nncs = context.nncs().list(&page).await?;
         for nnc in &nncs.items {
-            holdings.extend(of_living(context, nnc, subnet)?);
+            holdings.extend(of_existing_nodes(context, nnc, subnet)?);
         }
         match nncs.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -160,8 +160,8 @@ async fn of_nncs(context: &Context, subnet: &str) -> Result<Vec<Holding>, Reconc
     }
 }
 
-/// What the nnc of a node that is gone lists, only its pods can speak for.
-fn of_living(
+/// The holdings of an nnc whose node exists. If the node is gone, only pods prove what is in use.
+fn of_existing_nodes(
     context: &Context,
     nnc: &NodeNetworkConfig,
     subnet: &str,

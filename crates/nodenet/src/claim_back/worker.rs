@@ -16,7 +16,7 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(10),
 };
 
-/// For the lifetime of the controllers.
+/// Runs for the lifetime of the controllers.
 pub async fn run(context: Context) {
     let Some(mut registered) = context.claims.take_registered() else {
         return;
@@ -27,7 +27,7 @@ pub async fn run(context: Context) {
     }
 }
 
-/// As long as the subnet is registered.
+/// Runs passes as long as the subnet is registered.
 async fn follow(context: &Context, subnet: &str) {
     let Context {
         claims,
@@ -70,7 +70,7 @@ async fn follow(context: &Context, subnet: &str) {
             context.subnet_queue.add(subnet.to_owned());
         }
         tokio::select! {
-            // A subnet that is gone is found by the next pass.
+            // The next pass notices a subnet that is gone.
             lost = allocator.lost(subnet, cluster, generation) => if lost.is_err() {
                 tokio::time::sleep(BACKOFF.delay(failures)).await;
                 failures += 1;
@@ -80,7 +80,7 @@ async fn follow(context: &Context, subnet: &str) {
     }
 }
 
-/// Those who wait for the subnet to open.
+/// Wakes the nodes that wait for the subnet to open.
 fn wake(context: &Context, subnet: &str) {
     for node in context.claims.take_waiting(subnet) {
         context.wake(&node);

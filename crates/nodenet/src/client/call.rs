@@ -25,23 +25,24 @@ use super::error::CallError;
 use super::refusal;
 use crate::certificate::common_name;
 
-/// For an answer. The service gives up a little earlier, and says so.
+/// Time for an answer. The service gives up a little earlier, and says so.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
-/// For an answer that waits for what comes free.
+/// Time for an answer to a request that waits for addresses to come free.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that died without a word is found out after both.
+/// A dead connection is detected after both times.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// About ten seconds of pauses in all: then the caller is told, and can ask again at its own pace.
+/// About ten seconds of pauses in all. Then the caller gets the error, and can retry at its own
+/// pace.
 const MAX_ATTEMPTS: u32 = 9;
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(50),
     max: Duration::from_secs(2),
 };
 
-/// More than the largest container is.
+/// More than the largest container needs.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// Why a service can't be called at all.
@@ -184,7 +185,7 @@ impl Caller {
                 Err(closed @ CallError::Closed { .. }) => self.explained(closed, &uri).await,
                 Err(error) => error,
             };
-            if attempt == MAX_ATTEMPTS || !error.passes() {
+            if attempt == MAX_ATTEMPTS || !error.is_transient() {
                 return Err(error);
             }
             let pause = backoff.fail();
@@ -213,8 +214,8 @@ impl Caller {
     }
 
     async fn explained(&self, closed: CallError, uri: &Uri) -> CallError {
-        let heard = refusal::heard(uri, Arc::clone(&self.tls)).await;
-        match heard.map(|error| self.broken(&error)) {
+        let alert = refusal::read_alert(uri, Arc::clone(&self.tls)).await;
+        match alert.map(|error| self.broken(&error)) {
             Some(untrusted @ CallError::Untrusted { .. }) => untrusted,
             _ => closed,
         }
@@ -225,7 +226,7 @@ impl Caller {
     }
 }
 
-/// And the cluster that the certificate is for.
+/// The TLS configuration, and the cluster that the certificate is for.
 fn config(
     ca: &Path,
     certificate: &Path,

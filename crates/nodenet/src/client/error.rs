@@ -1,4 +1,4 @@
-//! Why a call has no result, and what that is to those who called.
+//! Why a call has no result, and which error its caller gets.
 
 use std::error::Error;
 use std::path::Path;
@@ -37,9 +37,9 @@ impl CallError {
         }
     }
 
-    /// What a connection broke of. In TLS 1.3 a client hears that its certificate is refused only
-    /// after it has begun to use the connection, so that can come as any kind of failure; the alert
-    /// is found by its name.
+    /// Why a connection broke. In TLS 1.3 a client learns that its certificate is refused only
+    /// after it has begun to use the connection, so that can appear as any kind of failure. The
+    /// alert is found by its name.
     pub fn of_connection(
         error: &(dyn Error + 'static),
         certificate: &Path,
@@ -76,7 +76,7 @@ impl CallError {
             );
             return Self::Untrusted { why };
         }
-        // The last one is the cause, the others say through what it came.
+        // The last one is the cause, the others are the layers that passed it on.
         let why = whys.pop().unwrap_or_default();
         match closed {
             true => Self::Closed { why },
@@ -84,8 +84,8 @@ impl CallError {
         }
     }
 
-    /// Whether it may go better the next time.
-    pub fn passes(&self) -> bool {
+    /// Whether a retry may succeed.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unanswered { .. } | Self::Closed { .. } => true,
             Self::Untrusted { .. } => false,

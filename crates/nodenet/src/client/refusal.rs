@@ -1,8 +1,8 @@
-//! Whether a service that ended a connection without a word refuses our certificate.
+//! Finds out whether a service that ended a connection without a reason refuses our certificate.
 //!
-//! In TLS 1.3 a client hears of that only when it takes itself to be connected. If the alert comes
-//! before the request is on its way, the request hears no more than that its connection is gone. A
-//! connection on which nothing is asked hears the alert, or nothing.
+//! In TLS 1.3 a client learns that only after it counts as connected. If the alert arrives before
+//! the request is sent, the request only reports that its connection is gone. A connection without
+//! a request receives the alert, or nothing.
 
 use std::io;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// For the alert: a service that takes us says nothing of its own accord.
+/// Time for the alert: a service that accepts the certificate sends nothing unasked.
 const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a connection ends with, if it does at once.
-pub async fn heard(uri: &Uri, config: Arc<ClientConfig>) -> Option<io::Error> {
+/// The error that ends a new connection, if it ends at once.
+pub async fn read_alert(uri: &Uri, config: Arc<ClientConfig>) -> Option<io::Error> {
     tokio::time::timeout(ALERT_TIMEOUT, connect_and_listen(uri, config))
         .await
         .ok()?

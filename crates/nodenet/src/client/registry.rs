@@ -18,11 +18,11 @@ use crate::allocator::{
     Allocator, AllocatorError, ContainerRef, Registry, Removal, Secondary, SubnetCounts, Update,
 };
 
-/// A service tells when something comes free, and not when something is taken: the counts are asked
-/// for this often.
+/// A service reports when addresses come free, but not when they are taken. So the counts are
+/// polled at this interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Claims of one request: far below what the service reads of a body.
+/// Claims in one request: far below what the service reads of a body.
 const MAX_CLAIMS: usize = 4096;
 
 impl RemoteAllocator {
@@ -39,7 +39,7 @@ impl RemoteAllocator {
         plan: &Plan,
         reuse_delay: Duration,
     ) -> Result<(), AllocatorError> {
-        // What is wrong by itself is said here, in full.
+        // A plan that is invalid in itself is refused here, with the full error.
         plan.layouts()
             .map_err(|error| AllocatorError::Ledger(PlanError::from(error).into()))?;
         let body = SubnetPlan::new(plan, reuse_delay);
@@ -56,8 +56,8 @@ impl RemoteAllocator {
         match error.reason() {
             Some(Reason::NoSubnet) => Ok(Removal::Removed),
             Some(Reason::NotEmpty { owners }) => Ok(Removal::InUse { owners: *owners }),
-            // It stays for the cluster that registered it. Ours has left it when none of its nodes
-            // has anything in it.
+            // The subnet stays for the cluster that registered it. For our cluster it is removed
+            // when none of our nodes has anything in it.
             Some(Reason::WrongCluster) => match self.of_ours(subnet).await?.len() {
                 0 => Ok(Removal::Removed),
                 owners => Ok(Removal::InUse { owners }),
@@ -102,8 +102,8 @@ impl RemoteAllocator {
         })
     }
 
-    /// The service takes leases for pods one by one, and a container's own address with the whole
-    /// of it.
+    /// The service takes back leases for pods one by one, but a container's own address only with
+    /// the whole container.
     async fn take(
         &self,
         subnet: &str,

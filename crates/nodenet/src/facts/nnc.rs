@@ -1,6 +1,6 @@
-//! What matters of a NodeNetworkConfig between two looks at it. Not its addresses: with a million
-//! of them they would be most of this process's memory, and whoever decides about them reads the
-//! object again anyway.
+//! What is kept of a NodeNetworkConfig between two reconciles. Its addresses are not: a million of
+//! them would be most of this process's memory, and decisions about them read the object again
+//! anyway.
 
 use berth_api::nnc::{OVERLAY, Scaler};
 use berth_api::{NodeNetworkConfig, names};
@@ -10,17 +10,17 @@ use super::NodeFacts;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NncFacts {
-    /// Orders the states of the object; 0 when the server's versions are no numbers, and then every
-    /// state is news.
+    /// Orders the states of the object; 0 if the server's versions are no numbers, and then every
+    /// state counts as new.
     pub version: u64,
     pub owner: NncOwner,
     pub finalizer: bool,
     pub deleting: bool,
-    /// Of its containers, in their order.
+    /// The subnets of its containers, in their order.
     pub subnets: Vec<String>,
-    /// Of its containers, in their order.
+    /// The ids of its containers, in their order.
     pub containers: Vec<String>,
-    /// The one that its pods get their addresses from.
+    /// The subnet that its pods get their addresses from.
     pub pods_subnet: Option<String>,
     pub requested: Requested,
 }
@@ -41,7 +41,7 @@ pub enum NncOwner {
     Node {
         uid: String,
     },
-    /// Something that is no Node.
+    /// An object that is not a Node.
     Other,
 }
 
@@ -87,7 +87,7 @@ impl NncOwner {
     }
 }
 
-/// Whether the nnc is this node's, or nobody's: then it is served.
+/// Whether the nnc belongs to this node or to nobody: then it is served.
 pub fn is_of(nnc: &NodeNetworkConfig, node: &NodeFacts) -> bool {
     match NncOwner::of(nnc) {
         NncOwner::Nobody => true,

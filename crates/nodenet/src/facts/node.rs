@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Another node of the same name is another node.
+    /// A node that is created again under the same name has another UID.
     pub uid: String,
     pub labels: BTreeMap<String, String>,
     /// The first InternalIP.
     pub address: Option<String>,
     pub pod_cidrs: Vec<String>,
     pub deleting: bool,
-    /// What the kubelet calls the machine: the same one under another UID is the same node,
+    /// The machine's id from the kubelet: the same machine under another UID is the same node,
     /// registered again.
     pub machine: Option<String>,
 }
@@ -33,7 +33,7 @@ impl NodeFacts {
     }
 }
 
-/// By both ids: machines that were cloned may share the first one.
+/// Built from both ids: machines that were cloned may share the first one.
 fn machine(ids: &MachineIds) -> Option<String> {
     let known = !ids.machine_id.is_empty() && !ids.system_uuid.is_empty();
     known.then(|| format!("{}/{}", ids.machine_id, ids.system_uuid))

@@ -18,8 +18,8 @@ pub struct SubnetFacts {
     /// `None` when it can't be evaluated: it matches no node.
     selector: Option<Selector>,
     pub scaler: nnc::Scaler,
-    /// It is registered. Not the same as Ready: one that was changed to something that can't be,
-    /// goes on as it was.
+    /// Whether it is registered. This is not the same as Ready: a Subnet that was changed to
+    /// something invalid goes on as it was.
     pub serving: bool,
     pub deleting: bool,
 }
@@ -30,7 +30,7 @@ impl SubnetFacts {
         let status = subnet.status.as_ref();
         Self {
             usage: spec.usage,
-            // Each by itself: what can't be read is the subnet controller's to warn of.
+            // Each is parsed by itself: the subnet controller warns of those that can't be read.
             cidrs: spec.cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect(),
             unit_lengths: UnitLengths {
                 ipv4: spec.unit_length(Family::V4),
@@ -53,7 +53,7 @@ impl SubnetFacts {
         self.serving && self.selects(usage, node)
     }
 
-    /// Whether it would serve the node, were it registered.
+    /// Whether it would serve the node if it were registered.
     pub fn selects(&self, usage: Use, node: &NodeFacts) -> bool {
         self.usage == usage && !self.deleting && self.matches(node)
     }
@@ -64,7 +64,7 @@ impl SubnetFacts {
             .is_some_and(|selector| selector.matches(&node.labels))
     }
 
-    /// Of what is handed out.
+    /// The prefix length of the units that are handed out.
     pub fn unit_length(&self, family: Family) -> u8 {
         self.unit_lengths.of(family)
     }

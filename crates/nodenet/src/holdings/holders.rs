@@ -1,4 +1,4 @@
-//! Who an address belongs to when the ledger does not know, or says another one. Pure.
+//! Which node an address belongs to if the ledger has no owner for it, or another one. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use berth_ledger::Owner;
 
 use super::{Holding, Use};
 
-/// All that is known of one address: by node, in the order of names.
+/// All holdings of one address, sorted by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     holders: Vec<Holding>,
@@ -28,8 +28,8 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// By address. What several observers say of one node is one holding; a name that the node knows
-/// goes before one that we made up.
+/// Groups holdings by address. Reports of several observers about one node become one holding; a
+/// lease name that the node knows goes before one that we made up.
 pub fn by_unit(holdings: impl IntoIterator<Item = Holding>) -> BTreeMap<Prefix, Holders> {
     let mut units: BTreeMap<Prefix, Holders> = BTreeMap::new();
     for holding in holdings {
@@ -49,8 +49,8 @@ pub fn by_unit(holdings: impl IntoIterator<Item = Holding>) -> BTreeMap<Prefix, 
 }
 
 impl Holders {
-    /// Who is to own it: the owner that the ledger has, unless another one has a living pod with it
-    /// and the owner has none, or the owner does not have it at all.
+    /// Which node is to own the address: the ledger's owner, unless another node has a living pod
+    /// with the address and the owner has none, or the owner does not have the address at all.
     pub fn winner(&self, owner: Option<&Owner>) -> Option<&Holding> {
         let holders = || self.holders.iter();
         let owns =
@@ -58,12 +58,12 @@ impl Holders {
         let with_pod = || holders().filter(|holding| holding.pod.is_some());
         let ranked = with_pod().find(owns).or_else(|| with_pod().next());
         let ranked = ranked.or_else(|| holders().find(owns));
-        // Of two that only list it, the one that needs it for itself can't be moved.
+        // Of two nodes that only list it, the one that has it as its own address can't be moved.
         let primary = || holders().find(|holding| holding.use_ == Use::Primary);
         ranked.or_else(primary).or_else(|| holders().next())
     }
 
-    /// All but the winner have it, too.
+    /// The conflicts of the winner with all others that have the address.
     pub fn conflicts(&self, winner: &Holding) -> Vec<Conflict> {
         let others = self.holders.iter().filter(|holding| holding.nc != winner.nc);
         let conflict = |other: &Holding| Conflict {
@@ -74,14 +74,14 @@ impl Holders {
         others.map(conflict).collect()
     }
 
-    /// Where the ledger has another owner than the first choice: who else has it beside the one
-    /// that is to own it.
+    /// The conflicts if the ledger has another owner than the first choice: all others that have
+    /// the address beside the one that is to own it.
     pub fn contested(&self, owner: &Owner, to: Option<&Holding>) -> Vec<Conflict> {
         let owns = |holding: &&Holding| holding.owner().as_ref() == Ok(owner);
         let winner = to.or_else(|| self.holders.iter().find(owns));
         match winner {
             Some(winner) => self.conflicts(winner),
-            // Somebody who is no node of ours owns it, and keeps it.
+            // An owner that is not one of our nodes has it, and keeps it.
             None => {
                 let conflict = |holding: &Holding| Conflict {
                     unit: holding.unit,
@@ -93,12 +93,12 @@ impl Holders {
         }
     }
 
-    /// The pod does not show it any more.
+    /// The pod no longer shows the address.
     pub fn without_pod(&mut self, pod: &str) {
         for holding in &mut self.holders {
             holding.pod.take_if(|shown| shown == pod);
         }
-        // Who had it by that pod alone does not have it; who lists it does.
+        // A node that had it by that pod alone no longer has it; a node that lists it does.
         self.holders
             .retain(|holding| holding.pod.is_some() || holding.is_listed);
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_nnc_lists_and_a_pod_shows_is_one_holding_under_the_listed_name() {
+    fn an_address_in_the_nnc_and_on_a_pod_is_one_holding() {
         let holders = holders(&[holding("n1", 1, None), holding("n1", 9, Some("d/a"))]);
         let only: Vec<&Holding> = holders.holders.iter().collect();
         assert_eq!(only.len(), 1);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_owner_that_is_no_node_keeps_is_in_conflict_with_who_has_it() {
+    fn an_owner_without_a_node_conflicts_with_the_actual_holder() {
         let one = holders(&[holding("n1", 1, None)]);
         let owner = holding("n9", 9, None).owner().unwrap();
         let conflicts = one.contested(&owner, None);

@@ -84,7 +84,7 @@ fn our_own_writes_coming_back_are_no_news_and_later_ones_are() {
 fn another_reason_stays_when_the_nnc_is_settled() {
     let mut index = Index::default();
     index.apply_nnc("n1", nnc(7, &[]));
-    index.look_at("n1");
+    index.mark_pending("n1");
     index.settle("n1", 8);
     assert!(index.take("n1").is_some());
 }
@@ -100,7 +100,7 @@ fn an_nnc_made_anew_is_news_whatever_its_version() {
 }
 
 #[test]
-fn an_nnc_that_went_while_its_node_stays_was_deleted_by_somebody() {
+fn an_nnc_that_goes_while_its_node_stays_counts_as_deleted() {
     let of_node = |uid: &str| NncFacts {
         owner: NncOwner::Node { uid: uid.to_owned() },
         ..nnc(7, &[])
@@ -131,7 +131,7 @@ fn what_was_just_made_and_is_gone_again_was_there() {
     };
     index.created_nnc("n1", made);
     assert!(index.take("n1").is_none(), "our own write is no news");
-    index.look_at("n1");
+    index.mark_pending("n1");
     assert!(index.take("n1").unwrap().has_nnc);
     index.delete_nnc("n1", now);
     assert_eq!(index.take("n1").unwrap().nnc_deleted, Some(now));
@@ -151,7 +151,7 @@ fn a_subnet_that_changes_concerns_its_nodes_and_no_others() {
 }
 
 #[test]
-fn pod_cidrs_are_to_be_recorded_when_they_are_new_and_when_a_subnet_for_them_is() {
+fn pod_cidrs_are_recorded_when_they_or_their_subnet_are_new() {
     let mut index = Index::default();
     let names = |index: &mut Index| {
         index

@@ -57,12 +57,12 @@ pub struct Target<'a> {
 /// What the node asks for, and how much of it is missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Shortfall {
-    /// By the spec.
+    /// How many the spec requests.
     pub asked: i64,
-    /// That a node may have.
+    /// How many a node may have.
     pub max: Option<i64>,
     pub short: usize,
-    /// What it waited for already.
+    /// What the node waited for already.
     pub before: Option<Need>,
 }
 
@@ -74,7 +74,7 @@ pub fn home<'a>(nnc: &'a NodeNetworkConfig, view: &'a View, nc: Uuid) -> Option<
     home.or(view.pods.as_deref())
 }
 
-/// The most that a node may have: by its Subnet, or by what that said while it was there.
+/// The most that a node may have: from its Subnet, or from what that said before it was deleted.
 pub fn max_ip_count(facts: Option<&SubnetFacts>, now: &NodeNetworkConfigStatus) -> Option<i64> {
     let scaler = facts.map(|facts| facts.scaler).or(now.scaler);
     scaler.map(|scaler| scaler.max_ip_count)
@@ -156,7 +156,7 @@ pub fn delivered(target: Target<'_>, container: &Container, first_version: i64) 
     }
 }
 
-/// What there is to say of a node that asks for too many, or that gets too few.
+/// The warnings for a node that requests too many addresses, or gets too few.
 pub fn shortfall_warnings(subnet: &str, shortfall: Shortfall) -> Vec<Warning> {
     let Shortfall {
         asked,
@@ -194,13 +194,13 @@ pub fn shortfall_warnings(subnet: &str, shortfall: Shortfall) -> Vec<Warning> {
     warnings
 }
 
-/// What agents give back although a living pod has it.
+/// Addresses that an agent gives back although a living pod has them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contradicted {
-    /// On this node. They stay: the agent, or whoever wrote it, is wrong, or the pod is just being
+    /// The pod is on this node. They stay: either the request is wrong, or the pod is just being
     /// removed.
     pub withheld: Vec<(IpAddr, LeaseId)>,
-    /// On other nodes. They go to those.
+    /// The pod is on another node. They go to that node.
     pub elsewhere: Vec<ObservedAddress>,
 }
 
@@ -228,7 +228,8 @@ pub fn contradicted(
     found
 }
 
-/// What was leased just now although a living pod on another node has it, and none on this one.
+/// Addresses that were leased just now although a living pod on another node has them, and none on
+/// this one.
 pub fn in_use_elsewhere(
     had: &NetworkContainer,
     answer: &Container,
@@ -247,8 +248,8 @@ pub fn in_use_elsewhere(
     elsewhere.collect()
 }
 
-/// Of a container's own units, those beyond one of a family, as the store may have them after
-/// somebody deleted blocks or put old ones back. The one that the status lists stays.
+/// A container's own units beyond one of each family. The store may have such units after somebody
+/// deleted blocks or restored old ones. The unit that the status lists stays.
 pub fn surplus_primaries(had: Option<&NetworkContainer>, answer: &Container) -> Vec<Prefix> {
     let texts = had.map(|had| [Some(&had.primary_ip), had.primary_ip_v6.as_ref()]);
     let texts = texts.into_iter().flatten().flatten();

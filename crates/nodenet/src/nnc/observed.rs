@@ -1,5 +1,5 @@
-//! What the agent and the node's pods say, against what the ledger and the nnc do: nobody takes an
-//! address from under a pod.
+//! Compares what the agent and the node's pods report with the ledger and the nnc, so that no pod
+//! loses its address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,9 +19,9 @@ use crate::facts::NodeFacts;
 use crate::holdings::{Holding, held_beyond, of_pod};
 use crate::pods::ObservedAddress;
 
-/// What the agent holds, or a pod on the node shows, although the nnc does not list it: it is the
-/// node's, if nobody else has it.
-pub async fn claim_what_it_has(
+/// Claims what the agent holds or a pod on the node shows although the nnc does not list it. It
+/// becomes the node's if nobody else has it.
+pub async fn claim_observed(
     context: &Context,
     subnet: &str,
     nc: &ContainerRef,
@@ -78,7 +78,7 @@ async fn claim_of(
     };
     let registry = &context.allocator;
     let claimed = match registry.restore(subnet, claims(&|_| None)?).await {
-        // It comes back when the Subnet does.
+        // The node comes back when the Subnet does.
         Err(AllocatorError::NoSubnet { .. }) => return Ok(()),
         claimed => claimed?,
     };
@@ -89,11 +89,11 @@ async fn claim_of(
                 let unit = holding.unit;
                 info!(subnet, node = nc.node, %unit, "claimed what the node has");
             }
-            // A Node of this name that is no more: there is only one of a name.
+            // The owner is an earlier Node of this name, which is gone: a name has only one Node.
             Claimed::Owned(tenure) if is_predecessor(&tenure.owner, nc) => {
                 earlier.insert(n, tenure.owner.clone());
             }
-            // Which of the two has it, a pass finds out, with nothing else going on.
+            // A pass, which runs alone, finds out which of the two has it.
             Claimed::Owned(_) if !context.claims.is_in_conflict(subnet, holding.unit) => {
                 context.claims.request(subnet);
             }
@@ -111,8 +111,8 @@ fn is_predecessor(owner: &Owner, nc: &ContainerRef) -> bool {
     owner.cluster() == nc.cluster && owner.name() == nc.node && owner.uid() != nc.uid
 }
 
-/// A Node that was registered again on its machine: all that it had is its own, under the names
-/// that its agent knows.
+/// A Node that was registered again on its machine keeps all that it had, under the names that its
+/// agent knows.
 pub async fn take_over(
     context: &Context,
     subnet: &str,
@@ -133,13 +133,13 @@ pub async fn take_over(
             Err(AllocatorError::NoSubnet { .. }) => return Ok(()),
             held => held?,
         };
-        // The Node may have been served before it said which machine it is: it needs no second
-        // address of its own, and reclaim takes the first one.
+        // The Node may have been served before it reported its machine. Then it needs no second
+        // address of its own, and reclaim takes back the earlier one.
         if is_primary && !registry.held(subnet, &to).await?.is_empty() {
             continue;
         }
         let claim = |lease: &Lease| {
-            // A container's own address goes by the container's id.
+            // The lease of a container's own address has the container's id.
             let id = if is_primary { nc.id() } else { lease.id };
             let each = lease.units.iter().map(|unit| Claim {
                 unit: *unit,
@@ -160,12 +160,12 @@ pub async fn take_over(
             node, count, "the Node is back on its machine and keeps its addresses"
         );
     }
-    context.index().succeeded(&nc.node);
+    context.index().delete_predecessor(&nc.node);
     Ok(())
 }
 
-/// Of what is given back, that which a living pod has is not taken. Whether anything went to
-/// another node.
+/// Keeps what is given back although a living pod has it. Returns whether anything went to another
+/// node.
 pub async fn withhold_used(
     context: &Context,
     subnet: &str,
@@ -186,9 +186,9 @@ pub async fn withhold_used(
     move_to_pods(context, subnet, &nc.secondary()?, elsewhere).await
 }
 
-/// The last net: what was leased just now and a living pod on another node has goes to that node.
-/// Whether anything did.
-pub async fn give_up_used(
+/// The last safeguard: an address that was leased just now, but that a living pod on another node
+/// has, goes to that node. Returns whether any did.
+pub async fn move_used_leases(
     context: &Context,
     subnet: &str,
     nc: &ContainerRef,
@@ -201,7 +201,7 @@ pub async fn give_up_used(
 }
 
 /// The same for a container's own address.
-pub async fn give_up_primary(
+pub async fn move_used_primary(
     context: &Context,
     subnet: &str,
     nc: &ContainerRef,
@@ -212,10 +212,10 @@ pub async fn give_up_primary(
     move_to_pods(context, subnet, &nc.primary()?, observed).await
 }
 
-/// A container needs one address of its own in each family: what it has beyond that is the node's
-/// for pods, and goes back as those do. Whether there was any.
+/// A container needs one address of its own in each family. Any others become addresses for the
+/// node's pods, and go back as those do. Returns whether there were any.
 ///
-/// Safe whenever it ends: the unit has one owner or the other, and both are this node's.
+/// It is safe to stop at any point: the unit has one owner or the other, and both are this node's.
 pub async fn keep_one_primary(
     context: &Context,
     subnet: &str,

@@ -1,4 +1,4 @@
-//! Asks the allocator for a node's container, and says in the status what came of it.
+//! Asks the allocator for a node's container, and writes the result to the status.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::decide::{
     subnet_full, subnet_gone,
 };
 use super::observed::{
-    claim_what_it_has, give_up_primary, give_up_used, keep_one_primary, take_over, withhold_used,
+    claim_observed, keep_one_primary, move_used_leases, move_used_primary, take_over, withhold_used,
 };
 use super::request::{Request, first_version, is_explained};
 use super::status::container_in;
@@ -52,7 +52,7 @@ pub async fn with_pods(
         None => earlier_home(context, home, &nc).await?,
     };
     take_over(context, &subnet, &nc, node).await?;
-    claim_what_it_has(context, &subnet, &nc, nnc).await?;
+    claim_observed(context, &subnet, &nc, nnc).await?;
     let serving = Serving {
         context,
         subnet: &subnet,
@@ -117,12 +117,12 @@ impl Serving<'_> {
             created => created?,
         };
         context.wait_list.leave(subnet, &nc.node);
-        if give_up_primary(context, subnet, nc, &created).await? {
+        if move_used_primary(context, subnet, nc, &created).await? {
             return Err(self.contended());
         }
         let kept = keep_one_primary(context, subnet, nc, None, &created).await?;
         if kept || !created.secondaries.is_empty() {
-            // It was there, and the nnc did not know of it: what it has must be looked for in the
+            // The container existed, but the nnc did not list it: what it has must be read from the
             // store.
             let found = context.allocator.get(subnet, nc).await?;
             created = found.ok_or_else(|| self.contended())?;
@@ -151,17 +151,17 @@ impl Serving<'_> {
             answer => answer?,
         };
         let short = waits_for.max(answer.short);
-        let given_up = give_up_used(context, subnet, nc, had, &answer).await?;
+        let given_up = move_used_leases(context, subnet, nc, had, &answer).await?;
         if given_up {
-            // What is missing now it asks for again.
+            // The node asks again for what is missing now.
             context.wake(&nc.node);
         }
         let kept = keep_one_primary(context, subnet, nc, Some(had), &answer).await?;
         if moved || given_up || kept || !is_explained(had, &request, &answer) {
             answer = match context.allocator.get(subnet, nc).await? {
                 Some(found) => found,
-                // Nothing of it is held any more: somebody has given all of it back. It begins
-                // anew, if there is an address.
+                // The container has nothing any more: somebody has given all of it back. It is
+                // created again, if there is an address.
                 None => return self.create().await,
             };
         }

@@ -1,7 +1,7 @@
-//! An nnc that is being deleted may go: what the node has is not the nnc's but the Node's.
+//! Lets an nnc that is being deleted go: its addresses belong to the Node, not to the nnc.
 //!
-//! Of a Node that is there, the next nnc lists all of it again. Of one that is gone, reclaim takes
-//! it back when its time has come.
+//! If the Node exists, the next nnc lists them all again. If it is gone, reclaim takes them back
+//! after the grace period.
 
 use berth_api::{NodeNetworkConfig, names};
 use berth_kit::api_error::{is_conflict, is_not_found};
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::ReconcileError;
 use crate::facts::NncFacts;
 
-/// Whether it is off: not when the nnc is another one by now.
+/// Returns whether the finalizer is off; it is not if the nnc has changed since.
 pub async fn remove_finalizer(
     context: &Context,
     name: &str,

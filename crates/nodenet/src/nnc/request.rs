@@ -1,4 +1,4 @@
-//! What to ask the allocator for, and whether its answer is explained by it. Pure.
+//! What to ask the allocator for, and whether the request explains the answer. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::allocator::{Container, Update};
 use crate::assignments::{Basis, assignments, count, given_back, leases_of, names_of, request_id};
 use crate::facts::version;
 
-/// What an NNC's spec comes to, for a container that is there.
+/// The request that follows from an NNC's spec, for a container that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// From it the names of new leases follow.
+    /// The names of new leases are derived from it.
     pub id: Uuid,
     pub count: usize,
     pub give_back: BTreeSet<LeaseId>,
@@ -57,8 +57,8 @@ impl Request {
         }
     }
 
-    /// What the node may ask for now. What it gives back goes back at once; only for more must it
-    /// wait until it is next. Gives how many it waits for.
+    /// What the node may ask for now. It gives addresses back at once; only for more it must wait
+    /// until it is next. Also returns how many it waits for.
     pub fn in_turn(self, is_next: bool) -> (Self, usize) {
         if is_next || self.growth == 0 {
             return (self, 0);
@@ -81,12 +81,11 @@ impl Request {
     }
 }
 
-/// The version that a container begins with where the status has none: 0. But the status of
-/// an NNC that asks for something may have had it before, and lost it; with the same versions,
-/// other addresses would come under the names of those that were there. So it begins with one that
-/// the container can't have had: the object's own version, which goes up with every write. An NNC
-/// whose spec has never changed since it was created is taken for new; and one that asks for
-/// nothing will change its spec before it gets anything.
+/// The version that a container begins with if the status has none. It is 0 for an NNC whose spec
+/// has never changed, which is new, and for one that asks for nothing, whose spec will change
+/// before it gets anything. Any other status may have had the container before, and lost it: if its
+/// versions came again, other addresses would get the names of earlier ones. So it begins with the
+/// object's own version, which goes up with every write and so is new to the container.
 pub fn first_version(nnc: &NodeNetworkConfig) -> i64 {
     let spec = &nnc.spec;
     let asks = spec.requested_ip_count > 0 || !spec.ips_not_in_use.is_empty();
@@ -100,12 +99,11 @@ pub fn first_version(nnc: &NodeNetworkConfig) -> i64 {
 
 /// Whether an answer follows from what the status says and from what was asked for just now.
 ///
-/// The allocator may answer from a memory that another writer has overtaken. What the request
-/// itself gave and took is as the store has it. But an address that came or went without it must be
-/// looked for in the store first, after the NNC was read: to list one that is somebody else's by
-/// now would give it to two, to drop one that is held would take it from under a pod. Who takes or
-/// gives anything meanwhile does so because the NNC has changed, and then the write of the
-/// status is refused.
+/// The allocator may answer from memory that another writer has overtaken. What the request itself
+/// gave and took is as the store has it. Any other address that came or went must be looked up in
+/// the store first, after the NNC was read: listing an address that has another owner by now would
+/// give it to two, and dropping one that is held would take it from a pod. Any change meanwhile
+/// comes from a change of the NNC, and then the write of the status is refused.
 pub fn is_explained(had: &NetworkContainer, requested: &Request, answer: &Container) -> bool {
     let mut primaries = answer.primary.iter().map(|unit| unit.first().to_string());
     let same_place = primaries.next().as_deref() == Some(had.primary_ip.as_str())
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(whole.clone().in_turn(true), (whole.clone(), 0));
         let (now, waits_for) = whole.clone().in_turn(false);
         assert_eq!((now.count, &now.give_back, waits_for), (0, &whole.give_back, 2));
-        // Who asks for no more does not wait.
+        // A node that asks for no more does not wait.
         let less = request(1, &[1], &had, None);
         assert_eq!(less.clone().in_turn(false), (less, 0));
     }
@@ -198,8 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_may_have_been_there_before_begins_with_a_version_that_it_can_not_have_had()
-    {
+    fn the_first_version_differs_from_any_lost_version() {
         let nnc = |generation, requested_ip_count| {
             let spec = NodeNetworkConfigSpec {
                 requested_ip_count,
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_goes_without_having_been_given_back_is_not_explained() {
+    fn an_address_removed_without_a_release_is_not_explained() {
         let had = had(&[1, 2]);
         assert!(!is_explained(
             &had,
@@ -236,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_comes_without_having_been_asked_for_is_not_explained() {
+    fn an_address_added_without_a_request_is_not_explained() {
         let had = had(&[1]);
         assert!(!is_explained(
             &had,
@@ -246,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn another_address_under_the_same_name_or_another_primary_is_not_explained() {
+    fn a_changed_lease_address_or_primary_is_not_explained() {
         let had = had(&[1]);
         let requested = request(1, &[], &had, None);
         let moved = Secondary {

@@ -24,8 +24,8 @@ pub fn container_in<'a>(
 /// The status with the container as the allocator has it. `None` when no CIDR of the subnet is
 /// known that holds the container's own address: without it an agent can't use the container.
 ///
-/// The version goes up when the addresses for pods change, and only then; `first_version` is that
-/// of a container that is new here, whatever it has. A subnet that is gone leaves what it said.
+/// The version goes up only when the addresses for pods change; `first_version` is that of a
+/// container that is new here, whatever it has. If the subnet is gone, what it said stays.
 pub fn with_container(
     now: &NodeNetworkConfigStatus,
     container: &Container,
@@ -63,8 +63,8 @@ pub fn with_container(
     status.assigned_ip_count = i64::try_from(container.secondaries.len()).unwrap_or(i64::MAX);
     status.status = Some(if full { Progress::Error } else { Progress::Updated });
     set_scaler(&mut status, subnet);
-    // Other containers for pods are of a node that is no more, under this name: their addresses are
-    // not this node's.
+    // Other containers for pods belong to an earlier node of this name: their addresses are not
+    // this node's.
     status
         .network_containers
         .retain(|other| other.container_type == OVERLAY);
@@ -117,7 +117,7 @@ pub fn place(
         return Some(());
     };
     let Some(cidr) = subnet.cidr_around(first.first()) else {
-        // The spec is not what the ledger follows: what was written when it was, holds.
+        // The ledger does not follow this spec: what was written when it did still holds.
         return (!container.subnet_address_space.is_empty()).then_some(());
     };
     let cidr_v6 = second.and_then(|unit| subnet.cidr_around(unit.first()));
@@ -134,7 +134,7 @@ pub fn set_scaler(status: &mut NodeNetworkConfigStatus, subnet: Option<&SubnetFa
     status.scaler = subnet.map(|subnet| subnet.scaler).or(status.scaler);
 }
 
-/// In any order.
+/// Whether both lists are the same, in any order.
 fn same(one: &[IpAssignment], other: &[IpAssignment]) -> bool {
     pairs(one) == pairs(other)
 }

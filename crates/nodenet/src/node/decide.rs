@@ -4,14 +4,14 @@ use crate::facts::{NncFacts, NncOwner, NodeFacts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// There is none.
+    /// There is no nnc.
     Create,
-    /// Somebody else made it, or took something off it: owner and finalizer are missing, or one of
-    /// them.
+    /// Somebody else created it, or removed something: the owner, the finalizer or both are
+    /// missing.
     Adopt,
-    /// It is of a node that is no more, perhaps of one with the same name.
+    /// It belongs to a node that is gone, perhaps to one of the same name.
     Remove,
-    /// Something that is no Node controls it: not ours to change.
+    /// An object that is not a Node controls it: we must not change it.
     Foreign,
     Nothing,
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_node_that_is_gone_goes_also_when_the_name_is_taken_again() {
+    fn an_nnc_whose_node_uid_is_gone_is_removed() {
         let old = nnc(Some("1"), true);
         assert_eq!(decide(Some(&node("2")), Some(&old), true), Action::Remove);
         assert_eq!(decide(None, Some(&old), false), Action::Remove);

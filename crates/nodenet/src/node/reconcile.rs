@@ -17,14 +17,14 @@ use crate::error::ReconcileError;
 use crate::facts::{NncFacts, NncOwner, NodeFacts, reference};
 use crate::index::View;
 
-/// How long a node is there before it is said that no Subnet selects it.
+/// How long a node exists before an event reports that no Subnet selects it.
 const SELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an nnc that somebody deleted stays away. `kubectl delete` looks for it by name before
-/// it waits for it to go: one made anew in between it would wait for, for ever.
+/// How long an nnc that somebody deleted stays away. `kubectl delete` looks it up by name before it
+/// waits for it to go: it would wait for ever for one that was created again in between.
 const RECREATE_DELAY: Duration = Duration::from_secs(1);
 
-/// The node's nnc as it is to be, as far as that can be had now. `nnc` was read just now.
+/// Brings the node's nnc into its proper state, as far as possible now. `nnc` was read just now.
 pub async fn ensure_nnc(
     context: &Context,
     name: &str,
@@ -41,10 +41,10 @@ pub async fn ensure_nnc(
         warn_if_left_out(context, name, node, view);
     }
     match (action, nnc, view.node.as_deref()) {
-        // It went since the watch told of it. That it is gone the watch tells next, and when.
+        // It was deleted after the watch reported it. The watch will report that next, and so when.
         (Action::Create, ..) if view.has_nnc => Ok(None),
         (Action::Create, ..) if let Some(left) = delay_left(view) => {
-            context.index().look_at(name);
+            context.index().mark_pending(name);
             context.node_queue.add_after(name.to_owned(), left);
             Ok(None)
         }
@@ -71,16 +71,17 @@ fn delay_left(view: &View) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// Once, and not at once: a Subnet that is created together with the nodes takes a moment to serve.
+/// Warns once, and not at once: a Subnet that is created together with the nodes takes a moment to
+/// serve.
 fn warn_if_left_out(context: &Context, name: &str, node: &NodeFacts, view: &View) {
-    // One that has a podCIDR needs no other addresses.
+    // A node that has a podCIDR needs no other addresses.
     if view.pods.is_some() || view.node_cidrs.is_some() {
         context.index().set_selected(name, true);
         return;
     }
     let left = view.since.map(|since| SELECTED_TIMEOUT.saturating_sub(since.elapsed()));
     if let Some(left) = left.filter(|left| !left.is_zero()) {
-        context.index().look_at(name);
+        context.index().mark_pending(name);
         context.node_queue.add_after(name.to_owned(), left);
         return;
     }
@@ -113,8 +114,7 @@ async fn create(
             name: Some(name.to_owned()),
             namespace: Some(names::NAMESPACE.to_owned()),
             owner_references: Some(vec![owner(name, node)]),
-            // With the first write: there is no moment at which it could go and leave addresses
-            // behind.
+            // The first write sets it, so the nnc can never go and leave addresses behind.
             finalizers: Some(vec![names::FINALIZER.to_owned()]),
             ..ObjectMeta::default()
         },
@@ -126,8 +126,8 @@ async fn create(
         ..PostParams::default()
     };
     match context.nncs().create(&params, &nnc).await {
-        // Somebody was faster than the watch, perhaps another controller: the watch will tell what
-        // it is.
+        // Somebody was faster than the watch, perhaps another controller: the watch will report the
+        // nnc.
         Err(error) if is_conflict(&error) => Err(contended(name)),
         created => {
             let created = created?;
@@ -137,7 +137,7 @@ async fn create(
     }
 }
 
-/// Adds what is missing to exactly the state that was read. `None` when that is not there any more.
+/// Adds what is missing to exactly the state that was read. `None` if the object has changed since.
 async fn adopt(
     context: &Context,
     nnc: &NodeNetworkConfig,
@@ -147,7 +147,7 @@ async fn adopt(
     let mut owners: Vec<OwnerReference> = nnc.owner_references().to_vec();
     let mut finalizers: Vec<String> = nnc.finalizers().to_vec();
     if !owners.iter().any(|owner| owner.controller == Some(true)) {
-        // The Node may be there as an owner that is not the controller.
+        // The Node may be listed as an owner that is not the controller.
         owners.retain(|owner| owner.uid != node.uid);
         owners.push(owner(name, node));
     }
@@ -179,8 +179,8 @@ async fn remove(
     let NncOwner::Node { uid } = NncOwner::of(nnc) else {
         return Ok(());
     };
-    // Asked afresh: the watch of Nodes may be behind that of nncs, and this one's Node just not be
-    // known yet.
+    // Asks the API server: the watch of Nodes may be behind that of nncs, so that this nnc's Node
+    // is not known yet.
     if is_there(context, name, &uid).await? {
         return Ok(());
     }

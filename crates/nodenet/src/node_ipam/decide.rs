@@ -1,4 +1,4 @@
-//! Which podCIDRs a node has, where they lie, and what its config says of them. Pure.
+//! Which podCIDRs a node has, which subnets they are in, and what its nnc says of them. Pure.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,8 +20,8 @@ pub struct Placed {
     pub subnet: Option<(String, Arc<SubnetFacts>)>,
 }
 
-/// Those that a node has, IPv4 first. One that can't be read is left out: the API server lets none
-/// in.
+/// The podCIDRs that a node has, IPv4 first. One that can't be parsed is left out: the API server
+/// accepts none.
 pub fn placed(node: &NodeFacts, subnets: &[(String, Arc<SubnetFacts>)]) -> Vec<Placed> {
     let cidrs = node.pod_cidrs.iter().filter_map(|cidr| cidr.parse::<Prefix>().ok());
     let mut placed: Vec<Placed> = cidrs
@@ -37,13 +37,13 @@ pub fn placed(node: &NodeFacts, subnets: &[(String, Arc<SubnetFacts>)]) -> Vec<P
     placed
 }
 
-/// More than anybody gives to one node. Without an end, one Node with a podCIDR that is far too
+/// More than anybody gives to one node. Without a limit, one Node with a podCIDR that is far too
 /// large would fill the store.
 const MAX_UNITS: usize = 1 << 16;
 
-/// The units of a subnet that a podCIDR touches. It need not be one of them: whoever set it may cut
-/// the space in another way, and then each unit that has a part of it is taken. `None` when there
-/// are too many.
+/// The units of a subnet that a podCIDR touches. It need not be a unit: the controller that set it
+/// may divide the space in another way, and then each unit that has a part of it is taken. `None`
+/// if there are too many.
 pub fn touched(cidr: Prefix, subnet: &SubnetFacts) -> Option<Vec<Prefix>> {
     let length = subnet.unit_length(cidr.family());
     let spaces = subnet.cidrs.iter().filter(|space| space.overlaps(cidr));
@@ -73,7 +73,7 @@ fn after(address: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// Whether the node has nothing of this.
+/// Whether the node has podCIDRs, and none of them overlaps this one.
 pub fn is_elsewhere(node: &NodeFacts, cidr: Prefix) -> bool {
     let cidrs = node.pod_cidrs.iter();
     !node.pod_cidrs.is_empty()
@@ -82,7 +82,7 @@ pub fn is_elsewhere(node: &NodeFacts, cidr: Prefix) -> bool {
             .all(|own| !own.overlaps(cidr))
 }
 
-/// The leases in which nothing is that the node touches.
+/// The leases of which the node touches no unit.
 pub fn unused(touched: &BTreeSet<Prefix>, held: &[Lease]) -> Vec<LeaseId> {
     let is_used = |lease: &&Lease| lease.units.iter().any(|unit| touched.contains(unit));
     held.iter()
@@ -111,7 +111,7 @@ pub fn with_overlay(
         assignment_mode: AssignmentMode::Static,
         container_type: OVERLAY.to_owned(),
         subnet_name: home.map(|(name, _)| name.clone()).unwrap_or_default(),
-        // Of a podCIDR that is in no subnet no more is known than itself.
+        // A podCIDR that is in no subnet is its own address space.
         subnet_address_space: first.cidr.to_string(),
         node_ip: node.address.clone().or(had.map(|had| had.node_ip)).unwrap_or_default(),
         status: Some(ContainerStatus::Success),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_container_has_the_cidr_as_its_primary_and_stays_at_version_0() {
+    fn an_overlay_container_has_the_pod_cidr_as_primary() {
         let placed = [
             Placed {
                 cidr: prefix("10.0.3.0/24"),

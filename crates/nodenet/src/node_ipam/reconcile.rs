@@ -16,7 +16,7 @@ use crate::facts::{NodeFacts, reference};
 use crate::index::View;
 use crate::wait_list::Need;
 
-/// Under which podCIDRs are written to Nodes.
+/// The field manager that writes podCIDRs to Nodes.
 const FIELD_MANAGER: &str = "berth-node-ipam";
 
 /// The status with the container for the node's podCIDRs, if it has any.
@@ -32,7 +32,7 @@ pub async fn with_pod_cidrs(
     };
     let nc = context.nc(name, &node.uid);
     if node.pod_cidrs.is_empty() {
-        // Once they are written the watch tells, and they are recorded like any others.
+        // Once they are written, the watch reports them, and they are recorded like any others.
         give_cidrs(context, subnet, &nc, node).await?;
         return Ok(now);
     }
@@ -83,8 +83,8 @@ async fn give_cidrs(
     }
     context.wait_list.leave(subnet, name);
     let units: Vec<String> = units.iter().map(Prefix::to_string).collect();
-    // Of this very node, and only where there is none: the API server refuses to change those that
-    // are set.
+    // Applies to this very node only, and only if it has none: the API server refuses to change
+    // those that are set.
     let patch = json!({
         "metadata": {"uid": node.uid},
         "spec": {"podCIDR": units.first(), "podCIDRs": units},
@@ -94,7 +94,7 @@ async fn give_cidrs(
         ..PatchParams::default()
     };
     match context.nodes().patch(name, &params, &Patch::Merge(patch)).await {
-        // It is another node, or somebody else has set them: the watch will tell.
+        // The node is another one by now, or somebody else has set them: the watch will report it.
         Err(error) if is_conflict(&error) || is_not_found(&error) || is_invalid(&error) => {
             let object = format!("Node {name}");
             Err(ReconcileError::Contended { object })

@@ -1,5 +1,5 @@
-//! Records the podCIDRs that Nodes have, whoever has set them: those of all Nodes, also of those
-//! that no Subnet selects, and before any are given.
+//! Records the podCIDRs that Nodes have, whichever controller has set them: those of all Nodes,
+//! also of Nodes that no Subnet selects, and before any podCIDR is given.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::facts::{NodeFacts, SubnetFacts, reference};
 /// A podCIDR, or a part of it, that is not recorded.
 struct Unrecorded {
     why: String,
-    /// The whole of it is there for the node's pods all the same, as far as this subnet goes.
+    /// The node's pods can use the whole podCIDR all the same, as far as this subnet is concerned.
     usable: bool,
-    /// It may be free another time.
-    passing: bool,
+    /// It may be free at the next attempt.
+    is_transient: bool,
 }
 
-/// Those that podCIDRs can be recorded in. One that was refused gives none away, and must not keep
+/// The subnets that podCIDRs can be recorded in. A refused Subnet gives none, and must not keep
 /// nodes from what they get elsewhere.
 pub fn serving_cidrs(context: &Context) -> Vec<(String, Arc<SubnetFacts>)> {
     let mut subnets = context.index().subnets_for(Use::NodeCidrs);
@@ -31,8 +31,8 @@ pub fn serving_cidrs(context: &Context) -> Vec<(String, Arc<SubnetFacts>)> {
     subnets
 }
 
-/// A node that no Subnet gives a podCIDR to may have one in it nevertheless. What is recorded of it
-/// goes back with its nnc, or by reclaim.
+/// Records a node that no Subnet gives a podCIDR to: its podCIDR may be in a Subnet nevertheless.
+/// The record goes back with its nnc, or by reclaim.
 pub async fn record_unselected(
     context: &Context,
     name: &str,
@@ -44,20 +44,20 @@ pub async fn record_unselected(
     Ok(())
 }
 
-/// The ledger may have lost some of them.
+/// Records all podCIDRs again: the ledger may have lost some of them.
 pub async fn record_again(context: &Context) -> Result<(), ReconcileError> {
-    // A service gives none, so there is nothing to keep others from.
+    // A service gives no podCIDRs, so there is nothing to keep others from.
     if !context.allocator.serves_pod_cidrs() {
         return Ok(());
     }
-    context.index().unrecord_all();
+    context.index().mark_all_unrecorded();
     record_all(context).await
 }
 
-/// All that the watch has told of. To be done before a podCIDR is leased: what another node has
-/// looks free until it is recorded, and no Node ever changes the one it got.
+/// Records all podCIDRs that the watch has reported. Call it before a podCIDR is leased: what
+/// another node has looks free until it is recorded, and no Node ever changes its podCIDR.
 pub async fn record_all(context: &Context) -> Result<(), ReconcileError> {
-    // Who comes meanwhile waits, as it must not lease what is about to be recorded.
+    // Other callers wait meanwhile: they must not lease what is about to be recorded.
     let _turn = context.recording.lock().await;
     let nodes = context.index().take_unrecorded();
     let recorded = nodes.iter().map(async |(name, node)| {
@@ -67,21 +67,21 @@ pub async fn record_all(context: &Context) -> Result<(), ReconcileError> {
     let mut result = Ok(());
     for ((name, _), recorded) in nodes.iter().zip(join_all(recorded).await) {
         let again = match recorded {
-            Ok(unrecorded) => unrecorded.iter().any(|unrecorded| unrecorded.passing),
+            Ok(unrecorded) => unrecorded.iter().any(|unrecorded| unrecorded.is_transient),
             Err(error) => {
                 result = Err(error);
                 true
             }
         };
         if again {
-            context.index().unrecord(name);
+            context.index().mark_unrecorded(name);
         }
     }
     result
 }
 
-/// Whether the node may use what it has. Not when it is another's: that is said, and nothing else
-/// happens until one of the two changes.
+/// Returns whether the node may use its podCIDRs. It may not if they are another node's: an event
+/// reports that, and nothing else happens until one of the two changes.
 pub async fn record(
     context: &Context,
     nc: &ContainerRef,
@@ -102,7 +102,7 @@ pub fn emit_unrecorded(context: &Context, nc: &ContainerRef, note: String) {
         .warn(&node, "PodCIDRNotRecorded", "AllocateCIDR", note);
 }
 
-/// Also gives back what is held of others than those that the node has.
+/// Also gives back what is held for podCIDRs that the node no longer has.
 async fn claim(
     context: &Context,
     nc: &ContainerRef,
@@ -124,7 +124,7 @@ async fn claim(
                          delete this Node and let it join without spec.podCIDR"
                     ),
                     usable: false,
-                    passing: false,
+                    is_transient: false,
                 });
                 continue;
             };
@@ -140,7 +140,7 @@ async fn claim(
     Ok(unrecorded)
 }
 
-/// All at once if that can be, else each that can be had.
+/// Claims all units at once if possible, else each one that can be had.
 async fn claim_units(
     context: &Context,
     subnet: &str,
@@ -165,15 +165,14 @@ async fn claim_units(
                      join without spec.podCIDR, or change the Subnet"
                 ),
                 usable: !owned || is_shared(context, subnet, unit, cidr).await?,
-                passing: owned,
+                is_transient: owned,
             });
         }
     }
     Ok(unrecorded)
 }
 
-/// Whether who owns the unit has another part of it: podCIDRs that are shorter than a unit lie in
-/// it side by side.
+/// Whether the unit's owner has another part of it: podCIDRs that are smaller than a unit share it.
 async fn is_shared(
     context: &Context,
     subnet: &str,

@@ -1,5 +1,5 @@
-//! What the watch of Pods has told so far. Plain data: fed by `apply`, `delete` and the watch's
-//! start over.
+//! What the watch of Pods has reported. Plain data: fed by `apply`, `delete` and the watch's start
+//! over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 /// Namespace and name, with a slash between them.
 type Key = Arc<str>;
 
-/// Addresses of pods that are gone are remembered for the grace period of nodes, but not more of
-/// them than this: beyond, nothing counts as unused for long.
+/// Addresses of pods that are gone are remembered for the grace period of nodes, but no more of
+/// them than this. Beyond it, no address counts as unused for long.
 const MAX_REMEMBERED: usize = 65_536;
 
 /// A pod that shows an address.
@@ -23,7 +23,7 @@ pub struct ObservedAddress {
     pub pod: String,
     pub node: String,
     pub address: IpAddr,
-    /// Of the pod, as its lease is named after it.
+    /// The pod's first address: its lease is named after it.
     pub first: IpAddr,
 }
 
@@ -36,7 +36,7 @@ struct Known {
 #[derive(Debug, Default)]
 struct OnNode {
     pods: BTreeSet<Key>,
-    /// Those that need an address and show none yet.
+    /// Pods that need an address and show none yet.
     waiting: usize,
 }
 
@@ -44,12 +44,12 @@ struct OnNode {
 pub struct PodIndex {
     pods: BTreeMap<Key, Known>,
     by_node: BTreeMap<Key, OnNode>,
-    /// More than one only while two pods have the same: a set for each would cost many times as
-    /// much.
+    /// More than one pod only while two pods have the same address: a set for each address would
+    /// cost many times as much.
     by_address: BTreeMap<IpAddr, Vec<Key>>,
-    /// When an address was last shown that no pod shows any more.
+    /// Addresses that no pod shows any more, and when one last did.
     remembered: BTreeMap<IpAddr, Instant>,
-    /// What was shown before this is not known.
+    /// What pods showed before this is not known.
     since: Instant,
 }
 
@@ -64,7 +64,7 @@ impl PodIndex {
         }
     }
 
-    /// The addresses that are not shown any more by this pod.
+    /// Returns the addresses that this pod no longer shows.
     pub fn apply(&mut self, key: &str, pod: &ObservedPod, now: Instant) -> Vec<IpAddr> {
         let Some(node) = pod.node().filter(|_| pod.needs_address()) else {
             return self.delete(key, now);
@@ -99,7 +99,7 @@ impl PodIndex {
         gone
     }
 
-    /// The addresses that it showed.
+    /// Returns the addresses that the pod showed.
     pub fn delete(&mut self, key: &str, now: Instant) -> Vec<IpAddr> {
         let Some((key, Known { node, addresses })) = self.pods.remove_entry(key) else {
             return Vec::new();
@@ -123,8 +123,8 @@ impl PodIndex {
         addresses
     }
 
-    /// Forgets what was shown longer ago than that.
-    pub fn forget(&mut self, grace: Duration, now: Instant) {
+    /// Removes addresses that were last shown longer ago than `grace`.
+    pub fn prune(&mut self, grace: Duration, now: Instant) {
         self.remembered
             .retain(|_, at| now.saturating_duration_since(*at) < grace);
         if self.remembered.len() > MAX_REMEMBERED {
@@ -144,7 +144,7 @@ impl PodIndex {
         Some(remembered.unwrap_or(self.since))
     }
 
-    /// Whether a pod on the node is to get an address, and nobody knows yet which.
+    /// Whether a pod on the node waits for an address and shows none yet.
     pub fn has_waiting(&self, node: &str) -> bool {
         self.by_node.get(node).is_some_and(|on_node| on_node.waiting > 0)
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_is_in_use_until_the_last_pod_that_shows_it_is_gone() {
+    async fn an_address_is_in_use_until_its_last_pod_is_gone() {
         let now = Instant::now();
         let mut index = PodIndex::new(now);
         index.apply("d/a", &pod("n1", &["10.0.0.5"]), now);
@@ -257,9 +257,9 @@ mod tests {
         index.apply("d/a", &pod("n1", &["10.0.0.5"]), now);
         let later = now + Duration::from_secs(60);
         index.delete("d/a", later);
-        index.forget(Duration::from_secs(120), later + Duration::from_secs(119));
+        index.prune(Duration::from_secs(120), later + Duration::from_secs(119));
         assert_eq!(index.unused_since_in(ip("10.0.0.5").into()), Some(later));
-        index.forget(Duration::from_secs(120), later + Duration::from_secs(120));
+        index.prune(Duration::from_secs(120), later + Duration::from_secs(120));
         assert_eq!(index.unused_since_in(ip("10.0.0.5").into()), Some(now));
     }
 }

@@ -1,4 +1,4 @@
-//! Who is gone, and since when. Pure: the clock is handed in.
+//! Which owners are gone, and since when. Pure: the clock is passed in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,15 +11,16 @@ use crate::facts::{NncFacts, NncOwner};
 /// An owner in a subnet.
 pub type Place = (String, Owner);
 
-/// Owners that look gone, and when that was first observed. A restart begins anew: that only makes
-/// it later.
+/// Owners that look gone, and when that was first observed. A restart begins anew, which only
+/// delays reclaim.
 #[derive(Debug, Default)]
 pub struct Suspects {
     since: BTreeMap<Place, Instant>,
 }
 
 impl Suspects {
-    /// All who look gone now: those who don't any more are cleared. Gives since when each has.
+    /// Takes all owners that look gone now, and clears those that no longer do. Returns since when
+    /// each has.
     pub fn observe(&mut self, gone: BTreeSet<Place>, now: Instant) -> Vec<(Place, Instant)> {
         self.since.retain(|place, _| gone.contains(place));
         for place in gone {
@@ -32,7 +33,7 @@ impl Suspects {
     }
 }
 
-/// When an address of an owner that is gone `since` then comes back, which no pod has shown since
+/// When an address comes back: its owner is gone since `since`, and no pod has shown it since
 /// `unused`. `awaited`: others wait for addresses of the subnet, and no pod on the node waits for
 /// one.
 pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -> Instant {
@@ -43,7 +44,8 @@ pub fn due_at(since: Instant, unused: Instant, grace: Duration, awaited: bool) -
     }
 }
 
-/// Whether the owner is one that a Node and a nnc can speak for, in this cluster.
+/// Whether the owner belongs to a node of this cluster, so that a Node and an nnc show whether it
+/// exists.
 pub fn is_of_node(owner: &Owner, cluster: &str) -> bool {
     let kinds = [Kind::Primary, Kind::Secondary, Kind::NodeCidr];
     owner.cluster() == cluster && kinds.contains(&owner.kind())
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_of_other_clusters_and_of_other_kinds_are_not_ours_to_judge() {
+    fn owners_of_other_clusters_or_kinds_are_ignored() {
         assert!(is_of_node(&owner("prod", Kind::Secondary), "prod"));
         assert!(!is_of_node(&owner("test", Kind::Secondary), "prod"));
         assert!(!is_of_node(&owner("prod", Kind::Machine), "prod"));
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_comes_back_a_grace_period_after_the_later_of_node_and_pod() {
+    async fn reclaim_is_due_a_grace_period_after_node_and_pod_are_gone() {
         let (grace, start) = (Duration::from_secs(120), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(due_at(at(100), at(0), grace, false), at(220));

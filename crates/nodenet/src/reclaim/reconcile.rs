@@ -1,4 +1,4 @@
-//! Looks when something may have gone, asks both observers afresh, and gives back.
+//! Looks for owners when something may have gone, asks both observers again, and takes back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::holdings::held_beyond;
 /// How often owners are searched, if nothing is due before and nothing is known to have gone.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// After the first news, so that a rack of nodes that goes is one look.
+/// Delay after the first change, so that a rack of nodes that goes is handled in one run.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// For the lifetime of the controllers.
+/// Runs for the lifetime of the controllers.
 pub async fn run(context: Context) {
     let mut suspects = Suspects::default();
     loop {
         let looked = reconcile(&context, &mut suspects).await;
-        let looked = context.counted(Controller::Reclaim, looked);
-        context.pods().forget(context.node_grace, Instant::now());
+        let looked = context.count_outcome(Controller::Reclaim, looked);
+        context.pods().prune(context.node_grace, Instant::now());
         let next = looked.unwrap_or_else(|error| {
             warn!(%error, "can't look for what nodes have left behind; retrying in {INTERVAL:?}");
             None
@@ -41,8 +41,8 @@ pub async fn run(context: Context) {
     }
 }
 
-/// One that can't be asked or taken back does not keep the others: all are tried, and the first
-/// error is told. Gives when the next is due.
+/// An error with one owner does not stop the others: all are tried, and the first error is
+/// returned. Returns when the next is due.
 async fn reconcile(
     context: &Context,
     suspects: &mut Suspects,
@@ -59,14 +59,14 @@ async fn reconcile(
                 let left = theirs.filter(|owner| looks_gone(context, &subnet, owner));
                 gone.extend(left.map(|owner| (subnet.clone(), owner)));
             }
-            // It went just now, and with it all that was owned.
+            // The subnet went just now, and with it all that was owned.
             Err(AllocatorError::NoSubnet { .. }) => {}
             Err(error) => looked = looked.and(Err(error.into())),
         }
     }
     let now = Instant::now();
     let mut next: Option<Instant> = None;
-    // The container's own address last: as long as it is there, the container is.
+    // The container's own address goes last: the container exists as long as that does.
     let mut suspects = suspects.observe(gone, now);
     suspects.sort_by_key(|((_, owner), _)| owner.kind() == Kind::Primary);
     for (place, since) in suspects {
@@ -83,7 +83,7 @@ fn container(context: &Context, owner: &Owner) -> String {
     context.nc(owner.name(), owner.uid()).id().to_string()
 }
 
-/// By what the watches have told.
+/// Whether the owner looks gone, according to the watches.
 fn looks_gone(context: &Context, subnet: &str, owner: &Owner) -> bool {
     let index = context.index();
     let node = index.node(owner.name());
@@ -92,7 +92,7 @@ fn looks_gone(context: &Context, subnet: &str, owner: &Owner) -> bool {
     has_left(owner, &container(context, owner), node, nnc) || is_stray(owner, subnet, node, nnc)
 }
 
-/// Takes back what is due, and says when the rest is.
+/// Takes back what is due, and returns when the rest is.
 async fn review(
     context: &Context,
     place: &Place,
@@ -114,7 +114,7 @@ async fn review(
     Ok(next)
 }
 
-/// `None` as long as a pod shows it.
+/// When the lease is due; `None` as long as a pod shows it.
 fn lease_due_at(
     context: &Context,
     subnet: &str,
@@ -130,15 +130,16 @@ fn lease_due_at(
     Some(due_at(since, unused, context.node_grace, awaited))
 }
 
-/// By what the API server says at this moment. A Node with this UID can't come back after that, and
-/// without a Node no nnc gets its container. Whether both observers agree.
+/// Takes leases back only if the API server confirms at this moment that the owner is gone. A Node
+/// with this UID can't come back after that, and without a Node no nnc gets its container. Returns
+/// whether both observers agree.
 async fn take_back(
     context: &Context,
     subnet: &str,
     owner: &Owner,
     leases: Vec<LeaseId>,
 ) -> Result<bool, ReconcileError> {
-    // As a pass does, alone: nobody is to claim these for a Node that comes back while they are
+    // No pass runs meanwhile: it must not claim these for a Node that comes back while they are
     // taken.
     let _turn = context.claims.turn().await;
     let node = context.nodes().get_opt(owner.name()).await?;

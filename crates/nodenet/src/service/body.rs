@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Limits;
 use super::error::ServiceError;
 
-/// Reads all of it. Whatever is wrong is named by its path, as in `giveBack[3]`.
+/// Reads the whole body. An error names the path of the wrong value, as in `giveBack[3]`.
 pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T, ServiceError> {
     let reading = Limited::new(body, limits.body).collect();
     let read = tokio::time::timeout(limits.body_timeout, reading).await;

@@ -1,4 +1,4 @@
-//! Connections: TLS with the client's certificate first, then requests that carry whose it is.
+//! Connections: TLS with the client's certificate first, then requests that carry its cluster.
 
 use axum::{Extension, Router};
 use berth_kit::serve::Tls;
@@ -21,7 +21,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Until it is told to stop; what is under way then gets `limits.drain`.
+    /// Serves until it is told to stop; what is under way then gets `limits.drain`.
     pub async fn serve(self, listener: TcpListener) {
         let limits = berth_kit::serve::Limits {
             connections: self.limits.connections,

@@ -1,9 +1,9 @@
 //! Containers: create, update, delete, get.
 //!
-//! Why nothing is leased twice: what is durable is the ledger's, and the names of leases follow
-//! from the request's id. What is left to this side is the order: one request at a time for each
-//! container, and each to its end, also when the caller goes away meanwhile. Half of a request
-//! would let the next one count from a number that is about to change.
+//! Why nothing is leased twice: the ledger keeps what is durable, and the names of leases are
+//! derived from the request's id. This side only keeps the order: one request at a time for each
+//! container, and each to its end, also when the caller goes away meanwhile. After half a request,
+//! the next one would count from a number that is about to change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ where
     shared.outcome(served).await
 }
 
-/// One that has its turn.
+/// A request that has its turn.
 struct Request {
     shared: Arc<Shared>,
     target: ContainerOfCaller,
@@ -160,8 +160,8 @@ impl Request {
         Ok([container.primary()?, container.secondary()?])
     }
 
-    /// What was leased by a plan that is not the document's any more is given back before anybody
-    /// hears of it, and what the container `had` stays.
+    /// Gives back what was leased by a plan that is no longer the document's, before the caller
+    /// gets an answer. What the container `had` stays.
     async fn confirm(&self, had: &BTreeSet<LeaseId>) -> Result<(), ServiceError> {
         let Err(changed) = self.shared.plans.confirm(&self.settled, &self.target.subnet).await
         else {
@@ -180,7 +180,7 @@ impl Request {
         Ok(())
     }
 
-    /// With the subnet by the name that the caller knows.
+    /// The container with the subnet's name as the caller knows it.
     fn named(&self, container: Container) -> Container {
         Container {
             subnet: self.target.subnet.subnet().to_owned(),

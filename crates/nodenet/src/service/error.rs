@@ -1,5 +1,4 @@
-//! What is answered instead of a result: a code, and a [`Refusal`] that names the field and the
-//! fix.
+//! The answer if there is no result: a code, and a [`Refusal`] that names the field and the fix.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -130,7 +129,7 @@ impl ServiceError {
         }
     }
 
-    /// With the subnet by the name that the caller knows.
+    /// The error with the subnet's name as the caller knows it.
     pub fn of_allocator(error: AllocatorError, name: &SubnetName) -> Self {
         match error {
             AllocatorError::SubnetFull { .. } => {

@@ -1,4 +1,4 @@
-//! What the service shows of itself. Labels are its own routes and codes: few, and always the same.
+//! The service's metrics. Labels are its own routes and codes: a small, fixed set.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Answer {
     code: u16,
 }
 
-/// Clones are the same metrics.
+/// Clones share the same metrics.
 #[derive(Clone, Debug)]
 pub struct ServiceMetrics {
     answers: Family<Answer, Counter>,
@@ -63,8 +63,8 @@ impl ServiceMetrics {
         made
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded. The tables of `docs` are made
+    /// from the encoded text.
     pub fn sample(&self) {
         self.answered("", String::new(), 0, Duration::ZERO);
     }
@@ -97,7 +97,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Counts every request that has a route: what has none may have any path.
+/// Counts every request that has a route: a request without one may have any path.
 pub async fn count(
     State(metrics): State<ServiceMetrics>,
     request: Request,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A subnet of a network, written as `network.subnet`: so it is called in the store, in the
-/// address plan, and in messages. A network's name has no dot, so this can be read in one way only.
+/// A subnet of a network, written as `network.subnet` in the store, in the address plan, and in
+/// messages. A network's name has no dot, so this can be read in one way only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubnetName(Arc<str>);
 

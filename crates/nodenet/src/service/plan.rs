@@ -1,10 +1,10 @@
 //! The address plan: all subnets that clusters have registered, kept in one document beside the
 //! blocks.
 //!
-//! Kept here, and not asked of the clusters again after a restart: the service has to answer for a
-//! subnet when the cluster that registered it is down, and has to refuse an overlap with it. One
-//! document, not one for each subnet: whether two overlap is decided over all of them, so all of
-//! them are swapped as one.
+//! The service keeps the plan and does not ask the clusters for it after a restart: it must answer
+//! for a subnet, and refuse an overlap with it, while the cluster that registered it is down. All
+//! subnets are in one document: whether two overlap is decided over all of them, so all of them are
+//! swapped as one.
 
 mod change;
 pub mod etcd;
@@ -28,15 +28,15 @@ pub use file::PlanFile;
 
 use super::name::SubnetName;
 
-/// The document as it is kept.
+/// The document as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub text: String,
-    /// Names this very content. 0 is a document that is not there.
+    /// Identifies this very content. 0 means that there is no document.
     pub version: u64,
 }
 
-/// The document can't be read or written. Tried again by the caller.
+/// The document can't be read or written. The caller tries again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the address plan in {place}: {why}")]
 pub struct PlanStoreError {
@@ -44,7 +44,7 @@ pub struct PlanStoreError {
     pub why: String,
 }
 
-/// Where the document is kept, so that an answer means it survives.
+/// Stores the document durably: once it answers, the document survives.
 pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
     /// For messages.
     fn place(&self) -> String;
@@ -54,7 +54,7 @@ pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
 
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>>;
 
-    /// Whether it was written: not when the document is not at `over` any more.
+    /// Returns whether it was written: not if the document is no longer at version `over`.
     fn write<'a>(&'a self, text: &'a str, over: u64)
     -> BoxFuture<'a, Result<bool, PlanStoreError>>;
 
@@ -63,11 +63,11 @@ pub trait PlanStore: Send + Sync + std::fmt::Debug + 'static {
     fn changed(&self, seen: u64) -> BoxFuture<'_, ()>;
 }
 
-/// Of the document. Raised when it changes in a way that an older program can't read.
+/// The document's format. It is raised when an older program can't read the document any more.
 const FORMAT: u64 = format::FIRST;
 
-/// All subnets. A field that is not known is an error: to write the document without it would take
-/// it away from those who know it.
+/// All subnets. An unknown field is an error: writing the document without it would take it away
+/// from programs that know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddressPlan {
@@ -92,7 +92,7 @@ pub struct Planned {
     pub plan: SubnetPlan,
 }
 
-/// Why the address plan was not changed. Nothing has.
+/// Why the address plan was not changed. Nothing else has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressPlanError {
     #[error(
@@ -130,15 +130,16 @@ pub enum AddressPlanError {
 pub struct Plans {
     ledger: Ledger,
     store: Arc<dyn PlanStore>,
-    /// Read for as long as a request is served, written while the plan changes: so nothing is
-    /// leased from a plan that is not kept yet, and one that can't be kept can be taken back.
+    /// Locked for reading while a request is served, for writing while the plan changes. So nothing
+    /// is leased from a plan that is not stored yet, and one that can't be stored can be taken
+    /// back.
     known: Arc<RwLock<Known>>,
 }
 
-/// What this process has of the plan. The two differ while another process is ahead of it.
+/// This process's copies of the plan. The two differ while another process is ahead.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// As it was read last.
+    /// The document as it was last read.
     document: AddressPlan,
     /// What the ledger has.
     followed: AddressPlan,
@@ -151,8 +152,8 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 pub type Settled = OwnedRwLockReadGuard<Known>;
 
 impl Known {
-    /// Whether anything may be leased from the subnet. What the ledger has of it may be another's
-    /// in the document.
+    /// Whether anything may be leased from the subnet. It may not while the ledger's plan for it
+    /// differs from the document's.
     pub fn check(&self, name: &SubnetName) -> Result<(), AddressPlanError> {
         match self.document.subnets.get(name) == self.followed.subnets.get(name) {
             true => Ok(()),
@@ -165,7 +166,7 @@ impl Known {
 }
 
 impl Plans {
-    /// With all that is in the document.
+    /// Opens the plan with all that is in the document.
     pub async fn open(ledger: Ledger, store: Arc<dyn PlanStore>) -> Result<Self, AddressPlanError> {
         let plans = Self {
             ledger,
@@ -180,9 +181,9 @@ impl Plans {
         Arc::clone(&self.known).read_owned().await
     }
 
-    /// Whether the document says of the subnet what it said when the request began. Asked after a
-    /// lease is durable and before it is answered: whoever changes the plan writes the document
-    /// first and then looks into the store, so one of the two sees the other.
+    /// Whether the document still has the same plan for the subnet as when the request began. Call
+    /// it after a lease is durable and before it is answered: a change of the plan writes the
+    /// document first and then reads the store, so one of the two sees the other.
     pub async fn confirm(
         &self,
         settled: &Settled,
@@ -209,7 +210,7 @@ impl Plans {
         self.known.read().await.document.subnets.keys().cloned().collect()
     }
 
-    /// Until it is dropped: takes over what other processes change.
+    /// Takes over what other processes change, until it is dropped.
     pub async fn follow(&self) {
         let mut seen = 0;
         loop {
@@ -225,7 +226,7 @@ impl Plans {
         }
     }
 
-    /// And its version.
+    /// The document's plan, and its version.
     async fn read(&self) -> Result<(AddressPlan, u64), PlanStoreError> {
         let kept = self.store.read().await?;
         NewerFormat::check_json(kept.text.as_bytes(), FORMAT).map_err(|newer| PlanStoreError {

@@ -1,4 +1,4 @@
-//! Subnets: register, forget, look at, and wait for what comes free.
+//! Subnets: register, remove, read, and wait for addresses to come free.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub async fn set(
     body: Body,
 ) -> Result<StatusCode, ServiceError> {
     let plan: SubnetPlan = body::read(body, &shared.limits).await?;
-    // With all that was left out, so that clusters that mean the same say the same.
+    // Fills in the defaults, so that plans of several clusters that mean the same are equal.
     let plan = SubnetPlan::new(&plan.plan(), plan.reuse_delay());
     let permit = shared.admit().await?;
     let plans = shared.plans.clone();
-    // To its end: one that is dropped between the ledger and the document would leave them
+    // The change runs to its end: dropped between the ledger and the document, it would leave them
     // different.
     let set = tokio::spawn(async move {
         let _permit = permit;
@@ -65,8 +65,8 @@ pub async fn list(State(shared): State<Arc<Shared>>, network: Network) -> Json<S
     Json(SubnetList { subnets })
 }
 
-/// Those of the caller's cluster, and of no other one; from the store, so that whoever is not named
-/// has nothing.
+/// Only owners of the caller's cluster; from the store, so that an owner that is not listed has
+/// nothing.
 pub async fn owners(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
@@ -119,7 +119,7 @@ async fn count(shared: &Shared, name: &SubnetName) -> Result<SubnetCounts, Servi
 }
 
 /// A lease takes a unit of each family, so the family with the fewest left says how full the subnet
-/// is. At this moment: who has just leased sees it.
+/// is. It includes leases made just before.
 pub async fn utilization(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,
@@ -140,8 +140,8 @@ pub struct Seen {
     seen: u64,
 }
 
-/// Answers when there is more to lease than at `seen`; and with what is known, when that takes long
-/// or the service stops.
+/// Answers when there is more to lease than at `seen`, and with the present state if that takes
+/// long or the service stops.
 pub async fn freed(
     State(shared): State<Arc<Shared>>,
     name: SubnetName,

@@ -10,8 +10,7 @@ use super::error::ServiceError;
 use super::name::{Network, SubnetName};
 use crate::allocator::ContainerRef;
 
-/// Who asks: the cluster that the client's certificate is for. Put into each request by the
-/// connection.
+/// The cluster that the client's certificate is for. The connection puts it into each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub cluster: Arc<str>,
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_be_read_in_two_ways_is_refused_with_the_part_that_is_wrong() {
+    fn an_invalid_name_is_refused_with_the_invalid_part() {
         for (network, subnet, field) in [
             ("prod.eu", "pods", "network"),
             ("", "pods", "network"),

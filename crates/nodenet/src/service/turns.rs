@@ -26,7 +26,8 @@ pub struct Turn {
 impl Turns {
     pub async fn wait(self: &Arc<Self>, container: Uuid) -> Turn {
         let lock = Arc::clone(self.locks().entry(container).or_default());
-        // Made first: a caller that goes away while it waits is cleaned up after, too.
+        // This is made before the wait, so that a caller that goes away while it waits is cleaned
+        // up after, too.
         let mut turn = Turn {
             turns: Arc::clone(self),
             container,

@@ -8,18 +8,18 @@ use kube::ResourceExt;
 
 use crate::allocator::AllocatorError;
 
-/// What came of registering a Subnet.
+/// The result of registering a Subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ready,
     Invalid {
         why: String,
     },
-    /// With another Subnet.
+    /// It overlaps another Subnet.
     Overlapping {
         why: String,
     },
-    /// A unit that somebody owns would fall out.
+    /// A unit that somebody owns would no longer be in it.
     InUse {
         why: String,
     },
@@ -27,7 +27,7 @@ pub enum Verdict {
     WrongCluster {
         why: String,
     },
-    /// To be deleted once these have given back what they have.
+    /// It is deleted once this many owners have given back what they have.
     Deleting {
         owners: usize,
     },
@@ -39,7 +39,7 @@ impl Verdict {
         Self::Invalid { why: lines.join("; ") }
     }
 
-    /// `None` for what is not the Subnet's fault: then it is tried again.
+    /// `None` if it is not the Subnet's fault: then it is tried again.
     pub fn of_error(error: &AllocatorError) -> Option<Self> {
         match error {
             AllocatorError::Ledger(error) => Self::of_ledger(error),
@@ -88,21 +88,21 @@ pub fn precedence(subnet: &Subnet) -> impl Ord + use<> {
     (created, subnet.name_any())
 }
 
-/// As it was last registered, by its status: spec may have changed since, to something that was
-/// refused or that nobody has looked at yet.
+/// The Subnet as it was last registered, from its status. Its spec may have changed since, to
+/// something that was refused or has not been checked yet.
 pub fn accepted(subnet: &Subnet) -> Option<ValidSubnet> {
     let cidrs = &subnet.status.as_ref()?.cidrs;
     with_cidrs(&subnet.spec, cidrs)
 }
 
-/// With the first of its cidrs, with the first two, and so on: as they are only ever appended, one
-/// of these is what it was.
-pub fn stages(subnet: &Subnet) -> impl Iterator<Item = ValidSubnet> {
+/// The Subnet with the first of its cidrs, with the first two, and so on. Cidrs are only ever
+/// appended, so one of these is what it was before.
+pub fn earlier_versions(subnet: &Subnet) -> impl Iterator<Item = ValidSubnet> {
     let cidrs = &subnet.spec.cidrs;
     (1..=cidrs.len()).filter_map(|count| with_cidrs(&subnet.spec, cidrs.get(..count)?))
 }
 
-/// Without what is not inside of these cidrs: it came with others.
+/// The spec with these cidrs only, without what is not inside of them: that came with others.
 fn with_cidrs(spec: &SubnetSpec, cidrs: &[String]) -> Option<ValidSubnet> {
     let spaces: Vec<Prefix> = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
     let hold =
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_has_the_cidrs_of_the_status_and_nothing_outside_of_them() {
+    fn an_accepted_plan_is_limited_to_the_cidrs_in_the_status() {
         let spec = SubnetSpec {
             cidrs: owned(&["10.0.0.0/24", "10.1.0.0/24"]),
             excludes: owned(&["10.1.0.7", "10.0.0.7"]),
@@ -172,13 +172,14 @@ mod tests {
         assert_eq!(valid.gateways, ["10.0.0.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(accepted(&Subnet::new("pods", spec.clone())), None);
         assert_eq!(accepted(&subnet(spec.clone(), &[])), None);
-        let stages: Vec<usize> =
-            stages(&subnet(spec, &[])).map(|valid| valid.plan.cidrs.len()).collect();
-        assert_eq!(stages, [1, 2]);
+        let earlier_versions: Vec<usize> = earlier_versions(&subnet(spec, &[]))
+            .map(|valid| valid.plan.cidrs.len())
+            .collect();
+        assert_eq!(earlier_versions, [1, 2]);
     }
 
     #[test]
-    fn what_a_service_refuses_for_good_is_said_in_its_words_and_what_may_pass_is_tried_again() {
+    fn only_permanent_service_errors_become_a_verdict() {
         let (address, why) = ("https://a".to_owned(), "registered by cluster blue".to_owned());
         let wrong = AllocatorError::WrongCluster {
             address: address.clone(),

@@ -90,7 +90,7 @@ impl Demand {
 /// Numbers saturate and do not round: percent of a /64 needs no float.
 pub fn fill(was: Fill, counts: Counts, demand: Demand, thresholds: Exhaustion) -> Fill {
     let share = |percent: i64| counts.capacity.saturating_mul(u128::try_from(percent).unwrap_or(0));
-    // Of nodes that are gone, of other clusters: nobody here can ask them for less.
+    // Addresses of nodes that are gone, and of other clusters: this controller can't reduce them.
     let others = counts.reserved.saturating_sub(demand.assigned);
     let with_others = |asked: u128| asked.saturating_add(others);
     let is_short = with_others(demand.requested) > counts.capacity;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn it_enters_above_the_upper_threshold_and_when_more_is_asked_for_than_there_is() {
+    fn a_subnet_is_exhausted_above_the_threshold_or_on_shortage() {
         assert_eq!(next(Fill::Enough, 100, &[node(94, 94, 90)]), Fill::Enough);
         assert_eq!(next(Fill::Enough, 100, &[node(95, 95, 90)]), Fill::Exhausted);
         assert_eq!(next(Fill::Enough, 100, &[node(112, 90, 90)]), Fill::Exhausted);

@@ -18,40 +18,40 @@ use super::service_cidrs::ServiceRange;
 use crate::context::Context;
 use crate::controller::Controller;
 
-/// Between two writes of the same status: while addresses come and go, a person needs no more.
+/// The time between two writes of the same status: while addresses come and go, people need no
+/// more.
 pub const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Clones are the same.
+/// Clones share the same state.
 #[derive(Clone)]
 pub struct Subnets {
     pub context: Context,
     index: Arc<Mutex<SubnetIndex>>,
-    all_seen: Arc<watch::Sender<bool>>,
+    all_reconciled: Arc<watch::Sender<bool>>,
 }
 
 #[derive(Default)]
 pub struct SubnetIndex {
     synced: bool,
-    /// Those that were there at the beginning and have not been looked at yet.
-    unseen: BTreeSet<String>,
+    /// Subnets that existed at the start and have not been reconciled yet.
+    unreconciled: BTreeSet<String>,
     pub objects: BTreeMap<String, Arc<Subnet>>,
     pub registered: BTreeMap<String, Registered>,
-    /// Those that have a task, to tell when they are fuller or emptier.
+    /// Subnets that have a task, which notices when they are fuller or emptier.
     pub followed: BTreeSet<String>,
-    /// Those whose spec is not what is registered.
+    /// Subnets whose spec is not what is registered.
     pub refused: BTreeSet<String>,
     /// When a status was last written.
     pub written: BTreeMap<String, Instant>,
-    /// What the cluster gives to Services.
+    /// The ranges that the cluster uses for Services.
     pub services: Vec<ServiceRange>,
-    /// Of those that are being deleted, how many owners were told to be in the way.
+    /// For Subnets that are being deleted: how many owners the last event reported.
     pub deleting: BTreeMap<String, usize>,
-    /// The number of this start, by the ledger; 0 until it is known, or where a service has the
-    /// ledger.
+    /// The ledger's number for this start; 0 until it is known, or if a service has the ledger.
     pub epoch: u64,
 }
 
-/// What was registered of a subnet last, and accepted.
+/// What was last registered of a subnet, and accepted.
 #[derive(Clone)]
 pub struct Registered {
     pub plan: Plan,
@@ -60,9 +60,9 @@ pub struct Registered {
 }
 
 impl SubnetIndex {
-    /// Whether it is not registered any more. Under the lock: whoever registers it next finds
-    /// either a task that goes on, or none and starts one.
-    pub fn stop_to_follow(&mut self, name: &str) -> bool {
+    /// Returns whether the task must end, as the subnet is not registered any more. The lock is
+    /// held: the next registration finds either a task that goes on, or none and starts one.
+    pub fn stop_following(&mut self, name: &str) -> bool {
         !self.registered.contains_key(name) && self.followed.remove(name)
     }
 
@@ -73,14 +73,14 @@ impl SubnetIndex {
         self.refused.remove(name);
     }
 
-    /// Whether they are others than before.
+    /// Returns whether they have changed.
     pub fn set_services(&mut self, ranges: Vec<ServiceRange>) -> bool {
         let changed = self.services != ranges;
         self.services = ranges;
         changed
     }
 
-    /// In the order in which they are to be registered.
+    /// The Subnets in the order in which they are registered.
     pub fn by_precedence(&self) -> Vec<Arc<Subnet>> {
         let mut subnets: Vec<Arc<Subnet>> = self.objects.values().cloned().collect();
         subnets.sort_by_key(|subnet| precedence(subnet));
@@ -92,7 +92,7 @@ impl Subnets {
     pub fn new(context: Context) -> Self {
         Self {
             index: Arc::default(),
-            all_seen: Arc::new(watch::Sender::new(false)),
+            all_reconciled: Arc::new(watch::Sender::new(false)),
             context,
         }
     }
@@ -102,16 +102,16 @@ impl Subnets {
         self.index.lock()
     }
 
-    pub fn look_at(&self, name: &str) {
+    pub fn enqueue(&self, name: &str) {
         self.context.subnet_queue.add(name.to_owned());
     }
 
-    pub fn look_at_after(&self, name: &str, delay: Duration) {
+    pub fn enqueue_after(&self, name: &str, delay: Duration) {
         self.context.subnet_queue.add_after(name.to_owned(), delay);
     }
 
-    /// Whether this process writes to Subnets. Without it they are registered in its ledger all the
-    /// same, as those who write have decided.
+    /// Whether this process writes to Subnets. If not, it registers them in its ledger all the
+    /// same, as the processes that write have decided.
     pub fn writes(&self) -> bool {
         self.context.runs(Controller::Subnet)
     }
@@ -122,40 +122,40 @@ impl Subnets {
             Change::Apply(subnet) => {
                 let name = subnet.name_any();
                 index.objects.insert(name.clone(), Arc::clone(subnet));
-                // Until all are known it is not known who comes first.
+                // Until all Subnets are known, it is not known which comes first.
                 if index.synced {
-                    self.look_at(&name);
+                    self.enqueue(&name);
                 }
             }
             Change::Delete(Key { name, .. }) => {
                 index.objects.remove(name);
-                self.look_at(name);
+                self.enqueue(name);
             }
             Change::Restarted => {}
             Change::Synced => {
                 index.synced = true;
                 let subnets = index.by_precedence();
                 let names: Vec<String> = subnets.iter().map(|subnet| subnet.name_any()).collect();
-                self.all_seen.send_replace(names.is_empty());
-                names.iter().for_each(|name| self.look_at(name));
-                index.unseen = names.into_iter().collect();
+                self.all_reconciled.send_replace(names.is_empty());
+                names.iter().for_each(|name| self.enqueue(name));
+                index.unreconciled = names.into_iter().collect();
             }
         }
     }
 
-    /// It has been looked at.
-    pub fn see(&self, name: &str) {
+    /// The Subnet has been reconciled.
+    pub fn mark_reconciled(&self, name: &str) {
         let mut index = self.index();
-        if index.unseen.remove(name) && index.unseen.is_empty() {
-            self.all_seen.send_replace(true);
+        if index.unreconciled.remove(name) && index.unreconciled.is_empty() {
+            self.all_reconciled.send_replace(true);
         }
     }
 
-    /// Waits until all that were there at the beginning have been registered, or can't be.
-    pub async fn all_seen(&self) {
-        let mut all_seen = self.all_seen.subscribe();
-        // The sender is ours: it does not end before.
-        let _ = all_seen.wait_for(|all| *all).await;
+    /// Waits until all Subnets that existed at the start have been registered, or can't be.
+    pub async fn all_reconciled(&self) {
+        let mut all_reconciled = self.all_reconciled.subscribe();
+        // This process holds the sender, so it does not end before.
+        let _ = all_reconciled.wait_for(|all| *all).await;
     }
 
     pub fn until_next_write(&self, name: &str) -> Duration {

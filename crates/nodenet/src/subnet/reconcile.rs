@@ -9,21 +9,21 @@ use kube::{Resource, ResourceExt};
 use super::FINALIZER;
 use super::decide::{Verdict, accepted};
 use super::index::Subnets;
-use super::register::{counts, forget, register, unregister};
+use super::register::{counts, delete, register, unregister};
 use super::status::deleting;
 use super::write::{set_finalizer, write_status};
 use crate::allocator::Removal;
 use crate::controller::Controller;
 use crate::error::ReconcileError;
 
-/// How often one that was refused is tried again, where others can make room for it without anybody
-/// here being told.
+/// How often a refused Subnet is tried again if others can make room for it without this process
+/// being notified.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub async fn reconcile(subnets: Subnets, name: String) -> Result<(), ReconcileError> {
     let done = reconcile_subnet(&subnets, &name).await;
-    subnets.see(&name);
-    subnets.context.counted(Controller::Subnet, done)
+    subnets.mark_reconciled(&name);
+    subnets.context.count_outcome(Controller::Subnet, done)
 }
 
 async fn reconcile_subnet(subnets: &Subnets, name: &str) -> Result<(), ReconcileError> {
@@ -31,7 +31,7 @@ async fn reconcile_subnet(subnets: &Subnets, name: &str) -> Result<(), Reconcile
     match subnet {
         Some(subnet) if subnets.writes() => keep(subnets, name, &subnet).await,
         Some(subnet) => mirror(subnets, name, &subnet).await,
-        None => forget(subnets, name).await,
+        None => delete(subnets, name).await,
     }
 }
 
@@ -41,10 +41,10 @@ async fn keep(subnets: &Subnets, name: &str, subnet: &Arc<Subnet>) -> Result<(),
     let held = subnet.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     let subnet = match (is_deleted, held) {
         (_, true) => Arc::clone(subnet),
-        // Others may still hold it; it is none of ours any more.
-        (true, false) => return forget(subnets, name).await,
-        // Before anything is handed out: from then on the Subnet can't go while somebody owns a
-        // part of it.
+        // Other finalizers may still hold it, but it is no longer ours.
+        (true, false) => return delete(subnets, name).await,
+        // The finalizer comes before anything is handed out: from then on the Subnet can't go while
+        // somebody owns a part of it.
         (false, false) => match set_finalizer(context, name, subnet, true).await? {
             Some(subnet) => subnet,
             None => return Ok(()),
@@ -58,14 +58,15 @@ async fn keep(subnets: &Subnets, name: &str, subnet: &Arc<Subnet>) -> Result<(),
         Verdict::Ready => subnets.index().refused.remove(name),
         _ => subnets.index().refused.insert(name.to_owned()),
     };
-    // What another process has registered in the same store, nobody here is told of when it goes.
+    // This process is not notified when a subnet goes that another process has registered in the
+    // same store.
     let elsewhere = matches!(verdict, Verdict::Overlapping { .. });
     if verdict != Verdict::Ready && (elsewhere || context.allocator.is_shared()) {
-        subnets.look_at_after(name, RETRY_INTERVAL);
+        subnets.enqueue_after(name, RETRY_INTERVAL);
     }
     if is_deleted {
         let Removal::InUse { owners } = context.allocator.remove_subnet(name).await? else {
-            return let_go(subnets, name, &subnet).await;
+            return finalize(subnets, name, &subnet).await;
         };
         verdict = Verdict::Deleting { owners };
         let before = subnets.index().deleting.insert(name.to_owned(), owners);
@@ -82,9 +83,9 @@ async fn keep(subnets: &Subnets, name: &str, subnet: &Arc<Subnet>) -> Result<(),
     write_status(subnets, name, &subnet, &verdict, counts).await
 }
 
-/// It is not registered any more. Until its finalizer is off it may be registered again, and
-/// nothing is handed out of it meanwhile.
-async fn let_go(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), ReconcileError> {
+/// Removes the finalizer of a Subnet that is not registered any more. Until the finalizer is off,
+/// the Subnet may be registered again, and nothing is handed out of it meanwhile.
+async fn finalize(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), ReconcileError> {
     unregister(subnets, name);
     if set_finalizer(&subnets.context, name, subnet, false).await?.is_some() {
         subnets.index().objects.remove(name);
@@ -92,7 +93,7 @@ async fn let_go(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), Re
     Ok(())
 }
 
-/// Nothing is decided here: it is registered as those who decide have accepted it.
+/// Registers the Subnet as the processes that decide have accepted it.
 async fn mirror(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), ReconcileError> {
     if let Some(accepted) = accepted(subnet) {
         register(subnets, name, subnet, accepted).await?;

@@ -1,4 +1,4 @@
-//! How Subnets are registered, followed and forgotten.
+//! How Subnets are registered, followed and removed.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tracing::{debug, info, warn};
 
 use super::decide::{Verdict, accepted};
 use super::index::{Registered, Subnets};
-use super::status::torn_away;
+use super::status::deleted_in_use;
 use crate::allocator::{AllocatorError, Removal, SubnetCounts, scarcest};
 use crate::error::ReconcileError;
 
-/// After an allocator that does not answer.
+/// Delays after an allocator did not answer.
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(10),
 };
 
-/// A change that can't be leaves what is registered as it is.
+/// Registers the Subnet. An invalid change leaves what is registered as it is.
 pub async fn register(
     subnets: &Subnets,
     name: &str,
@@ -33,8 +33,8 @@ pub async fn register(
     let before = subnets.index().registered.get(name).cloned();
     let is_same = |before: &Registered| before.plan == plan && before.reuse_delay == reuse_delay;
     let is_registered = before.as_ref().is_some_and(is_same);
-    // Where others can change it, it is said again: saying the same costs nothing, and what they
-    // did comes out.
+    // If others can change the subnet, it is registered again: repeating it costs nothing, and
+    // reveals what they changed.
     if is_registered && !allocator.is_shared() {
         return Ok(Verdict::Ready);
     }
@@ -53,14 +53,14 @@ pub async fn register(
     if before.is_none()
         && let Some(accepted) = accepted(subnet)
     {
-        // It was registered before this process began, with other cidrs: nodes have addresses in
+        // It was registered with other cidrs before this process began: nodes have addresses in
         // those.
         restore(subnets, name, subnet, accepted).await?;
     }
     Ok(verdict)
 }
 
-/// As it was before this process began. Whether it could be.
+/// Registers the Subnet as it was before this process began. Returns whether that was possible.
 pub async fn restore(
     subnets: &Subnets,
     name: &str,
@@ -98,14 +98,13 @@ fn registered(subnets: &Subnets, name: &str, subnet: &Subnet, plan: Plan, reuse_
             .background
             .spawn(async move { follow(&this, &name).await });
     }
-    look_at_refused(subnets);
+    enqueue_refused(subnets);
 }
 
-/// Looks at the Subnet whenever it may be fuller or emptier than before, as long as it is
-/// registered.
+/// Queues the Subnet whenever it may be fuller or emptier than before, as long as it is registered.
 async fn follow(subnets: &Subnets, name: &str) {
     let allocator = &subnets.context.allocator;
-    // Before anything was counted: so nothing is missed between the first count and the first look.
+    // Starts without counts, so that nothing is missed between the first count and the first wait.
     let mut seen = SubnetCounts::default();
     let mut failures = 0;
     loop {
@@ -116,14 +115,14 @@ async fn follow(subnets: &Subnets, name: &str) {
         match changed.await {
             Ok(counts) => {
                 (seen, failures) = (counts, 0);
-                subnets.look_at_after(name, subnets.until_next_write(name));
+                subnets.enqueue_after(name, subnets.until_next_write(name));
                 continue;
             }
-            // Others have removed it: it is looked at, and registered again.
-            Err(AllocatorError::NoSubnet { .. }) => subnets.look_at(name),
+            // Others have removed it: a reconcile registers it again.
+            Err(AllocatorError::NoSubnet { .. }) => subnets.enqueue(name),
             Err(error) => debug!(subnet = name, %error, "can't follow the subnet; retrying"),
         }
-        if subnets.index().stop_to_follow(name) {
+        if subnets.index().stop_following(name) {
             return;
         }
         tokio::time::sleep(BACKOFF.delay(failures)).await;
@@ -131,12 +130,12 @@ async fn follow(subnets: &Subnets, name: &str) {
     }
 }
 
-/// Another one has changed: those that it stood in the way of may be good now.
-fn look_at_refused(subnets: &Subnets) {
-    subnets.index().refused.iter().for_each(|name| subnets.look_at(name));
+/// Another Subnet has changed: those that it stood in the way of may be good now.
+fn enqueue_refused(subnets: &Subnets) {
+    subnets.index().refused.iter().for_each(|name| subnets.enqueue(name));
 }
 
-/// `None` for what is not registered: what is registered under its name is another's.
+/// The counts; `None` if it is not registered: what is registered under its name is another's.
 pub async fn counts(subnets: &Subnets, name: &str) -> Result<Option<Counts>, ReconcileError> {
     if !subnets.index().registered.contains_key(name) {
         return Ok(None);
@@ -146,22 +145,22 @@ pub async fn counts(subnets: &Subnets, name: &str) -> Result<Option<Counts>, Rec
         // Somebody else has removed it: it is registered again.
         Err(AllocatorError::NoSubnet { .. }) => {
             subnets.index().registered.remove(name);
-            subnets.look_at(name);
+            subnets.enqueue(name);
             Ok(None)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The allocator has forgotten it.
+/// The allocator has removed the subnet.
 pub fn unregister(subnets: &Subnets, name: &str) {
     subnets.index().unregister(name);
-    look_at_refused(subnets);
+    enqueue_refused(subnets);
 }
 
 /// The object is gone although its finalizer should have kept it. What is owned in it stays owned,
 /// and nobody else gets it.
-pub async fn forget(subnets: &Subnets, name: &str) -> Result<(), ReconcileError> {
+pub async fn delete(subnets: &Subnets, name: &str) -> Result<(), ReconcileError> {
     let Some(registered) = subnets.index().registered.get(name).cloned() else {
         return Ok(());
     };
@@ -175,7 +174,7 @@ pub async fn forget(subnets: &Subnets, name: &str) -> Result<(), ReconcileError>
         owners, "the Subnet is gone while addresses of it are owned"
     );
     if subnets.writes() {
-        let note = torn_away(owners, allocator.is_shared());
+        let note = deleted_in_use(owners, allocator.is_shared());
         subnets
             .context
             .background

@@ -1,12 +1,11 @@
-//! What was accepted before this process began is registered again as it was, and before anything
-//! else is.
+//! Registers again what was accepted before this process began, as it was and before anything else.
 //!
-//! A ledger refuses a plan that overlaps another one. But when it starts it knows none, and the
-//! first would be taken: perhaps one that was refused, over addresses that are in use. So at first
-//! nothing new is considered. A Subnet's status names the cidrs that were registered last. It is
-//! written after the ledger was told of them; and if it was never written, or is lost, those who
-//! own something are in the store: a plan that leaves out any of that is refused, so the smallest
-//! that is not will do.
+//! A ledger refuses a plan that overlaps another one. But when it starts it knows none, and would
+//! accept the first: perhaps one that was refused before, over addresses that are in use. So at
+//! first nothing new is considered. A Subnet's status names the cidrs that were registered last. It
+//! is written after the ledger has them. If it was never written, or is lost, the store still has
+//! the owners: a plan that leaves out any of their addresses is refused, so the smallest plan that
+//! is accepted will do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,22 +15,22 @@ use berth_kit::backoff::Exponential;
 use kube::{Resource, ResourceExt};
 use tracing::{error, warn};
 
-use super::decide::{accepted, stages};
+use super::decide::{accepted, earlier_versions};
 use super::index::Subnets;
 use super::register::restore;
 use crate::allocator::Removal;
 use crate::error::ReconcileError;
 
-/// After a store that does not answer.
+/// Delays after a store did not answer.
 const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(100),
     max: Duration::from_secs(10),
 };
 
-/// All of them, however long the store takes to answer: a Subnet that is left out could lose its
-/// addresses to another one.
+/// Restores all Subnets, however long the store takes to answer: a Subnet that is left out could
+/// lose its addresses to another one.
 pub async fn restore_all(subnets: &Subnets) {
-    // A service remembers by itself.
+    // A service keeps its subnets itself.
     if subnets.context.allocator.is_shared() {
         return;
     }
@@ -58,8 +57,8 @@ async fn unregister_gone(subnets: &Subnets) {
     }
 }
 
-/// The store says how often it was begun with. Less than what a Subnet saw: it was put back from a
-/// copy.
+/// The store counts its starts. If the number is not higher than what a Subnet's status has, the
+/// store was restored from a copy.
 async fn begin_epoch(subnets: &Subnets) {
     let context = &subnets.context;
     let mut failures = 0;
@@ -91,13 +90,13 @@ async fn begin_epoch(subnets: &Subnets) {
 
 async fn restore_one(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(), ReconcileError> {
     let accepted = accepted(subnet);
-    // It is not registered yet, so there is nothing to be removed: this only tells whether the
-    // store has owners of it.
+    // The Subnet is not registered yet, so this removes nothing: it only tells whether the store
+    // has owners of it.
     let removed = subnets.context.allocator.remove_subnet(name).await?;
     if removed == Removal::Removed && accepted.is_none() {
         return Ok(());
     }
-    for earlier in accepted.into_iter().chain(stages(subnet)) {
+    for earlier in accepted.into_iter().chain(earlier_versions(subnet)) {
         if restore(subnets, name, subnet, earlier).await? {
             return Ok(());
         }

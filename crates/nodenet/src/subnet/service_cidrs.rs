@@ -23,7 +23,7 @@ pub fn ranges(found: &ServiceCIDR) -> Vec<ServiceRange> {
     cidrs.iter().filter_map(range).collect()
 }
 
-/// The first that has addresses of these CIDRs.
+/// The first range that has addresses of these CIDRs.
 pub fn overlap<'a>(cidrs: &[Prefix], services: &'a [ServiceRange]) -> Option<&'a ServiceRange> {
     let mut services = services.iter();
     services.find(|range| cidrs.iter().any(|cidr| cidr.overlaps(range.cidr)))

@@ -9,11 +9,11 @@ use kube::api::ListParams;
 use super::index::Subnets;
 use super::service_cidrs::ranges;
 
-/// They are made with the cluster and change hardly ever; where they can't be read, nothing is
-/// said.
+/// ServiceCIDRs are created with the cluster and hardly ever change. If they can't be read, nothing
+/// is reported.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// For the lifetime of the controllers.
+/// Runs for the lifetime of the controllers.
 pub async fn follow_services(subnets: Subnets) {
     let api: Api<ServiceCIDR> = Api::all(subnets.context.client.clone());
     loop {
@@ -21,7 +21,7 @@ pub async fn follow_services(subnets: Subnets) {
             let ranges = found.items.iter().flat_map(ranges).collect();
             let mut index = subnets.index();
             if index.set_services(ranges) {
-                index.objects.keys().for_each(|name| subnets.look_at(name));
+                index.objects.keys().for_each(|name| subnets.enqueue(name));
             }
         }
         tokio::time::sleep(INTERVAL).await;

@@ -18,13 +18,13 @@ const OVERLAPPING: &str = "Overlapping";
 const EXHAUSTED: &str = "Exhausted";
 const CONFLICT: &str = "Conflict";
 
-/// The reason of the condition Exhausted while somebody waits. Whoever publishes it to agents looks
-/// for this word.
+/// The reason of the condition Exhausted while somebody waits. The controller that publishes it to
+/// agents looks for this word.
 pub const AWAITED: &str = "AddressesAwaited";
-/// Of several conflicts, these many are named.
+/// How many of several conflicts are named.
 const MAX_NAMED: usize = 3;
 
-/// What was published last.
+/// The fill that was published last.
 pub fn published_fill(subnet: &Subnet) -> Option<Fill> {
     let conditions = subnet.status.iter().flat_map(|status| &status.conditions);
     let found = conditions.into_iter().find(|condition| condition.type_ == EXHAUSTED)?;
@@ -40,7 +40,7 @@ pub fn published_fill(subnet: &Subnet) -> Option<Fill> {
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     pub verdict: &'a Verdict,
-    /// Of the plan that is registered, if any is.
+    /// The cidrs of the plan that is registered, if any is.
     pub cidrs: Option<&'a [Prefix]>,
     /// As `cidrs`.
     pub counts: Option<Counts>,
@@ -60,8 +60,8 @@ pub fn status(subnet: &Subnet, report: Report<'_>, now: Timestamp) -> SubnetStat
         service,
     } = report;
     let before = subnet.status.as_ref();
-    // They stay when it could not be registered: nodes may have addresses in them, and with them it
-    // is tried again.
+    // They stay if the Subnet could not be registered: nodes may have addresses in them, and the
+    // next attempt needs them.
     let cidrs = match cidrs {
         Some(cidrs) => cidrs.iter().map(ToString::to_string).collect(),
         None => before.map(|before| before.cidrs.clone()).unwrap_or_default(),
@@ -81,7 +81,7 @@ pub fn status(subnet: &Subnet, report: Report<'_>, now: Timestamp) -> SubnetStat
         reserved: count(|counts| counts.reserved),
         cooling_down: count(|counts| counts.cooling_down),
         free: count(|counts| counts.free),
-        // The scheduler's: left out, it stays as it is.
+        // This belongs to the scheduler: left out, it stays as it is.
         pods_that_fit: None,
         conditions: conditions
             .into_iter()
@@ -151,7 +151,7 @@ pub fn deleting(owners: usize) -> String {
 }
 
 /// A service keeps what it was told; a ledger in this process knows what its controllers tell it.
-pub fn torn_away(owners: usize, is_kept: bool) -> String {
+pub fn deleted_in_use(owners: usize, is_kept: bool) -> String {
     let fix = if is_kept {
         "Create it again with the same cidrs"
     } else {

@@ -20,7 +20,8 @@ use super::status::{Report, published_fill, status};
 use crate::context::Context;
 use crate::error::ReconcileError;
 
-/// Over exactly the state that was read. `None` when it is another one by now: the watch tells.
+/// Writes over exactly the state that was read. `None` if it has changed since: the watch will
+/// report it.
 pub async fn set_finalizer(
     context: &Context,
     name: &str,
@@ -76,7 +77,7 @@ pub async fn write_status(
     {
         // Then some of it has cooled down.
         let delay = registered.map(|registered| registered.reuse_delay);
-        subnets.look_at_after(name, delay.unwrap_or_default().max(WRITE_INTERVAL));
+        subnets.enqueue_after(name, delay.unwrap_or_default().max(WRITE_INTERVAL));
     }
     let before = subnet.status.clone().map(|before| SubnetStatus {
         pods_that_fit: None,
@@ -88,7 +89,7 @@ pub async fn write_status(
     if only_counts_differ(before.as_ref(), &next) {
         let wait = subnets.until_next_write(name);
         if !wait.is_zero() {
-            subnets.look_at_after(name, wait);
+            subnets.enqueue_after(name, wait);
             return Ok(());
         }
     }
@@ -108,7 +109,7 @@ pub async fn write_status(
         Ok(written) => {
             let mut index = subnets.index();
             index.written.insert(name.to_owned(), Instant::now());
-            // Taken over at once: until the watch tells, this would be written again.
+            // The index gets it at once: until the watch reports it, this would be written again.
             if let Some(object) = index.objects.get_mut(name) {
                 *object = Arc::new(written);
             }
@@ -118,7 +119,7 @@ pub async fn write_status(
     }
 }
 
-/// From what its nodes ask for.
+/// The fill that follows from what the subnet's nodes request.
 fn fill_of(context: &Context, name: &str, subnet: &Subnet, counts: Counts) -> Fill {
     let was = published_fill(subnet).unwrap_or(Fill::Enough);
     if subnet.spec.usage != Use::Pods {

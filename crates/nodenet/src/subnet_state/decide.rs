@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_told_what_the_condition_says_and_only_when_it_changes() {
+    fn the_state_is_published_only_when_the_condition_changes() {
         let enough = publish(&subnet("False", "Enough"), None, "t").unwrap();
         assert_eq!((enough.exhausted, buffer(&enough)), (false, None));
         assert_eq!(publish(&subnet("False", "Enough"), Some(&enough), "u"), None);

@@ -14,17 +14,17 @@ pub struct Index {
 }
 
 impl Index {
-    /// The subnet that is to be looked at.
+    /// Returns the subnet that must be reconciled.
     pub fn apply_subnet(&mut self, change: &Change<Subnet>) -> Option<String> {
         changed(&mut self.subnets, change)
     }
 
-    /// The subnet that is to be looked at.
+    /// Returns the subnet that must be reconciled.
     pub fn apply_state(&mut self, change: &Change<ClusterSubnetState>) -> Option<String> {
         changed(&mut self.states, change)
     }
 
-    /// What was written just now: until the watch tells, it would be written again.
+    /// Keeps what was written just now: until the watch reports it, it would be written again.
     pub fn set_state(&mut self, name: &str, written: ClusterSubnetState) {
         self.states.insert(name.to_owned(), Arc::new(written));
     }

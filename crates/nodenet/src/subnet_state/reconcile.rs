@@ -25,7 +25,7 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(60),
 };
 
-/// Clones are the same.
+/// Clones share the same state.
 #[derive(Clone)]
 pub struct SubnetStates {
     context: Context,
@@ -56,7 +56,7 @@ impl SubnetStates {
 
 pub async fn reconcile(states: SubnetStates, name: String) -> Result<(), ReconcileError> {
     let done = reconcile_state(&states, &name).await;
-    states.context.counted(Controller::SubnetState, done)
+    states.context.count_outcome(Controller::SubnetState, done)
 }
 
 async fn reconcile_state(states: &SubnetStates, name: &str) -> Result<(), ReconcileError> {
@@ -98,7 +98,7 @@ async fn update(
     let params = PatchParams::apply(names::field_manager::SUBNET_STATE).force();
     let patch = Patch::Apply(patch);
     match context.subnet_states().patch_status(name, &params, &patch).await {
-        // Somebody has deleted it: the watch tells, and it is made again.
+        // Somebody has deleted it: the watch will report that, and it is created again.
         Err(error) if is_not_found(&error) => Ok(()),
         Ok(written) => {
             index.lock().set_state(name, written);
@@ -108,7 +108,8 @@ async fn update(
     }
 }
 
-/// Goes with its Subnet. Whether it is new: if it is there already, the watch will tell.
+/// Creates the object, which goes with its Subnet. Returns whether it is new: if it exists already,
+/// the watch will report it.
 async fn create(context: &Context, name: &str, subnet: &Subnet) -> Result<bool, ReconcileError> {
     let state = ClusterSubnetState {
         metadata: ObjectMeta {

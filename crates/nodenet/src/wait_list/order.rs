@@ -1,14 +1,15 @@
-//! Who waits for an address of a subnet, and who of them is next. Pure: what there is, is told.
+//! Which nodes wait for an address of a subnet, and which of them is next. Pure: the counts are
+//! passed in.
 //!
-//! Nodes that can't be used yet come before those that ask for more than they have: one of these
-//! may ask for so many that nothing would ever be left for a node that needs a single one. Among
-//! equals, the order is that in which they came, and nobody is passed by: as long as others wait
-//! before it, a node does not ask. Those at the front are woken together, as many as what is there
-//! is enough for: then it does not matter which of them the ledger serves first.
+//! Nodes that can't be used yet come before nodes that ask for more than they have: one of the
+//! latter may ask for so many that nothing would ever be left for a node that needs a single one.
+//! Equals are served in the order in which they came, and none is passed by: a node does not ask
+//! while others wait before it. As many nodes at the front are woken together as the free addresses
+//! are enough for. So it does not matter which of them the ledger serves first.
 //!
-//! What is there was counted a moment ago, and may be too much or too little. So it only says how
-//! many to wake at once; whether there is anything for the first of them, that one finds out by
-//! asking, once each time that something has come free.
+//! The count of free addresses is a moment old, and may be too high or too low. So it only says how
+//! many to wake at once. The first of them finds out by asking whether there is anything for it,
+//! once each time that something has come free.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum Need {
     /// Its container, or its podCIDR: without it the node can't be used at all.
     Start,
-    /// So many leases, beside those that it has.
+    /// This many leases, beside those that it has.
     More(usize),
 }
 
@@ -29,12 +30,12 @@ impl Need {
         }
     }
 
-    /// Whether one that needs this goes behind one that needs `other` and came at the same time.
+    /// Whether a node with this need goes behind one that needs `other` and came at the same time.
     fn yields_to(self, other: Self) -> bool {
         matches!((self, other), (Self::More(_), Self::Start))
     }
 
-    /// Whether the two are equals, of whom the first to come is the first to be served.
+    /// Whether both needs are equals, so that the first to come is served first.
     fn is_like(self, other: Self) -> bool {
         !self.yields_to(other) && !other.yields_to(self)
     }
@@ -50,9 +51,9 @@ pub struct Waiting {
 struct Waiter {
     node: String,
     need: Need,
-    /// It has been told to ask, when so often something had come free.
+    /// The node has been woken, when addresses had come free this often.
     woken: Option<u64>,
-    /// It has asked since, and went away with less than it needs.
+    /// The node has asked after that wake-up, and got less than it needs.
     asked: Option<u64>,
 }
 
@@ -63,7 +64,7 @@ impl Waiter {
 }
 
 impl Waiting {
-    /// Whether what is there now is for this node: nobody waits before it, or it has been woken.
+    /// Whether this node may ask now: no other waits before it, or it has been woken.
     pub fn is_next(&self, subnet: &str, node: &str, need: Need) -> bool {
         let Some(waiters) = self.by_subnet.get(subnet) else {
             return true;
@@ -75,8 +76,8 @@ impl Waiting {
         woken || !waiters.iter().take_while(|waiter| !waiter.is(node, need)).any(before)
     }
 
-    /// It went away with less than it needs. It keeps its place, or gets the last one among its
-    /// equals. Gives what it needed before.
+    /// The node got less than it needs. It keeps its place, or gets the last one among its equals.
+    /// Returns what it needed before.
     pub fn join(&mut self, subnet: &str, node: &str, need: Need) -> Option<Need> {
         let waiters = self.by_subnet.entry(subnet.to_owned()).or_default();
         if let Some(waiter) = waiters.iter_mut().find(|waiter| waiter.is(node, need)) {
@@ -96,7 +97,7 @@ impl Waiting {
         before.map(|before| before.need)
     }
 
-    /// It has what it needs, or does not need it any more. Whether it was there.
+    /// The node has what it needs, or no longer needs it. Returns whether it waited.
     pub fn leave(&mut self, subnet: &str, node: &str) -> bool {
         let Some(waiters) = self.by_subnet.get_mut(subnet) else {
             return false;
@@ -117,13 +118,13 @@ impl Waiting {
         waiting.map(|(subnet, _)| subnet.clone()).collect()
     }
 
-    /// Those who are to ask, now that about so many are there and that so often something has come
-    /// free.
+    /// Returns the nodes that are to ask now: about `available` leases are free, and addresses have
+    /// come free `freed` times.
     pub fn wake(&mut self, subnet: &str, available: u128, freed: u64) -> Vec<String> {
         let mut left = available.max(1);
         let mut woken = Vec::new();
         for waiter in self.by_subnet.get_mut(subnet).into_iter().flatten() {
-            // One that got less than it needs has left nothing for those behind it.
+            // A node that got less than it needs has left nothing for those behind it.
             if left == 0 || waiter.asked == Some(freed) {
                 break;
             }
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_can_not_be_used_yet_comes_before_those_that_ask_for_more() {
+    fn a_node_without_addresses_precedes_requests_for_more() {
         let mut waiting = waiting(&[("a", Need::More(16)), ("b", Need::More(16))]);
         assert!(waiting.is_next("s", "new", Need::Start));
         waiting.join("s", "new", Need::Start);

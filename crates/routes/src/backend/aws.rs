@@ -21,15 +21,15 @@ use xml::Element;
 
 pub use settings::{AwsSettings, SettingsError, Tables};
 
-/// As upstream's controller: AWS says itself when it is too much.
+/// The same number as upstream: AWS itself throttles.
 const MAX_CALLS: usize = 200;
 
 #[derive(Debug)]
 pub struct Aws {
     client: Client,
     tables: Tables,
-    /// By the id of each table, the destinations that it has routes to: as last listed, and as
-    /// changed since.
+    /// The destinations that each table (by id) has routes to: from the last list, with our changes
+    /// since.
     found: Mutex<BTreeMap<String, BTreeSet<Prefix>>>,
     /// Instances that were told to forward packets that are not their own.
     forwarding: Mutex<BTreeSet<String>>,
@@ -138,7 +138,7 @@ impl Aws {
         }
     }
 
-    /// An instance that is a router must take packets that are not addressed to it.
+    /// A next hop must accept packets that are not addressed to it.
     async fn forward(&self, hop: &Hop) -> Result<(), BackendError> {
         let instance = hop.to_string();
         if self.forwarding.lock().contains(&instance) {
@@ -155,7 +155,7 @@ impl Aws {
         Ok(())
     }
 
-    /// In one step where there is one of ours. With several tables, the route may be in some only.
+    /// Replaces a route of ours in one step. With several tables, only some may have the route.
     async fn make(&self, table: &str, change: &Change, hop: &Hop) -> Result<(), BackendError> {
         let destination = change.destination;
         let mut parameters = place(table, destination);
@@ -196,7 +196,7 @@ fn place(table: &str, destination: Prefix) -> Vec<(String, String)> {
     ]
 }
 
-/// `None` for what is no route to a CIDR.
+/// `None` if the entry is not a route to a CIDR.
 fn entry(route: &Element) -> Option<(Prefix, Entry)> {
     let cidr = match route.text("destinationCidrBlock") {
         "" => route.text("destinationIpv6CidrBlock"),
@@ -222,7 +222,7 @@ fn entry(route: &Element) -> Option<(Prefix, Entry)> {
     Some((parse_cidr(cidr)?, Entry { hop, active }))
 }
 
-/// A route is there when it is the same in every table.
+/// A route is usable only if it is the same in every table.
 fn merge(destination: Prefix, entries: Vec<Entry>, tables: usize) -> Route {
     let everywhere =
         entries.len() == tables && entries.windows(2).all(|two| two.first() == two.last());

@@ -1,4 +1,4 @@
-//! Why a backend did not do something, as far as it matters for when to try again.
+//! Why a backend failed, as far as it decides when to try again.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use std::time::Duration;
 pub enum ErrorKind {
     /// Too many requests: all of them slow down.
     Throttled { retry_after: Option<Duration> },
-    /// There is no room for one more route: people have to act, or another route has to go.
+    /// No room for another route: people must act, or another route must go.
     Quota,
-    /// The credentials are wrong or may not do this: nothing will work.
+    /// The credentials are wrong or lack the permission: no call will work.
     Unauthorized,
-    /// It is not as we thought: list again.
+    /// The backend is not in the state that we expected: list again.
     Conflict,
-    /// This one route is refused, and will be until something changes.
+    /// The backend refuses this one route until something changes.
     Refused,
-    /// No answer, or one that says nothing: an error inside the server, garbage, a time-out.
+    /// No usable answer: an error inside the server, garbage, a time-out.
     Unavailable,
 }
 
@@ -32,7 +32,7 @@ impl ErrorKind {
     }
 }
 
-/// The message names what was asked; it never holds credentials.
+/// The message names the call; it never holds credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {

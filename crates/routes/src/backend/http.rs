@@ -47,7 +47,7 @@ impl Answer {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => {
                 Some(ErrorKind::Throttled { retry_after })
             }
-            // Not every overload is a 429.
+            // A server may also report overload as 503 with `Retry-After`.
             StatusCode::SERVICE_UNAVAILABLE if retry_after.is_some() => {
                 Some(ErrorKind::Throttled { retry_after })
             }
@@ -72,7 +72,7 @@ impl Http {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        // The process may have one already.
+        // Passed explicitly: the process may have another default provider.
         let provider = rustls::crypto::ring::default_provider();
         let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider);
         let builder = builder.map_err(|error| {
@@ -86,7 +86,7 @@ impl Http {
         Ok(Self { client })
     }
 
-    /// `what` is the call's name in errors. Neither headers nor bodies are in them: they hold
+    /// `what` names the call in errors. Errors contain neither headers nor bodies: these hold
     /// credentials.
     pub async fn call(
         &self,

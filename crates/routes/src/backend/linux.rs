@@ -1,7 +1,7 @@
-//! Routes of this machine's kernel, which carry a protocol number of our own.
+//! Routes of this machine's kernel, marked with our own protocol number.
 //!
-//! On every node, with routes to all others (`berth agent --routes=linux`), or on one machine that
-//! is the router of all (`berth controller --cloud=linux`).
+//! Runs on every node, with routes to all others (`berth agent --routes=linux`), or on one machine
+//! that routes for all (`berth controller --cloud=linux`).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const MAX_BATCH: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub struct Linux {
-    /// It blocks for milliseconds at most; one call at a time uses it.
+    /// A call blocks for milliseconds at most; one call at a time uses the socket.
     socket: Arc<Mutex<Socket>>,
 }
 
@@ -83,7 +83,7 @@ impl Linux {
 
 enum Request {
     Add(KernelRoute),
-    /// In one step: packets always find a route.
+    /// Replaces in one step: packets always find a route.
     Replace(KernelRoute),
     Delete(KernelRoute),
 }
@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-/// The first route that is to be deleted is replaced by the one that is to be made.
+/// The new route replaces the first route to be deleted.
 fn requests(change: &Change) -> Vec<Request> {
     let mut requests = Vec::new();
     let made = change
@@ -195,7 +195,7 @@ impl Backend for Linux {
     }
 }
 
-/// Thousands of routes take the kernel a good part of a second: nobody else waits for that.
+/// The kernel needs a good part of a second for thousands of routes: off the async threads.
 async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BackendError> {

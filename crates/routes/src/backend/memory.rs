@@ -33,7 +33,7 @@ impl Memory {
         self.routes.lock().values().flatten().cloned().collect()
     }
 
-    /// By another hand.
+    /// Replaces the routes, as if somebody else had changed them.
     pub fn set(&self, routes: Vec<Route>) {
         let mut there = self.routes.lock();
         there.clear();
@@ -83,7 +83,7 @@ impl Backend for Memory {
         Mark::Ours
     }
 
-    /// An address of the other family is better than none here.
+    /// Takes an address of the other family if there is no other: nothing is routed here.
     fn hop(&self, node: &Node, destination: Prefix) -> Result<Hop, HopError> {
         node.address_hop(destination).or_else(|error| {
             let any = node.internal_addresses().next();

@@ -1,8 +1,8 @@
 //! OpenStack: extra routes of a Neutron router.
 //!
-//! Neutron can't mark a route, so two clusters on one router are told apart by their nodes. With
-//! the extension `extraroute-atomic` a batch of routes is one call; without it the whole list is
-//! written, with the revision that was read, so that nobody's change is lost.
+//! Neutron cannot mark a route, so the next hops tell apart two clusters on one router. With the
+//! extension `extraroute-atomic` a batch of routes is one call. Without it the whole list is
+//! written with the revision that was read, so that no other change is lost.
 
 mod client;
 mod keystone;
@@ -61,8 +61,8 @@ impl OpenStack {
         self.extensions.get_or_try_init(ask).await.copied()
     }
 
-    /// All of them in one call. A batch with one bad route is refused as a whole: then each half is
-    /// tried by itself, so that a bad one keeps no good one from being made.
+    /// Applies all changes in one call. Neutron refuses a batch with one bad route as a whole: then
+    /// each half is tried separately, so that a bad route blocks no good one.
     fn apply_all<'a>(
         &'a self,
         extensions: Extensions,
@@ -131,7 +131,7 @@ impl Backend for OpenStack {
         "openstack"
     }
 
-    /// A router is written by one call at a time anyway.
+    /// Neutron serializes the writes of a router anyway.
     fn limits(&self) -> Limits {
         Limits {
             calls: 1,

@@ -6,11 +6,10 @@ use std::time::Duration;
 use berth_addr::Prefix;
 use tokio::time::Instant;
 
-/// So many changes of a destination are made at once.
+/// This many changes of a destination are made without delay, within `WINDOW`.
 const BURST: usize = 4;
-/// Within this time.
 const WINDOW: Duration = Duration::from_secs(60);
-/// After that, one in this time.
+/// Further changes are made once in this time.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// When each destination was last changed.
@@ -36,8 +35,8 @@ impl Damping {
         }
     }
 
-    /// What has been quiet is forgotten.
-    pub fn forget(&mut self, now: Instant) {
+    /// Deletes destinations without recent changes.
+    pub fn prune(&mut self, now: Instant) {
         self.changed
             .retain(|_, changed| changed.back().is_some_and(|at| now - *at < WINDOW));
     }
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_few_changes_are_made_at_once_and_then_one_every_ten_seconds() {
+    async fn changes_after_a_burst_are_made_once_every_ten_seconds() {
         let mut damping = Damping::default();
         let destination: Prefix = "10.0.0.0/24".parse().unwrap();
         let mut now = Instant::now();

@@ -1,5 +1,5 @@
-//! What wakes the worker: Nodes that come, go or change, Subnets that say where routes are made,
-//! and the clock.
+//! Feeds the worker: from Nodes that come, go or change, from Subnets that define where routes are
+//! made, and from the clock.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -23,20 +23,20 @@ use super::publish::Publish;
 use super::shared::Shared;
 use crate::core::{Index, Node, NodeChange, Scope, parse_cidr};
 
-/// What the worker is asked to look at.
+/// An item of the queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A node came, went, or has other CIDRs or addresses.
     Node(String),
-    /// A change of this destination has failed, and is due again.
+    /// A failed change of this destination is due again.
     Destination(Prefix),
-    /// The condition of this node could not be written, and is due again.
+    /// A failed write of the condition of this node is due again.
     Condition(String),
-    /// Routes that no node wants may be deleted once the API server has been asked again.
-    Look,
+    /// Routes without a node may be deleted once a new list of nodes confirms it.
+    Confirm,
     /// List all routes and compare them with all nodes.
     All,
-    /// The same, because it is time.
+    /// The same, triggered by the clock.
     Periodic,
 }
 
@@ -77,8 +77,8 @@ impl Feed {
         tokio::join!(feed.watch_nodes(), feed.watch_subnets(), feed.tick(period));
     }
 
-    /// Between two reconciles of everything that nobody asked for. Random, so that controllers that
-    /// were started together don't come back together.
+    /// The time between two periodic reconciles. Random, so that controllers that started together
+    /// do not stay in step.
     fn period(&mut self) -> Duration {
         if self.watch_based {
             self.min_resync_period
@@ -98,14 +98,14 @@ impl Feed {
     async fn watch_nodes(&self) {
         let api = Api::<ObservedNode>::all(self.client.clone());
         let mut listed = Vec::new();
-        let tell = |event: Event<ObservedNode>| match event {
+        let handle = |event: Event<ObservedNode>| match event {
             Event::Init => listed.clear(),
             Event::InitApply(node) => listed.push(Node::from(node)),
             Event::InitDone => self.reset(std::mem::take(&mut listed)),
             Event::Apply(node) => self.apply(node.into()),
             Event::Delete(node) => self.delete(&node.name_any()),
         };
-        follow(api, ListParams::default(), tell).await;
+        follow(api, ListParams::default(), handle).await;
     }
 
     fn reset(&self, mut nodes: Vec<Node>) {
@@ -143,7 +143,7 @@ impl Feed {
         }
     }
 
-    /// Only where nobody has said what the cluster CIDRs are.
+    /// Runs only without `--cluster-cidr`: the Subnets define the cluster CIDRs.
     async fn watch_subnets(&self) {
         if self.scope_is_given {
             return pending().await;
@@ -151,7 +151,7 @@ impl Feed {
         let api = Api::<Subnet>::all(self.client.clone());
         let mut subnets: BTreeMap<String, Vec<Prefix>> = BTreeMap::new();
         let mut ready = false;
-        let tell = |event: Event<Subnet>| {
+        let handle = |event: Event<Subnet>| {
             match event {
                 Event::Init => {
                     subnets.clear();
@@ -167,7 +167,7 @@ impl Feed {
                 self.set_scope(Scope::new(subnets.values().flatten().copied()));
             }
         };
-        follow(api, ListParams::default(), tell).await;
+        follow(api, ListParams::default(), handle).await;
     }
 
     fn set_scope(&self, scope: Scope) {
@@ -193,7 +193,7 @@ impl Feed {
     }
 }
 
-/// One that does not parse is refused by the Subnet's own controller.
+/// Skips a CIDR that does not parse: the Subnet controller reports it.
 fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
     if subnet.spec.usage != Use::NodeCidrs {
         return Vec::new();
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// What is in the queue after this, taken out of it.
+    /// Drains the queue.
     async fn queued(feed: &Feed) -> Vec<Key> {
         let mut keys = Vec::new();
         while !feed.queue.is_empty() {

@@ -1,5 +1,5 @@
-//! The second look: before routes are deleted whose nodes are merely not known, the API server is
-//! asked once more for all nodes.
+//! The second look: before a route is deleted because its node is missing, all nodes are listed
+//! once more from the API server.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::core::{Index, Node, Table};
 
 const PAGE: u32 = 500;
 
-/// All nodes, from the store and not from a cache.
+/// Lists all nodes from the store, not from a cache.
 pub async fn list_nodes(client: Client) -> kube::Result<Vec<Node>> {
     let api = Api::<ObservedNode>::all(client);
     let mut page = ListParams::default().limit(PAGE);
@@ -27,7 +27,7 @@ pub async fn list_nodes(client: Client) -> kube::Result<Vec<Node>> {
     }
 }
 
-/// Of these destinations, those that no node wants and whose routes lead to no node.
+/// Returns the destinations that no node wants and whose routes lead to no node.
 pub fn confirm(
     nodes: Vec<Node>,
     table: &Table,

@@ -1,4 +1,4 @@
-//! What the controller shows of itself: upstream's names where it has them.
+//! The metrics of the controller, with upstream's names where it has them.
 
 use std::time::Duration;
 
@@ -53,8 +53,7 @@ pub struct RouteMetrics {
 }
 
 impl RouteMetrics {
-    /// `queues` and `events` are the process's: they are registered once, by whoever starts its
-    /// parts.
+    /// The process registers `queues` and `events` once, for all of its parts.
     pub fn register(registry: &mut Registry, queues: QueueMetrics, events: EventMetrics) -> Self {
         let metrics = Self {
             queues,
@@ -107,8 +106,8 @@ impl RouteMetrics {
         Self::register(&mut registry, queues, events)
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to each family: an empty family is not encoded, and the tables of `docs` are
+    /// made from the encoded text.
     pub fn sample(&self) {
         drop(self.running());
         self.synced("", "");

@@ -1,5 +1,5 @@
-//! How many calls go to the backend at a time. A backend that says "too many requests" gets a
-//! pause, and then fewer; as it answers again, it gets more.
+//! How many calls go to the backend at a time. A backend that answers "too many requests" gets a
+//! pause and then fewer calls; each success raises the limit again.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl Pace {
         self.limit = (self.limit + 1).min(self.max);
     }
 
-    /// Calls that were under way together fail together: that is one failure.
+    /// Calls under way together fail together: they count as one failure.
     pub fn fail(&mut self, kind: ErrorKind, now: Instant) {
         let delay = match kind {
             ErrorKind::Throttled { .. } | ErrorKind::Unauthorized if self.pause(now).is_some() => {

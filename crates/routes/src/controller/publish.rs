@@ -15,23 +15,22 @@ use serde_json::json;
 use super::watched::condition_of;
 use crate::core::{Condition, Node};
 
-/// Whose condition is written.
+/// Which nodes get their condition written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publish {
-    /// That of every node.
+    /// Every node.
     All,
-    /// That of the node that this process is on: it has the routes to all others. It needs none to
-    /// itself.
+    /// Only the node of this process: it has the routes to all others, and needs none to itself.
     Own(String),
 }
 
-/// Writes under way at a time. More of them would not be done sooner: they would wait in the API
-/// server, and what others ask of it, and tell us by it, would wait behind them.
+/// Writes under way at a time. More would wait inside the API server and delay the requests and
+/// events of others, and ours.
 pub const MAX_WRITES: usize = 16;
-/// A condition that could not be written is tried again after so long.
+/// The delay before a failed write is tried again.
 pub const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is to be written, and what was said about nodes already.
+/// Nodes whose condition is to be written, and the warnings that were emitted.
 #[derive(Debug, Default)]
 pub struct Publishing {
     waiting: VecDeque<String>,
@@ -48,12 +47,12 @@ impl Publishing {
         }
     }
 
-    /// Nodes that something was said about.
+    /// Nodes that have warnings.
     pub fn warned(&self) -> impl Iterator<Item = &String> {
         self.warned.keys()
     }
 
-    /// One that nothing is written about now.
+    /// Takes the next node, unless too many writes are under way.
     pub fn pop(&mut self) -> Option<String> {
         if self.under_way.len() >= MAX_WRITES {
             return None;
@@ -63,14 +62,14 @@ impl Publishing {
         Some(node)
     }
 
-    /// Nothing is to be written about anybody.
+    /// Drops all waiting nodes.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.queued.clear();
     }
 
-    /// Whether these are not what was said last.
-    pub fn are_news(&mut self, node: &str, warnings: BTreeSet<String>) -> BTreeSet<String> {
+    /// Replaces the warnings of the node, and returns those that it did not have before.
+    pub fn new_warnings(&mut self, node: &str, warnings: BTreeSet<String>) -> BTreeSet<String> {
         let before = self.warned.remove(node).unwrap_or_default();
         let news = warnings.difference(&before).cloned().collect();
         if !warnings.is_empty() {
@@ -80,7 +79,7 @@ impl Publishing {
     }
 }
 
-/// As upstream does: a strategic merge, so that the conditions of others stay.
+/// A strategic merge, as upstream does it: conditions of other types stay.
 pub async fn write_condition(
     client: Client,
     node: &str,
@@ -97,7 +96,7 @@ pub async fn write_condition(
         "lastTransitionTime": now,
     }]}});
     if let Some(uid) = uid {
-        // Another node of the same name is not meant.
+        // The write fails for another node of the same name.
         patch["metadata"] = json!({"uid": uid});
     }
     let api = Api::<ObservedNode>::all(client);
@@ -107,7 +106,7 @@ pub async fn write_condition(
         .map(drop)
 }
 
-/// What is there before this process has written anything, for a node that is not watched.
+/// Reads the condition of a node that is not watched.
 pub async fn read_condition(client: Client, node: &str) -> kube::Result<Option<Condition>> {
     let node = Api::<ObservedNode>::all(client).get(node).await?;
     Ok(condition_of(&node))

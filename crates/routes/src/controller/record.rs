@@ -1,9 +1,9 @@
-//! Where routes can't be marked, what was a node of ours has to be remembered beyond the life of
-//! this process: a route whose node went while nobody watched could not be told from another
-//! cluster's.
+//! If a backend cannot mark routes, the hops of our nodes must outlive this process. Otherwise a
+//! route whose node was deleted while no controller ran could not be told from the route of another
+//! cluster.
 //!
-//! The hops are in a ConfigMap. A hop is written there before the first route to it is made, so
-//! no route of ours is ever unknown, wherever this process is killed.
+//! A ConfigMap holds the hops. A hop is written there before the first route to it is made, so
+//! every route of ours is known, wherever this process is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::core::Hop;
 
 const NAME: &str = "berth-route-hops";
 const KEY: &str = "hops";
-/// Others write it only while leaders change.
+/// Only an old leader may still write it, while leaders change.
 const MAX_CONFLICTS: u32 = 5;
 
-/// Clones share what they know.
+/// Clones share their state.
 #[derive(Clone)]
 pub struct Record {
     api: Api<ConfigMap>,
-    /// What is known to be written; `None` until it was read.
+    /// The hops that are known to be written; `None` until the first read.
     known: Arc<Mutex<Option<Arc<BTreeSet<Hop>>>>>,
-    /// What is to be written; who writes takes all of it.
+    /// Hops still to be written; one writer writes all of them.
     pending: Arc<Mutex<BTreeSet<Hop>>>,
     /// One writer at a time.
     writing: Arc<tokio::sync::Mutex<()>>,
@@ -47,7 +47,7 @@ impl Record {
         self.known.lock().clone().unwrap_or_default()
     }
 
-    /// Reads it, once.
+    /// Reads the ConfigMap, once.
     pub async fn load(&self) -> kube::Result<()> {
         if self.known.lock().is_some() {
             return Ok(());
@@ -61,7 +61,7 @@ impl Record {
         *self.known.lock() = Some(Arc::new(hops));
     }
 
-    /// Returns once all of these are written. Those that wait together share a write.
+    /// Returns once all of these hops are written. Concurrent callers share a write.
     pub async fn ensure(&self, hops: BTreeSet<Hop>) -> kube::Result<()> {
         if hops.is_subset(&self.hops()) {
             return Ok(());
@@ -78,8 +78,8 @@ impl Record {
         Ok(())
     }
 
-    /// Of hops that no node has and no route leads to, nothing has to be remembered.
-    pub async fn forget(&self, gone: BTreeSet<Hop>) -> kube::Result<()> {
+    /// Deletes hops that no node has and no route leads to.
+    pub async fn delete(&self, gone: BTreeSet<Hop>) -> kube::Result<()> {
         let _writing = self.writing.lock().await;
         self.write(|there| there.retain(|hop| !gone.contains(hop)))
             .await
@@ -97,7 +97,7 @@ impl Record {
                     there.data = Some(data(&hops));
                     self.api.replace(NAME, &params, &there).await
                 }
-                None => self.api.create(&params, &fresh(&hops)).await,
+                None => self.api.create(&params, &config_map(&hops)).await,
             };
             match written {
                 Ok(_) => {
@@ -115,7 +115,7 @@ impl Record {
     }
 }
 
-fn fresh(hops: &BTreeSet<Hop>) -> ConfigMap {
+fn config_map(hops: &BTreeSet<Hop>) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
             name: Some(NAME.to_owned()),
@@ -153,6 +153,6 @@ mod tests {
             Hop::Address("fd00::1".parse().unwrap()),
             Hop::Instance("i-0123".to_owned()),
         ]);
-        assert_eq!(hops_of(&fresh(&hops)), hops);
+        assert_eq!(hops_of(&config_map(&hops)), hops);
     }
 }

@@ -1,4 +1,4 @@
-//! When a change that has failed is tried again: each by itself, whatever else happens.
+//! When a failed change is tried again: each destination has its own back-off.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::backend::ErrorKind;
 use crate::core::Change;
 
-/// Of the queue itself; what fails here has a back-off of its own.
+/// The back-off of the queue; failed changes have their own.
 pub const QUEUE_BACKOFF: Exponential = Exponential {
     base: Duration::from_secs(1),
     max: Duration::from_secs(60),
@@ -21,7 +21,7 @@ const BACKOFF: Exponential = Exponential {
     base: Duration::from_millis(500),
     max: Duration::from_secs(60),
 };
-/// A quota is raised by people. A route that goes makes room at once: see [`Retries::wake`].
+/// People raise a quota. A deleted route makes room at once: see [`Retries::wake`].
 const QUOTA_BACKOFF: Exponential = Exponential {
     base: Duration::from_secs(10),
     max: Duration::from_secs(5 * 60),
@@ -29,7 +29,7 @@ const QUOTA_BACKOFF: Exponential = Exponential {
 
 #[derive(Debug)]
 struct Retry {
-    /// What failed. Another change of the same destination is another matter.
+    /// The change that failed. A different change of the same destination need not wait.
     change: Change,
     due: Instant,
     quota: bool,
@@ -51,7 +51,7 @@ impl Retries {
         }
     }
 
-    /// How long until it may be tried again.
+    /// Returns how long to wait before the next try.
     pub fn fail(&mut self, change: &Change, kind: ErrorKind, now: Instant) -> Duration {
         let random = &mut self.random;
         let fresh = || Retry {
@@ -79,13 +79,13 @@ impl Retries {
         self.retries.remove(&destination);
     }
 
-    /// Whether this change has to wait, and has failed before in just this form.
+    /// How long this change has to wait, if the very same change failed before.
     pub fn due(&self, change: &Change, now: Instant) -> Option<Duration> {
         let retry = self.retries.get(&change.destination)?;
         (retry.change == *change && retry.due > now).then(|| retry.due - now)
     }
 
-    /// All that has failed and was not done since.
+    /// Destinations that failed and have not succeeded since.
     pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
         self.retries.keys().copied()
     }
@@ -94,7 +94,7 @@ impl Retries {
         self.retries.contains_key(&destination)
     }
 
-    /// There is room again: what waits for it is due now.
+    /// The backend has room again: changes that failed for quota are due now.
     pub fn wake(&mut self, now: Instant) -> Vec<Prefix> {
         let waiting = self
             .retries

@@ -1,4 +1,4 @@
-//! What the watches have told, for the worker.
+//! The state that the watches feed and the worker reads.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Shared {
     pub index: Mutex<Index>,
     /// `None` until it is known.
     pub scope: Mutex<Option<Arc<Scope>>>,
-    /// All nodes have been told once.
+    /// The first list of nodes is complete.
     synced: Mutex<bool>,
 }
 
@@ -29,7 +29,7 @@ impl Shared {
         *self.synced.lock() = true;
     }
 
-    /// Before that nothing may be decided: what is not known yet would look as if it were gone.
+    /// Nothing may be decided before: a node that is not known yet would look deleted.
     pub fn is_synced(&self) -> bool {
         *self.synced.lock() && self.scope.lock().is_some()
     }

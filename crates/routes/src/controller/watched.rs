@@ -4,7 +4,7 @@ use berth_api::ObservedNode;
 
 use crate::core::{Address, Condition, Node};
 
-/// What it says of its routes.
+/// The `NetworkUnavailable` condition of the node.
 pub fn condition_of(node: &ObservedNode) -> Option<Condition> {
     let found = node.condition("NetworkUnavailable")?;
     Some(Condition {

@@ -1,6 +1,6 @@
-//! The one worker: it takes what the queue has, decides, and sends changes to the backend. It
-//! never waits for the backend itself: answers come back as they are there, so a slow route holds
-//! up no other, and an event that comes during a burst is served at once.
+//! The one worker: takes keys from the queue, decides, and sends changes to the backend. It never
+//! waits for the backend: answers arrive as they come, so a slow route delays no other, and an
+//! event during a burst is served at once.
 
 mod conditions;
 mod dispatch;
@@ -33,7 +33,7 @@ use crate::backend::BackendError;
 use crate::core::{Change, Condition, Decision, Mark, Node, Route, Table, View, decide};
 use full::Full;
 
-/// A full reconcile follows a burst of events after this time, and is not more frequent than that.
+/// A full reconcile follows a burst of events after this time.
 const FOLLOW_UP_DELAY: Duration = Duration::from_secs(1);
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
 const LIST_BACKOFF: Exponential = Exponential {
@@ -45,7 +45,7 @@ const TAKEN_BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(10 * 60),
 };
 
-/// What a task brings back.
+/// The result of a task.
 enum Outcome {
     Listed(Result<Vec<Route>, BackendError>),
     Applied {
@@ -53,16 +53,16 @@ enum Outcome {
         results: Vec<Result<(), BackendError>>,
         after: Duration,
     },
-    Looked(kube::Result<Vec<Node>>),
+    NodesListed(kube::Result<Vec<Node>>),
     Written {
         node: String,
         uid: String,
         condition: Condition,
         result: kube::Result<()>,
     },
-    /// Of our own node.
+    /// The condition of our own node.
     WrittenOwn(kube::Result<()>),
-    Forgotten(kube::Result<()>),
+    HopsDeleted(kube::Result<()>),
 }
 
 pub struct Worker {
@@ -70,22 +70,22 @@ pub struct Worker {
     shared: Arc<Shared>,
     queue: Queue<Key>,
     events: Recorder,
-    /// Only where routes can't be marked.
+    /// `None` if the backend can mark routes.
     record: Option<Record>,
-    /// `None` until it was listed.
+    /// `None` until routes were listed.
     table: Option<Table>,
     full: Option<Full>,
     last_full: Option<Instant>,
-    /// What was changed while a list was read.
+    /// Destinations that were changed while a list was read.
     changed_meanwhile: BTreeSet<Prefix>,
     list_backoff: Backoff<StdRng>,
     taken_backoff: Backoff<StdRng>,
     is_any_taken: bool,
-    /// Changes to be sent, what events asked for first.
+    /// Destinations to change: those that events asked for come first.
     urgent: VecDeque<Prefix>,
     background: VecDeque<Prefix>,
     in_flight: BTreeSet<Prefix>,
-    /// To be looked at again once their change is through.
+    /// To be reconciled again once the change under way has ended.
     dirty: BTreeSet<Prefix>,
     calls: usize,
     pace: Pace,
@@ -93,17 +93,17 @@ pub struct Worker {
     damping: Damping,
     /// Since when a wanted route has been missing.
     missing_since: BTreeMap<Prefix, Instant>,
-    /// What a node wanted when it was last looked at.
-    of_node: BTreeMap<String, Vec<Prefix>>,
-    /// Work that is done once so many destinations are.
+    /// What each node wanted when it was last reconciled.
+    wanted_by_node: BTreeMap<String, Vec<Prefix>>,
+    /// Queue items, each with the number of destinations that it still waits for.
     held: BTreeMap<u64, (Work<Key>, usize)>,
     waiting: BTreeMap<Prefix, Vec<u64>>,
     next_hold: u64,
     unconfirmed: BTreeSet<Prefix>,
     confirmed: BTreeSet<Prefix>,
-    /// So often in a row a second look has shown no nodes at all.
-    empty_looks: u32,
-    looking: bool,
+    /// How many lists in a row showed no nodes.
+    empty_lists: u32,
+    confirming: bool,
     publishing: Publishing,
     own_published: bool,
     tasks: JoinSet<Outcome>,
@@ -138,14 +138,14 @@ impl Worker {
             retries: Retries::new(seed()),
             damping: Damping::default(),
             missing_since: BTreeMap::new(),
-            of_node: BTreeMap::new(),
+            wanted_by_node: BTreeMap::new(),
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
             next_hold: 0,
             unconfirmed: BTreeSet::new(),
             confirmed: BTreeSet::new(),
-            empty_looks: 0,
-            looking: false,
+            empty_lists: 0,
+            confirming: false,
             publishing: Publishing::default(),
             own_published: false,
             tasks: JoinSet::new(),
@@ -163,7 +163,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 Some(ended) = self.tasks.join_next() => match ended {
-                    Ok(outcome) => self.take(outcome),
+                    Ok(outcome) => self.handle_outcome(outcome),
                     Err(error) => error!(%error, "a task of the route controller has died"),
                 },
                 work = self.queue.take() => match work {
@@ -181,12 +181,12 @@ impl Worker {
         match work.clone() {
             Key::All => self.start_full(work, "node_change"),
             Key::Periodic => self.start_full(work, "periodic"),
-            Key::Look => {
-                self.look();
+            Key::Confirm => {
+                self.list_nodes_to_confirm();
                 work.succeeded();
             }
             Key::Destination(destination) => {
-                let waits = self.consider(destination, false);
+                let waits = self.reconcile(destination, false);
                 self.hold(work, &if waits { vec![destination] } else { Vec::new() });
             }
             Key::Node(name) => self.handle_node(&name, work),
@@ -202,15 +202,15 @@ impl Worker {
         let destinations = self.destinations_of(name);
         let waiting: Vec<Prefix> = destinations
             .into_iter()
-            .filter(|destination| self.consider(*destination, true))
+            .filter(|destination| self.reconcile(*destination, true))
             .collect();
         self.warn_of_problems(name);
         self.publishing.push(name);
         self.hold(work, &waiting);
     }
 
-    /// Those that it wants, those that it wanted before, and those whose owner may be another one
-    /// because of that.
+    /// The destinations that the node wants, those that it wanted before, and those whose owner may
+    /// change with them.
     fn destinations_of(&mut self, name: &str) -> BTreeSet<Prefix> {
         let index = self.shared.index.lock();
         let node = index.get(name);
@@ -218,8 +218,8 @@ impl Worker {
             .map(|node| node.prefixes().collect())
             .unwrap_or_default();
         let before = match wanted.is_empty() {
-            true => self.of_node.remove(name),
-            false => self.of_node.insert(name.to_owned(), wanted.clone()),
+            true => self.wanted_by_node.remove(name),
+            false => self.wanted_by_node.insert(name.to_owned(), wanted.clone()),
         };
         let mut all: BTreeSet<Prefix> = before.unwrap_or_default().into_iter().collect();
         all.extend(wanted);
@@ -231,7 +231,7 @@ impl Worker {
         all
     }
 
-    /// A full reconcile follows each burst, so that what was changed by other hands is found.
+    /// Plans a full reconcile after a burst of events: it finds what others have changed.
     fn follow_up(&mut self) {
         let now = Instant::now();
         let earliest = self.last_full.map_or(now, |last| last + FULL_INTERVAL);
@@ -239,27 +239,27 @@ impl Worker {
         self.queue.add_after(Key::All, due - now);
     }
 
-    /// Decides about one destination. Whether a change was asked for that is not through yet.
-    fn consider(&mut self, destination: Prefix, urgent: bool) -> bool {
+    /// Decides about one destination and executes the decision. Returns whether a change is
+    /// requested and has not ended yet.
+    fn reconcile(&mut self, destination: Prefix, urgent: bool) -> bool {
         let Some(decision) = self.with_view(|view| decide(view, destination)) else {
             return false;
         };
-        self.follow(destination, decision, urgent)
+        self.execute(destination, decision, urgent)
     }
 
-    /// It is as it should be.
-    fn keep(&mut self, destination: Prefix) {
+    /// The destination is as it should be.
+    fn mark_done(&mut self, destination: Prefix) {
         self.retries.succeed(destination);
         self.missing_since.remove(&destination);
     }
 
-    /// Does what was decided, or has it done. Whether a change was asked for that is not through
-    /// yet.
-    fn follow(&mut self, destination: Prefix, decision: Decision, urgent: bool) -> bool {
+    /// Returns whether a change is requested and has not ended yet.
+    fn execute(&mut self, destination: Prefix, decision: Decision, urgent: bool) -> bool {
         let now = Instant::now();
         match decision {
             Decision::Keep => {
-                self.keep(destination);
+                self.mark_done(destination);
                 false
             }
             Decision::Change(change) => {
@@ -282,9 +282,9 @@ impl Worker {
                 }
                 true
             }
-            Decision::LookAgain => {
+            Decision::Confirm => {
                 self.unconfirmed.insert(destination);
-                self.queue.add(Key::Look);
+                self.queue.add(Key::Confirm);
                 false
             }
             Decision::Taken(_) => {
@@ -295,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// `None` while nothing can be decided.
+    /// `None` until routes were listed and the cluster CIDRs are known.
     fn with_view<T>(&self, on: impl FnOnce(&View<'_>) -> T) -> Option<T> {
         let table = self.table.as_ref()?;
         let scope = self.shared.scope.lock().clone()?;
@@ -312,7 +312,7 @@ impl Worker {
         }))
     }
 
-    /// The work is done when all of these have been tried.
+    /// Marks the work as done once all of these destinations have been tried.
     fn hold(&mut self, work: Work<Key>, destinations: &[Prefix]) {
         if destinations.is_empty() {
             return work.succeeded();
@@ -339,7 +339,7 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, outcome: Outcome) {
+    fn handle_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Listed(listed) => self.listed(listed),
             Outcome::Applied {
@@ -347,7 +347,7 @@ impl Worker {
                 results,
                 after,
             } => self.applied(changes, results, after),
-            Outcome::Looked(nodes) => self.looked(nodes),
+            Outcome::NodesListed(nodes) => self.nodes_listed(nodes),
             Outcome::Written {
                 node,
                 uid,
@@ -357,7 +357,7 @@ impl Worker {
                 self.condition_written(&node, &uid, condition, result);
             }
             Outcome::WrittenOwn(result) => self.own_written(&result),
-            Outcome::Forgotten(result) => {
+            Outcome::HopsDeleted(result) => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "the record of hops could not be shortened");
                 }

@@ -1,4 +1,4 @@
-//! All that is to be done about one destination.
+//! One change of one destination.
 
 use berth_addr::Prefix;
 
@@ -12,8 +12,8 @@ pub struct Creation {
     pub hop: Hop,
 }
 
-/// All that is to be done about one destination, in one piece: what is there is deleted before a
-/// new route is made, whichever nodes they are of. So two nodes can't be in each other's way.
+/// All that is to be done about one destination, as one unit: old routes are deleted before a new
+/// one is made, even if they belong to different nodes. So two nodes cannot block each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub destination: Prefix,

@@ -1,4 +1,4 @@
-//! All destinations and all nodes at once: what is not as it should be.
+//! Compares all destinations and nodes at once, and finds what is not as it should be.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use super::node::Node;
 use super::route::Route;
 use super::standing::{Standing, standing};
 
-/// What is not as it should be. Where nothing has to be done, nothing is in it.
+/// The differences. Destinations that need no action are left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// In the order of destinations, without those that are kept as they are.
+    /// In the order of destinations, without `Keep`.
     pub decisions: Vec<(Prefix, Decision)>,
-    /// Names of nodes that something may have to be said about: not all of their CIDRs are routed,
-    /// or their condition does not say that they are.
+    /// Nodes that may need a condition or a warning: not all of their CIDRs are routed, or their
+    /// condition does not say that they are.
     pub nodes: Vec<String>,
     /// How many routes inside the cluster CIDRs are ours, and how many are not.
     pub ours: usize,
@@ -34,11 +34,11 @@ impl Comparison {
     }
 }
 
-/// Nodes and routes are walked side by side in the order of destinations, so that each is looked
-/// at once and little is searched for.
+/// Walks nodes and routes side by side in the order of destinations, so that each is visited once
+/// with few lookups.
 pub fn compare(view: &View<'_>) -> Comparison {
     let mut found = Comparison::default();
-    // Nodes that have a destination which is not routed to them.
+    // Nodes with a destination that is not routed to them.
     let mut unsettled = BTreeSet::new();
     let mut claimed = view.index.claimed().peekable();
     let mut routes = view.table.iter().peekable();
@@ -69,19 +69,19 @@ pub fn compare(view: &View<'_>) -> Comparison {
         }
     }
     let routed = Condition::routed();
-    let unsaid = view.index.nodes().filter(|node| {
+    let to_report = view.index.nodes().filter(|node| {
         if node.cidrs.is_empty() {
             return standing(view, node) != Standing::NoCidr;
         }
         node.condition.as_ref() != Some(&routed)
             || unsettled.contains(node.name.as_str())
-            || !is_plain(node)
+            || !has_clean_cidrs(node)
     });
-    found.nodes = unsaid.map(|node| node.name.clone()).collect();
+    found.nodes = to_report.map(|node| node.name.clone()).collect();
     found
 }
 
-/// Those that claim the destination, without the one that it is routed to.
+/// The nodes that claim the destination, except the one that it is routed to.
 fn not_routed<'a>(
     view: &View<'_>,
     claim: &Claimed<'a>,
@@ -96,6 +96,6 @@ fn not_routed<'a>(
 }
 
 /// All of its CIDRs parse, and none is there twice.
-fn is_plain(node: &Node) -> bool {
+fn has_clean_cidrs(node: &Node) -> bool {
     node.prefixes().count() == node.cidrs.len()
 }

@@ -1,6 +1,6 @@
 //! The Node condition `NetworkUnavailable`.
 
-/// Status and reason: what decides whether it has to be written.
+/// The status and the reason: a change of either is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// `True`, `False` or `Unknown`.
@@ -31,8 +31,8 @@ impl Condition {
         }
     }
 
-    /// What has to be written over what is there, or nothing: one of another author with the same
-    /// status is taken over.
+    /// The condition to write, or `None` if it is there already. A condition with the same status
+    /// and another reason is overwritten.
     pub fn to_write(there: Option<&Self>, routed: bool) -> Option<Self> {
         let next = if routed {
             Self::routed()

@@ -17,12 +17,12 @@ pub struct View<'a> {
     pub index: &'a Index,
     pub table: &'a Table,
     pub scope: &'a Scope,
-    /// Hops of nodes of ours before this process began: routes to them are ours where routes can't
-    /// be marked.
+    /// Hops that our nodes had before this process began: if the backend cannot mark routes, routes
+    /// to these hops are ours.
     pub recorded: &'a BTreeSet<Hop>,
-    /// Destinations whose routes a second look has shown to be nobody's.
+    /// Destinations that a second look confirmed: no node wants their routes.
     pub confirmed: &'a BTreeSet<Prefix>,
-    /// How the backend calls a node.
+    /// The backend's name for a node as a next hop.
     pub hop: &'a dyn Fn(&Node, Prefix) -> Result<Hop, HopError>,
 }
 
@@ -36,8 +36,9 @@ impl std::fmt::Debug for View<'_> {
 pub enum Decision {
     Keep,
     Change(Change),
-    /// Routes of ours that no node wants; but nobody knows that their nodes are gone.
-    LookAgain,
+    /// Routes of ours that no node wants, but whose nodes are not known to be gone: a new list of
+    /// nodes must confirm that.
+    Confirm,
     /// Somebody else has a route there.
     Taken(Route),
     /// The node can't be a next hop.
@@ -49,7 +50,7 @@ pub fn decide(view: &View<'_>, destination: Prefix) -> Decision {
     decide_for(view, destination, owner, view.table.get(destination))
 }
 
-/// The same, where it is known already who has the destination and which routes there are.
+/// The same, with the owner and the existing routes already looked up.
 pub(super) fn decide_for(
     view: &View<'_>,
     destination: Prefix,
@@ -75,7 +76,7 @@ fn wanted(
     node: &Node,
     hop: Hop,
 ) -> Decision {
-    // As it nearly always is.
+    // The common case.
     if matches!(there, [only] if only.usable && only.hop == hop) {
         return Decision::Keep;
     }
@@ -115,7 +116,7 @@ fn unwanted(view: &View<'_>, destination: Prefix, there: &[Route]) -> Decision {
         .partition(|route| view.is_known_to_be_unwanted(route));
     match (ours.is_empty(), unknown.is_empty()) {
         (true, true) => Decision::Keep,
-        (true, false) => Decision::LookAgain,
+        (true, false) => Decision::Confirm,
         (false, _) => Decision::Change(Change {
             destination,
             delete: ours.into_iter().cloned().collect(),
@@ -125,7 +126,7 @@ fn unwanted(view: &View<'_>, destination: Prefix, there: &[Route]) -> Decision {
 }
 
 impl View<'_> {
-    /// Only what is ours is ever deleted.
+    /// Only our own routes are ever deleted.
     pub fn is_ours(&self, route: &Route) -> bool {
         let is_or_was_a_node = || {
             self.index.is_live(&route.hop)
@@ -140,8 +141,8 @@ impl View<'_> {
             }
     }
 
-    /// Its node is there, and we know that it does not want the route; or its node is known to be
-    /// gone. Not merely unknown: a list of nodes can be stale, or empty.
+    /// True if its node exists and does not want the route, or if its node is known to be gone. A
+    /// missing node is not enough: a list of nodes can be stale, or empty.
     fn is_known_to_be_unwanted(&self, route: &Route) -> bool {
         self.index.is_live(&route.hop)
             || self.index.has_departed(&route.hop)

@@ -1,4 +1,4 @@
-//! What the watch has told of Nodes: plain data, fed by `apply`, `delete` and `reset`.
+//! The Nodes as the watch sent them: plain data, fed by `apply`, `delete` and `reset`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use super::node::Node;
 use super::route::Hop;
 use super::scope::Scope;
 
-/// The nodes, and by destination who claims it.
+/// The nodes, and which of them claim each destination.
 ///
-/// Everything about one node or one destination is found without a look at all the others: an
-/// event costs the same with ten nodes and with ten thousand.
+/// Every query about one node or destination avoids a scan of all the others: an event costs the
+/// same with ten nodes and with ten thousand.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     nodes: BTreeMap<String, Node>,
-    /// In the order of their age: the first one has it.
+    /// Oldest first; the first claim owns the destination.
     claims: BTreeMap<Prefix, Vec<Claim>>,
-    /// How many claims have a prefix of this length: few lengths are in use, so the prefixes around
-    /// a destination are found by trying each.
+    /// How many claims have a prefix of this length. Few lengths are in use, so prefixes that
+    /// contain a destination are found by trying each length.
     lengths: BTreeMap<(Family, u8), usize>,
-    /// How many nodes can be reached by this hop.
+    /// How many nodes have this hop.
     hops: BTreeMap<Hop, usize>,
-    /// Hops of nodes that are known to be gone, because the API server told that they were deleted
-    /// or have another address now. A node that a list no longer shows is not known to be gone.
+    /// Hops that are known to be gone: the API server sent the deletion of their node, or another
+    /// address of it. A node that is only missing in a list is not known to be gone.
     departed: BTreeSet<Hop>,
 }
 
@@ -52,9 +52,9 @@ impl<'a> Claimed<'a> {
 /// What an event means for routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeChange {
-    /// It came, went, or has other CIDRs or addresses.
+    /// The node came, went, or has other CIDRs or addresses.
     Routes,
-    /// Something else of it changed.
+    /// Only something else changed.
     Nothing,
 }
 
@@ -91,26 +91,27 @@ impl Index {
             return NodeChange::Nothing;
         }
         if let Some(before) = self.remove(&node.name) {
-            // The API server has told what it has now: what it no longer has is known to be gone.
-            self.depart(&before);
+            // The event shows what the node has now: hops that it no longer has are known to be
+            // gone.
+            self.mark_departed(&before);
         }
         self.insert(node);
         NodeChange::Routes
     }
 
-    /// The API server has told that it was deleted.
+    /// The API server sent the deletion of the node.
     pub fn delete(&mut self, name: &str) -> NodeChange {
         match self.remove(name) {
             Some(node) => {
-                self.depart(&node);
+                self.mark_departed(&node);
                 NodeChange::Routes
             }
             None => NodeChange::Nothing,
         }
     }
 
-    /// A watch that starts over sends everything again. What it no longer sends may be gone, or be
-    /// missing in a stale list: it is not known to have departed. Returns the names of the nodes
+    /// A watch that starts again sends everything. A node that is missing now may be deleted, or
+    /// the list may be stale: its hops do not count as departed. Returns the names of the nodes
     /// that came, went or changed.
     pub fn reset(&mut self, all: impl IntoIterator<Item = Node>) -> BTreeSet<String> {
         let mut changed = BTreeSet::new();
@@ -166,13 +167,13 @@ impl Index {
         Some(node)
     }
 
-    fn depart(&mut self, node: &Node) {
+    fn mark_departed(&mut self, node: &Node) {
         self.departed
             .extend(node.hops().filter(|hop| !self.hops.contains_key(hop)));
     }
 
-    /// Of what departed, only what routes still lead to is of interest.
-    pub fn forget_departed(&mut self, still_of_interest: impl Fn(&Hop) -> bool) {
+    /// Keeps only departed hops that routes still lead to.
+    pub fn retain_departed(&mut self, still_of_interest: impl Fn(&Hop) -> bool) {
         self.departed.retain(|hop| still_of_interest(hop));
     }
 
@@ -208,8 +209,8 @@ impl Index {
         self.claims.keys().copied()
     }
 
-    /// Who has this destination: the oldest node that claims it, unless an older one claims a CIDR
-    /// that overlaps it.
+    /// The owner of a destination: the oldest node that claims it, unless an older node claims an
+    /// overlapping CIDR.
     pub fn owner(&self, destination: Prefix) -> Option<&Node> {
         let first = self.claims.get(&destination)?.first()?;
         let beaten = self
@@ -218,8 +219,8 @@ impl Index {
         self.nodes.get(&first.node).filter(|_| !beaten)
     }
 
-    /// All destinations that are claimed, in their order. What lies next to each other in that
-    /// order is all that can overlap, so nothing is searched for where nothing does.
+    /// All claimed destinations, in order. Only neighbours in this order can overlap, so overlaps
+    /// are searched for only there.
     pub fn claimed(&self) -> impl Iterator<Item = Claimed<'_>> {
         let mut claims = self.claims.iter().peekable();
         let mut around: Vec<Prefix> = Vec::new();
@@ -244,8 +245,7 @@ impl Index {
         })
     }
 
-    /// The first claims on all other prefixes that share an address with this one, and are another
-    /// node's.
+    /// The first claims of other nodes on prefixes that overlap this one.
     fn overlapping(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Claim)> {
         let own = self.claims.get(&prefix).and_then(|claims| claims.first());
         let around = self
@@ -305,7 +305,7 @@ impl Index {
         problems
     }
 
-    /// The older node that keeps this one from having the prefix.
+    /// The older node whose claim takes precedence over this one.
     fn rival(&self, node: &Node, prefix: Prefix) -> Option<(Prefix, &str)> {
         let own = Claim {
             created: node.created,

@@ -7,8 +7,8 @@ use berth_addr::{Family, Prefix};
 use super::condition::Condition;
 use super::route::{Hop, HopError};
 
-/// A CIDR as it is written, and what it means. Text is kept only for messages: two ways to write
-/// one CIDR are the same CIDR.
+/// A CIDR as written and as parsed. The text is only for messages: two spellings of one CIDR are
+/// equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cidr {
     pub written: String,
@@ -25,7 +25,7 @@ impl From<&str> for Cidr {
     }
 }
 
-/// Takes what Kubernetes takes: capital letters, host bits, which are cleared.
+/// Accepts what Kubernetes accepts: capital letters, and host bits, which it clears.
 pub fn parse_cidr(written: &str) -> Option<Prefix> {
     let (address, length) = written.trim().split_once('/')?;
     Prefix::around(address.parse().ok()?, length.parse().ok()?)
@@ -43,7 +43,7 @@ pub struct Address {
 pub struct Node {
     pub name: String,
     pub uid: String,
-    /// When it was created, in seconds: of two that claim one CIDR, the older one has it.
+    /// Creation time in seconds: of two nodes that claim one CIDR, the older owns it.
     pub created: i64,
     pub cidrs: Vec<Cidr>,
     pub addresses: Vec<Address>,
@@ -73,7 +73,7 @@ impl Node {
         (!last.is_empty()).then_some(last)
     }
 
-    /// All that a route to this node can name as its next hop.
+    /// All names that a route can use for this node as its next hop.
     pub fn hops(&self) -> impl Iterator<Item = Hop> {
         let addresses = self
             .addresses
@@ -97,9 +97,9 @@ impl Node {
             })
     }
 
-    /// The filter of updates: whether the routes of this node can be other ones than those of
-    /// `before`. Heartbeats, conditions, labels, images don't matter; nor does the order of
-    /// addresses, or how a CIDR is written.
+    /// The filter of updates: whether the routes of this node may differ from those of `before`.
+    /// Heartbeats, conditions, labels and images do not matter, nor do the order of addresses and
+    /// the spelling of a CIDR.
     pub fn routes_differ(&self, before: &Self) -> bool {
         let cidrs = |node: &Self| -> Vec<Result<Prefix, String>> {
             let cidrs = node.cidrs.iter();

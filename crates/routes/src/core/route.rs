@@ -5,14 +5,14 @@ use std::net::IpAddr;
 
 use berth_addr::Prefix;
 
-/// Where a route sends packets: what the backend knows of a node.
+/// Where a route sends packets, in the terms of the backend.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
     /// The address of a node.
     Address(IpAddr),
     /// A cloud's name of a machine, such as `i-0123456789abcdef0`.
     Instance(String),
-    /// Nowhere, or somewhere that no node can be: a gateway of the cloud, several next hops.
+    /// No node: nowhere, a gateway of the cloud, or several next hops.
     Other(String),
 }
 
@@ -30,9 +30,9 @@ impl fmt::Display for Hop {
 pub enum Mark {
     /// It carries our mark.
     Ours,
-    /// It carries somebody else's, or would carry ours if we had made it.
+    /// It carries somebody else's mark, or lacks ours.
     Foreign,
-    /// The backend can't mark routes: whose it is follows from where it leads.
+    /// The backend cannot mark routes: the next hop decides whose route it is.
     Unmarked,
 }
 
@@ -42,8 +42,8 @@ pub struct Route {
     pub destination: Prefix,
     pub hop: Hop,
     pub mark: Mark,
-    /// Packets get through. A blackhole, or a route that is in some of several tables only, is not
-    /// usable and has to be made anew.
+    /// Packets get through. A blackhole, or a route that only some of several tables have, is not
+    /// usable and must be made again.
     pub usable: bool,
 }
 

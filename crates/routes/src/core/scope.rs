@@ -1,9 +1,9 @@
-//! The part of the address space that we make routes in.
+//! The address ranges that we make routes in.
 
 use berth_addr::Prefix;
 
-/// The cluster CIDRs. A route is in scope when all of its destination is inside one of them: one
-/// that merely touches a cluster CIDR, or holds all of it, is somebody else's.
+/// The cluster CIDRs. A route is in scope when one of them contains its whole destination. A route
+/// that only overlaps a cluster CIDR, or contains it, is not ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     cidrs: Vec<Prefix>,

@@ -1,12 +1,12 @@
-//! How far the routes of a node are.
+//! The state of a node's routes.
 
 use super::decide::View;
 use super::node::Node;
 
-/// How far the routes of a node are.
+/// The state of a node's routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It has no CIDR, and no route leads to it: nothing is said about it.
+    /// It has no CIDR, and no route leads to it: its condition is not written.
     NoCidr,
     /// Every CIDR has its route.
     Routed,

@@ -1,4 +1,4 @@
-//! What the backend has, as far as we know.
+//! The routes of the backend, as far as we know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use berth_addr::Prefix;
 use super::change::Change;
 use super::route::{Hop, Mark, Route};
 
-/// By destination: what was listed, and what we have changed since.
+/// Routes by destination: as last listed, with our changes since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     routes: BTreeMap<Prefix, Vec<Route>>,
@@ -16,7 +16,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A backend that names one route twice has it once.
+    /// A route that the list contains twice is kept once.
     pub fn new(listed: Vec<Route>) -> Self {
         let mut table = Self::default();
         table.replace(listed, &BTreeSet::new());
@@ -41,10 +41,10 @@ impl Table {
         self.routes.values().flatten()
     }
 
-    /// Takes over a new list. Of destinations that were changed while the list was read, it may
-    /// tell what was before or after: for those, what we know stays.
+    /// Replaces the routes by a new list. For destinations that changed while the list was read,
+    /// the list may be older or newer than the change: these keep what is known.
     ///
-    /// Both are walked in the order of destinations, and only what differs is touched.
+    /// Walks both in the order of destinations, and touches only what differs.
     pub fn replace(&mut self, mut listed: Vec<Route>, changed_meanwhile: &BTreeSet<Prefix>) {
         listed.retain(|route| !changed_meanwhile.contains(&route.destination));
         listed.sort_by_key(|route| route.destination);
@@ -59,7 +59,7 @@ impl Table {
                 gone.push(*before);
             }
             let there = known.next_if(|(known, _)| **known == destination);
-            if !there.is_some_and(|(_, there)| are_the_same(there, group)) {
+            if !there.is_some_and(|(_, there)| same_routes(there, group)) {
                 differ.push((destination, group));
             }
         }
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// A change that the backend has carried out.
+    /// Applies a change that the backend has carried out.
     pub fn apply(&mut self, change: &Change, mark: Mark) {
         for route in self.remove(change.destination) {
             if !change.delete.contains(&route) {
@@ -122,8 +122,8 @@ impl Table {
     }
 }
 
-/// In any order, and however often one is named.
-fn are_the_same(one: &[Route], other: &[Route]) -> bool {
+/// Ignores order and duplicates.
+fn same_routes(one: &[Route], other: &[Route]) -> bool {
     one.iter().all(|route| other.contains(route)) && other.iter().all(|route| one.contains(route))
 }
 

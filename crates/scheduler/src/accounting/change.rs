@@ -1,15 +1,15 @@
-//! How a change of a pod or a node gets into the sums, and who is woken by it.
+//! How a change of a pod or a node reaches the sums, and which nodes it wakes.
 
 use std::sync::Arc;
 
 use super::Accounting;
 use super::node::NodeEntry;
-use super::pod::{PodEntry, Weight};
+use super::pod::{PodEntry, Usage};
 use super::subnet::{Balance, Share, SubnetEntry};
 
 impl Accounting {
     pub(super) fn put_pod(&mut self, uid: &str, next: PodEntry) {
-        let (node, weight) = (next.place.node().cloned(), next.weight());
+        let (node, usage) = (next.place.node().cloned(), next.usage());
         let before = match self.pods.get_mut(uid) {
             Some(entry) => std::mem::replace(entry, next),
             None => {
@@ -17,17 +17,17 @@ impl Accounting {
                 PodEntry::default()
             }
         };
-        let (node_before, weight_before) = (before.place.node().cloned(), before.weight());
+        let (node_before, usage_before) = (before.place.node().cloned(), before.usage());
         if node_before == node {
-            self.weigh(node, weight_before, weight);
+            self.change_usage(node, usage_before, usage);
         } else {
-            // First where it goes to: so that whoever waits is woken after it counts.
-            self.weigh(node, Weight::default(), weight);
-            self.weigh(node_before, weight_before, Weight::default());
+            // The new node first: the pod already counts there when the old node is woken.
+            self.change_usage(node, Usage::default(), usage);
+            self.change_usage(node_before, usage_before, Usage::default());
         }
     }
 
-    pub(super) fn weigh(&mut self, node: Option<Arc<str>>, before: Weight, after: Weight) {
+    pub(super) fn change_usage(&mut self, node: Option<Arc<str>>, before: Usage, after: Usage) {
         let Some(node) = node.filter(|_| before != after) else {
             return;
         };
@@ -38,8 +38,8 @@ impl Accounting {
         });
     }
 
-    /// Every change of a node goes through here: its part of the sums is taken out before and put
-    /// back after.
+    /// Every change of a node goes through here: its share leaves the sums before and joins them
+    /// again after.
     pub(super) fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {
         let (index, key) = match self.nodes.get_full(name) {
             Some((index, key, _)) => (index, key.clone()),
@@ -49,7 +49,7 @@ impl Accounting {
                 (index, key)
             }
         };
-        // A node without addresses has no part in the sums, whichever way it is judged.
+        // The rules may change below; a node without addresses has no share under either.
         let rules = self.rules();
         let Some((_, entry)) = self.nodes.get_index_mut(index) else {
             return;
@@ -60,22 +60,22 @@ impl Accounting {
         entry.settle(before, self.now);
         self.gives_addresses |= entry.has_source();
         let (next_home, next_share) = (entry.subnet().map(str::to_owned), entry.share(rules));
-        let (refused, is_forgotten) = (entry.refused, entry.is_forgotten());
+        let (refused, is_unused) = (entry.refused, entry.is_unused());
         if entry.settles_at.is_some() {
             self.settling.insert(key.clone());
         } else {
             self.settling.swap_remove(&key);
         }
         let before = self.balance(next_home.as_deref());
-        self.leave(home.as_deref(), share, &key, home != next_home);
-        self.join(
+        self.remove_share(home.as_deref(), share, &key, home != next_home);
+        self.add_share(
             next_home.as_deref(),
             next_share,
             refused.then_some(&key),
             home != next_home,
         );
         let grew = wakes(before, self.balance(next_home.as_deref()));
-        if is_forgotten {
+        if is_unused {
             self.nodes.swap_remove(&key);
             return;
         }
@@ -97,7 +97,7 @@ impl Accounting {
         entry.map(SubnetEntry::balance).unwrap_or_default()
     }
 
-    fn leave(&mut self, subnet: Option<&str>, share: Share, node: &str, for_good: bool) {
+    fn remove_share(&mut self, subnet: Option<&str>, share: Share, node: &str, moved: bool) {
         let Some(name) = subnet else {
             return self.alone.subtract(share);
         };
@@ -105,22 +105,28 @@ impl Accounting {
             return;
         };
         entry.sum.subtract(share);
-        if for_good {
+        if moved {
             entry.nodes -= 1;
             entry.refused.swap_remove(node);
-            if entry.is_forgotten() {
+            if entry.is_unused() {
                 self.subnets.swap_remove(name);
             }
         }
     }
 
-    fn join(&mut self, subnet: Option<&str>, share: Share, refused: Option<&Arc<str>>, anew: bool) {
+    fn add_share(
+        &mut self,
+        subnet: Option<&str>,
+        share: Share,
+        refused: Option<&Arc<str>>,
+        moved: bool,
+    ) {
         let Some(name) = subnet else {
             return self.alone.add(share);
         };
         let entry = self.subnets.entry(name.into()).or_default();
         entry.sum.add(share);
-        if anew {
+        if moved {
             entry.nodes += 1;
             entry.refused.extend(refused.cloned());
         }
@@ -139,7 +145,7 @@ impl Accounting {
         self.woken.insert(node.clone());
     }
 
-    /// It can give something: each node of it that waits and may have more.
+    /// The subnet has addresses again: wakes each of its nodes that waits and may have more.
     pub(super) fn wake_subnet(&mut self, subnet: &str) {
         let refused = self.subnets.get(subnet).map(|entry| entry.refused.clone());
         for node in refused.into_iter().flatten() {
@@ -151,8 +157,8 @@ impl Accounting {
     }
 }
 
-/// Whether nodes that wait may have room now. Those that have addresses to spare waited for others'
-/// pods, as long as there was no room at all.
+/// Whether waiting nodes may have room now. A node with spare addresses also waits when the subnet
+/// has no room at all: pods of other nodes need what it has.
 pub(super) fn wakes(before: Balance, after: Balance) -> bool {
     after.pool > 0 || (before.room == 0 && after.room > 0)
 }

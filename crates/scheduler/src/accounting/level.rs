@@ -1,11 +1,11 @@
-//! How nodes that draw on one subnet share what nobody has yet. Pure.
+//! How the nodes of one subnet share the addresses that no node has yet. Pure.
 //!
-//! Each node keeps what it has and what its pods use. The rest lifts those with the least: all come
-//! to one level, as far as their limits allow. So a node's pods use up what the node was promised,
-//! and its agent fetches it, and the promise to no other node changes. With 3 nodes that have 1
-//! each and 8 left, the level is 4, 4 and 3; and it stays that until some agent has more than 4.
+//! Each node keeps what it has and what its pods use. The rest goes to the nodes with the least,
+//! until all are at one level, as far as their limits allow. So a node whose pods use its promised
+//! addresses, and whose agent fetches them, does not change the promise to any other node. Three
+//! nodes with 1 each and 8 left get 4, 4 and 3, and keep that until some agent has more than 4.
 
-/// What one node asks of the level.
+/// The bounds of what one node may be promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// What it has, or its pods use.
@@ -19,19 +19,19 @@ impl Claim {
         level.min(self.limit).max(self.floor)
     }
 
-    /// Whether one more could be promised than `at` this level.
+    /// Whether the node could be promised one more than at this level.
     fn may_exceed(self, level: u64) -> bool {
         self.at(level) == level && level < self.limit
     }
 }
 
-/// What each is promised: together as much as they have and as is left, or as their limits allow.
+/// What each node is promised: in sum what they have plus what is left, or all their limits.
 pub fn level(claims: &[Claim], left: u128) -> Vec<u64> {
     let lifts = |level: u64| -> u128 {
         let lift = |claim: &Claim| u128::from(claim.at(level) - claim.floor);
         claims.iter().map(lift).sum()
     };
-    // The highest level that there is enough for.
+    // The highest level that `left` is enough for.
     let highest = claims.iter().map(|claim| claim.limit).max().unwrap_or(0);
     let (mut low, mut high) = (0, highest);
     while low < high {

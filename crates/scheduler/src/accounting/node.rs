@@ -11,7 +11,7 @@ use super::subnet::{Balance, Share, SubnetEntry, saturated};
 use crate::capacity::CidrCapacity;
 use crate::facts::{NncFacts, NodeFacts};
 
-/// It stays as long as anything is known of the name: pods may be there before their Node is.
+/// It stays while anything refers to the name: pods may come before their Node.
 #[derive(Debug, Default)]
 pub struct NodeEntry {
     pub node: Option<NodeFacts>,
@@ -22,11 +22,11 @@ pub struct NodeEntry {
     pub asking: u64,
     /// What bound pods ask for of the extended resource together.
     pub asked: u64,
-    /// A pod was refused since there last was room: it waits.
+    /// A pod was refused since the node last had room, and waits.
     pub refused: bool,
-    /// Until then it may be given addresses: it has none now.
+    /// The node has no addresses; until this time it may be given some.
     pub settles_at: Option<Timestamp>,
-    /// It had addresses, or pods that have some: letting more in meanwhile would be too many.
+    /// It had addresses, or has pods that use some: no more pods until they are known again.
     pub waits: bool,
 }
 
@@ -35,14 +35,14 @@ pub struct NodeEntry {
 pub enum Supply<'a> {
     /// It does not grow.
     Fixed(u64),
-    /// Leases of a subnet that other nodes draw on, too.
+    /// Leases of a subnet that other nodes use, too.
     Shared { subnet: &'a str, has: u64, max: u64 },
-    /// Nothing is known of its addresses, and that is fine.
+    /// Its addresses are not known, and need not be.
     Unlimited,
 }
 
 impl NodeEntry {
-    pub fn is_forgotten(&self) -> bool {
+    pub fn is_unused(&self) -> bool {
         self.node.is_none() && self.nnc.is_none() && self.used == 0 && self.asked == 0
     }
 
@@ -74,8 +74,8 @@ impl NodeEntry {
         }
     }
 
-    /// How many more pods it has an IP for, never 0. A pod that counts here already (`own`) does
-    /// not stand in its own way.
+    /// How many more pods it has an IP for, never 0. With `own` the pod counts here already, and is
+    /// left out.
     pub fn free(
         &self,
         rules: Rules,
@@ -85,7 +85,7 @@ impl NodeEntry {
         let used = self.used - u64::from(own);
         match self.supply(rules)? {
             Supply::Unlimited => Ok(u64::MAX),
-            Supply::Fixed(pods) => some(pods.saturating_sub(used)).ok_or(Refusal::PodCidrFull),
+            Supply::Fixed(pods) => nonzero(pods.saturating_sub(used)).ok_or(Refusal::PodCidrFull),
             Supply::Shared {
                 has,
                 max,
@@ -95,17 +95,17 @@ impl NodeEntry {
                     true => entry.balance_with(self.share(rules), self.share_of(rules, used)),
                     false => entry.balance(),
                 });
-                let within_max = some(max.saturating_sub(used)).ok_or(Refusal::MaxIpCount)?;
+                let within_max = nonzero(max.saturating_sub(used)).ok_or(Refusal::MaxIpCount)?;
                 let here = has.saturating_sub(used).saturating_add(saturated(balance.pool));
                 let free = within_max.min(here).min(saturated(balance.room));
-                some(free).ok_or_else(|| Refusal::SubnetFull {
+                nonzero(free).ok_or_else(|| Refusal::SubnetFull {
                     subnet: subnet.map_or_else(|| name.into(), |(known, _)| known.clone()),
                 })
             }
         }
     }
 
-    /// The subnet that its addresses are of, if one is known.
+    /// The subnet of its addresses, if known.
     pub fn subnet(&self) -> Option<&str> {
         match &self.nnc {
             Some(NncFacts::Leases(leases)) => Some(&leases.subnet),
@@ -116,12 +116,12 @@ impl NodeEntry {
         }
     }
 
-    /// What it takes of its subnet's books.
+    /// Its share of the sums of its subnet.
     pub fn share(&self, rules: Rules) -> Share {
         self.share_of(rules, self.used)
     }
 
-    /// If its pods used so many.
+    /// The share if its pods used this many.
     fn share_of(&self, rules: Rules, used: u64) -> Share {
         let mut share = Share::default();
         if let Some(NncFacts::Leases(leases)) = &self.nnc {
@@ -143,8 +143,8 @@ impl NodeEntry {
     }
 
     /// From 0 to 10: how many addresses it has at hand, by powers of two. Nodes with about as many
-    /// score the same: what makes no difference is not told, and other scores decide. Where
-    /// addresses must be asked for first, it is 0.
+    /// score the same, so that other scores decide. A node that must ask for addresses first scores
+    /// 0.
     pub fn score(&self, rules: Rules) -> u8 {
         let left = match self.supply(rules) {
             Ok(Supply::Fixed(pods)) => pods.saturating_sub(self.used),
@@ -156,6 +156,6 @@ impl NodeEntry {
     }
 }
 
-fn some(count: u64) -> Option<u64> {
+fn nonzero(count: u64) -> Option<u64> {
     (count > 0).then_some(count)
 }

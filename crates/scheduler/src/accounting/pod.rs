@@ -7,9 +7,9 @@ use std::sync::Arc;
 pub enum Place {
     #[default]
     Nowhere,
-    /// A scheduler means to put it there.
+    /// A scheduler plans to put it there.
     Nominated(Arc<str>),
-    /// We are about to bind it, or have done so and the watch has not said so yet.
+    /// Its binding is being sent, or was accepted and the watch has not sent the pod yet.
     Reserved(Arc<str>),
     Bound(Arc<str>),
 }
@@ -28,24 +28,24 @@ pub struct PodEntry {
     pub needs_ip: bool,
     pub asks: u64,
     pub place: Place,
-    /// The list of pods that it was last seen in or after.
+    /// The list of pods that was current when the pod was last seen.
     pub generation: u32,
-    /// The list after which the API server took our binding.
+    /// The list that was current when the API server accepted our binding.
     pub confirmed: Option<u32>,
 }
 
-/// What a pod adds to the books of its node.
+/// What a pod adds to the counters of its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct Usage {
     pub used: u64,
     pub asking: u64,
     pub asked: u64,
 }
 
 impl PodEntry {
-    pub fn weight(&self) -> Weight {
+    pub fn usage(&self) -> Usage {
         let used = u64::from(self.needs_ip);
-        Weight {
+        Usage {
             used,
             asking: used.min(self.asks),
             asked: match self.place {

@@ -1,12 +1,12 @@
 //! What each node is to publish as the extended resource. Pure.
 //!
-//! A scheduler subtracts what pods ask for by itself. So a node publishes what it has an IP for,
-//! less what pods use that do not ask; and never less than bound pods ask for together, for else
-//! its kubelet would fail the next one that comes.
+//! A scheduler subtracts what pods ask for by itself. So a node publishes how many pods it has an
+//! IP for, less the pods that use an IP and do not ask. It never publishes less than its bound pods
+//! ask for together: its kubelet would fail the next pod that comes.
 //!
-//! Nodes that draw on one subnet share what that can still give, see [`super::level`], but no node
-//! gets more than a batch, so that the figures of a large subnet stand still while pods come and
-//! go. Together the parts are never more than there is.
+//! Nodes of one subnet share what it can still give, see [`super::level`]. No node gets more than a
+//! batch, so the figures of a large subnet stay the same while pods come and go. Together the parts
+//! are never more than there is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use super::node::{NodeEntry, Supply};
 use super::subnet::SubnetEntry;
 use crate::facts::{NncFacts, NodeFacts};
 
-/// Of a node of which nobody knows how many pods it runs: as many as a kubelet does by default.
+/// For a node that does not report how many pods it runs: the default of kubelets.
 const DEFAULT_MAX_PODS: u64 = 110;
 
-/// What a node has published, and what it is to publish. `None`: the resource is not there. A node
-/// in quarantine has none rather than 0: then its kubelet does not look at it.
+/// What a node has published, and what it is to publish. `None`: the resource is absent. A node
+/// whose addresses are not known has none rather than 0: its kubelet does not check an absent
+/// resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Publication {
     pub capacity: Option<u64>,
@@ -52,7 +53,7 @@ impl Accounting {
         publications.collect()
     }
 
-    /// Of nodes that draw on a subnet: how many pods each may have.
+    /// How many pods each node of a subnet may have.
     fn promised(&self) -> BTreeMap<Arc<str>, u64> {
         let mut drawing: BTreeMap<&str, BTreeMap<&Arc<str>, (Claim, u64)>> = BTreeMap::new();
         for (name, entry) in &self.nodes {
@@ -79,11 +80,11 @@ impl Accounting {
             let mut left = balance.pool;
             if balance.room < spare {
                 // Pods elsewhere wait for what these nodes have to spare.
-                let pared = |(claim, used): &(Claim, u64)| Claim {
+                let reduced = |(claim, used): &(Claim, u64)| Claim {
                     floor: *used,
                     limit: claim.floor,
                 };
-                claims = nodes.values().map(pared).collect();
+                claims = nodes.values().map(reduced).collect();
                 left = balance.room;
             }
             let names = nodes.into_keys().cloned();
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_do_not_ask_are_taken_off_and_those_that_ask_are_not() {
+    fn only_pods_without_a_resource_request_are_subtracted() {
         let mut accounting = Accounting::default();
         accounting.apply_node("n", cidr(6));
         accounting.apply_pod("static", &bound("n"));
@@ -168,7 +169,7 @@ mod tests {
         );
     }
 
-    /// As `kubectl delete node` has it: the kubelet makes the Node anew, and it is Ready at once.
+    /// After `kubectl delete node` the kubelet creates the Node again, and it is Ready at once.
     #[test]
     fn a_node_that_has_no_pod_cidr_yet_publishes_nothing() {
         let mut accounting = Accounting::default();
@@ -207,25 +208,25 @@ mod tests {
         );
     }
 
-    /// So that its pods, and its agent, find what the scheduler was told of.
+    /// Pods and the agent then find the addresses that the scheduler was told of.
     #[test]
     fn figures_stand_still_while_pods_come_within_them() {
         let mut accounting = shared(&[("a", 1), ("b", 1), ("c", 1)], 8);
-        let said =
+        let targets =
             |accounting: &Accounting| ["a", "b", "c"].map(|n| target(accounting, n).unwrap());
-        assert_eq!(said(&accounting), [4, 4, 3]);
+        assert_eq!(targets(&accounting), [4, 4, 3]);
         for uid in ["1", "2", "3"] {
             accounting.apply_pod(uid, &asking("a", 1));
-            assert_eq!(said(&accounting), [4, 4, 3]);
+            assert_eq!(targets(&accounting), [4, 4, 3]);
         }
-        // Its agent has fetched three, and the Subnet says so later.
+        // Its agent has fetched three; the status of the Subnet follows later.
         accounting.apply_nnc("a", leases(4, 250));
         let facts = SubnetFacts {
             capacity: 1000,
             available: 5,
         };
         accounting.apply_subnet("pods", Some(facts));
-        assert_eq!(said(&accounting), [4, 4, 3]);
+        assert_eq!(targets(&accounting), [4, 4, 3]);
     }
 
     #[test]
@@ -235,8 +236,8 @@ mod tests {
         for uid in ["1", "2", "3"] {
             accounting.apply_pod(uid, &asking("a", 1));
         }
-        let said = ["a", "b", "c"].map(|node| target(&accounting, node).unwrap());
-        assert_eq!(said.iter().sum::<u64>(), 5, "{said:?}");
+        let targets = ["a", "b", "c"].map(|node| target(&accounting, node).unwrap());
+        assert_eq!(targets.iter().sum::<u64>(), 5, "{targets:?}");
     }
 
     #[test]
@@ -249,15 +250,15 @@ mod tests {
     #[test]
     fn what_the_node_says_already_is_not_written_again() {
         let mut accounting = Accounting::default();
-        let said = |capacity, allocatable| NodeFacts {
+        let reported = |capacity, allocatable| NodeFacts {
             capacity,
             allocatable,
             ..cidr(6)
         };
-        accounting.apply_node("n", said(Some(6), Some(6)));
+        accounting.apply_node("n", reported(Some(6), Some(6)));
         assert!(accounting.publications()["n"].is_done());
-        // A kubelet has it at 0 when the Node is made anew.
-        accounting.apply_node("n", said(Some(0), Some(0)));
+        // A kubelet resets it to 0 when it creates the Node again.
+        accounting.apply_node("n", reported(Some(0), Some(0)));
         assert!(!accounting.publications()["n"].is_done());
     }
 }

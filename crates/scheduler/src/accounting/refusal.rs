@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// The texts are constant but for the subnet's name: kube-scheduler joins all *different* texts
-/// into one message that it writes into the pod at every try. Figures are in metrics.
+/// The texts are constant except for names: kube-scheduler joins all *different* texts into one
+/// message, which it writes into the pod at every try. Figures are in metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     #[error("no pod IP left in subnet {subnet}")]

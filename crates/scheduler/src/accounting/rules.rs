@@ -2,7 +2,7 @@
 
 use super::NoCidr;
 
-/// How a node is judged that has neither a podCIDR nor a NodeNetworkConfig.
+/// How a node counts that has neither a podCIDR nor a NodeNetworkConfig.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub no_cidr: NoCidr,

@@ -1,10 +1,10 @@
-//! The moment in which a node's addresses are not known yet. Pure: the time is handed in.
+//! The time in which a node's addresses are not known yet. Pure: the time is a parameter.
 //!
-//! A Node that somebody deletes is made anew by its kubelet, and is Ready before it has its podCIDR
-//! or NodeNetworkConfig again; a NodeNetworkConfig that somebody deletes is made anew, too. In
-//! between, `--no-cidr pass` would let every pod in. So where nodes are given addresses at all, one
-//! that had some, or whose pods were there before it, gets a while to be given some, and takes no
-//! pod until then. The resource mode waits for every new node: it can't take back what it said.
+//! A kubelet creates a deleted Node again, and the Node is Ready before it has its podCIDR or
+//! NodeNetworkConfig; a deleted NodeNetworkConfig is created again, too. Until then `--no-cidr
+//! pass` would let every pod in. So in a cluster that gives nodes addresses, a node that had some,
+//! or whose pods were there before it, waits for a while and takes no pod. The resource mode waits
+//! for every new node: it cannot take back what it published.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::Accounting;
 use super::node::NodeEntry;
 use super::rules::Rules;
 
-/// After that it is one of those that are never given any: a virtual kubelet's, for example.
+/// A node without addresses after this time never gets any: a virtual kubelet, for example.
 const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// What of a node decides when it settles, before a change.
+/// The state of a node before a change, as far as settling depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
     is_there: bool,
@@ -32,7 +32,7 @@ impl NodeEntry {
         }
     }
 
-    /// A change may begin or end it.
+    /// Begins or ends the settling of the node after a change.
     pub fn settle(&mut self, before: Before, now: Timestamp) {
         let Some(node) = self.node.filter(|_| !self.has_source()) else {
             self.settles_at = None;
@@ -43,7 +43,7 @@ impl NodeEntry {
             self.settles_at = Some(now + SETTLES_WITHIN);
             self.waits = true;
         } else if !before.is_there {
-            // By a clock that is ahead of ours it may not have been made yet.
+            // A clock ahead of ours may put the creation into the future.
             let settles_at = node.created.map(|created| created.min(now) + SETTLES_WITHIN);
             self.settles_at = settles_at.filter(|at| *at > now);
             self.waits = self.settles_at.is_some() && self.used > 0;
@@ -66,7 +66,7 @@ impl Accounting {
         !self.settling.is_empty()
     }
 
-    /// The time, before anything is applied; and now and then while a node settles.
+    /// Sets the time: before anything is applied, and regularly while a node settles.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         let nodes = &self.nodes;
@@ -109,7 +109,7 @@ mod tests {
         accounting
     }
 
-    /// As `kubectl delete node` has it.
+    /// What `kubectl delete node` leads to.
     #[test]
     fn a_node_that_is_made_anew_takes_no_pod_before_its_pod_cidr() {
         let mut accounting = at_now();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(accounting.free("n", "c"), Ok(1));
     }
 
-    /// A watch that starts over tells of the new Node only.
+    /// A watch that starts again sends only the new Node.
     #[test]
     fn the_same_holds_when_nobody_saw_the_node_go() {
         let mut accounting = at_now();
@@ -162,7 +162,7 @@ mod tests {
         assert!(!accounting.has_settling());
     }
 
-    /// As `--no-cidr pass` says: nothing tells that it will be given any.
+    /// As `--no-cidr pass` says: no sign shows that it will be given addresses.
     #[test]
     fn a_new_node_without_pods_passes_at_once() {
         let mut accounting = at_now();

@@ -1,4 +1,4 @@
-//! One subnet: what it can still give, and to whom it has promised it.
+//! One subnet: what it can still give, and what its nodes were promised.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use indexmap::IndexSet;
 
 use crate::facts::SubnetFacts;
 
-/// What one node takes of its subnet's books; the sum of all nodes is kept in [`SubnetEntry`], so
+/// What one node adds to the sums of its subnet. [`SubnetEntry`] keeps the sum of all nodes, so
 /// that an event costs the same however many nodes there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Addresses that the subnet has given to the node.
     pub listed: u128,
-    /// Pods on the node that the subnet has still to give an address for.
+    /// Pods on the node that still need an address from the subnet.
     pub deficit: u128,
-    /// Pods that the leases of the node are still enough for.
+    /// More pods that the leases of the node are enough for.
     pub spare: u128,
-    /// Pods that its blocks or podCIDRs are still enough for: no other node can have these.
+    /// More pods that its blocks or podCIDRs are enough for: no other node can have these.
     pub fixed: u128,
-    /// Pods beyond those that the node may have at most.
+    /// More pods after `spare`, up to the maximum of the node.
     pub beyond: u128,
 }
 
@@ -31,7 +31,7 @@ impl Share {
         self.beyond += other.beyond;
     }
 
-    /// Of what was added before.
+    /// Subtracts what was added before.
     pub fn subtract(&mut self, other: Self) {
         self.listed -= other.listed;
         self.deficit -= other.deficit;
@@ -43,7 +43,7 @@ impl Share {
 
 #[derive(Debug, Default)]
 pub struct SubnetEntry {
-    /// `None` while there is no such Subnet, or it is not for pods: then it gives nothing.
+    /// `None`: there is no such Subnet, or it is not for pods. Then it gives nothing.
     pub facts: Option<SubnetFacts>,
     pub sum: Share,
     pub nodes: u64,
@@ -52,12 +52,12 @@ pub struct SubnetEntry {
 }
 
 impl SubnetEntry {
-    pub fn is_forgotten(&self) -> bool {
+    pub fn is_unused(&self) -> bool {
         self.facts.is_none() && self.nodes == 0
     }
 
-    /// What nobody has. The Subnet's status may be a second older than the NodeNetworkConfigs, or
-    /// younger: an address that just went from the one to the other counts as given in either case.
+    /// Addresses that no node has. The Subnet's status may be older or younger than the
+    /// NodeNetworkConfigs: an address that moves between them counts as given in both cases.
     fn available(&self) -> u128 {
         let Some(facts) = self.facts else {
             return 0;
@@ -70,7 +70,7 @@ impl SubnetEntry {
         self.balance_of(self.sum)
     }
 
-    /// The same for a node whose part in the sum is not `counted` but `real`.
+    /// The balance if the share of a node were `real` instead of `counted`.
     pub fn balance_with(&self, counted: Share, real: Share) -> Balance {
         let mut sum = self.sum;
         sum.subtract(counted);
@@ -96,11 +96,11 @@ impl SubnetEntry {
 /// What a subnet has for more pods, when every bound pod has an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Of what nobody has.
+    /// From addresses that no node has.
     pub pool: u128,
-    /// Of that and of what nodes have to spare. An agent may give back an address just before a
-    /// pod comes that was promised it, and another agent may fetch it: what that one has to spare
-    /// then belongs to the pod, and its agent gives it back, for the subnet is full.
+    /// From those and the spare addresses of nodes. An agent may give back an address just before a
+    /// pod comes that was promised it, and another agent may fetch it. That agent then has one to
+    /// spare, gives it back because the subnet is full, and the pod gets it.
     pub room: u128,
 }
 

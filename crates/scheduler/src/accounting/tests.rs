@@ -1,4 +1,4 @@
-//! Promises of the accounting, one by one; `model` holds it against a naive one.
+//! Promises of the accounting, one by one; `model` compares it with a naive one.
 
 mod model;
 
@@ -44,7 +44,7 @@ fn nominated(node: &str) -> PodFacts {
     }
 }
 
-/// A node with so many addresses and so many bound pods.
+/// A node with this many addresses and bound pods.
 fn one_node(pods: u64, used: u64) -> Accounting {
     let mut accounting = Accounting::default();
     accounting.apply_node("n", cidr(pods));
@@ -52,7 +52,7 @@ fn one_node(pods: u64, used: u64) -> Accounting {
     accounting
 }
 
-/// So many nodes that draw on one subnet.
+/// Nodes of one subnet, each with this many addresses.
 pub fn shared(nodes: &[(&str, u64)], available: u64) -> Accounting {
     let mut accounting = Accounting::default();
     for (name, has) in nodes {
@@ -102,7 +102,7 @@ fn a_pod_counts_once_from_its_nomination_to_its_end() {
     accounting.apply_pod("a", &nominated("n"));
     assert_eq!(accounting.free("n", "x"), Ok(2));
     assert_eq!(accounting.reserve("a", true, "n"), Ok(Reserved::Now));
-    // The state from before the binding comes late.
+    // An event from before the binding comes late.
     accounting.apply_pod("a", &nominated("n"));
     accounting.apply_pod("a", &waiting());
     assert_eq!(accounting.free("n", "x"), Ok(2));
@@ -180,7 +180,7 @@ fn a_list_without_a_pod_says_that_it_is_gone() {
 }
 
 #[test]
-fn a_store_put_back_from_a_backup_knows_better_than_a_reservation() {
+fn a_later_list_without_the_binding_frees_its_reservation() {
     let mut accounting = one_node(1, 0);
     accounting.reserve("a", true, "n").unwrap();
     accounting.begin_pods();
@@ -283,7 +283,7 @@ fn what_a_node_has_to_spare_is_owed_to_pods_that_wait_elsewhere() {
     assert_eq!(accounting.free("b", "4"), Err(full()));
     assert_eq!(accounting.reserve("4", true, "b"), Err(full()));
     accounting.refused("b");
-    // The pod that waits for it goes away: b keeps it, and has room.
+    // The pod that waits for the address is deleted: b keeps the address, and has room.
     accounting.delete_pod("2");
     assert_eq!(accounting.take_woken(), ["b".into()]);
     assert_eq!(accounting.free("b", "4"), Ok(1));
@@ -298,7 +298,7 @@ fn an_address_on_its_way_from_subnet_to_node_counts_once() {
     };
     accounting.apply_subnet("pods", Some(facts(6)));
     assert_eq!(accounting.free("a", "x"), Ok(10));
-    // The NodeNetworkConfig is told first.
+    // The NodeNetworkConfig arrives first.
     accounting.apply_nnc("a", leases(10, 250));
     assert_eq!(accounting.free("a", "x"), Ok(10));
     accounting.apply_subnet("pods", Some(facts(0)));
@@ -342,7 +342,7 @@ fn a_node_that_a_scheduler_knew_first_is_woken_when_it_is_known() {
 }
 
 #[test]
-fn a_subnet_that_grows_wakes_those_of_its_nodes_that_may_have_more() {
+fn a_subnet_that_grows_wakes_only_nodes_below_their_maximum() {
     let mut accounting = shared(&[("a", 0), ("b", 0), ("c", 0)], 0);
     accounting.apply_nnc("c", leases(0, 0));
     ["a", "b", "c"].iter().for_each(|node| accounting.refused(node));

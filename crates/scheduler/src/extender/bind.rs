@@ -1,8 +1,8 @@
 //! The bind verb: check and reserve in one step, then have the API server bind.
 //!
-//! Why no node is over-committed: whoever is to be bound is counted before the binding is sent, and
-//! goes on counting until the API server has refused it or the pod is gone. A binding without an
-//! answer may still arrive, so its pod counts for as long as the server may work on it.
+//! Why no node is over-committed: a pod counts at its node before the binding is sent, until the
+//! API server refuses the binding or the pod is gone. A binding without an answer may still arrive,
+//! so its pod counts as long as the server may work on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use super::session::Session;
 use super::wire::BindingArgs;
 use crate::accounting::{Refusal, Reserved};
 
-/// The API server ends what takes longer.
+/// The API server aborts requests that take longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// After that, a binding that got no answer is not carried out any more.
+/// After this time, a binding without an answer can no longer be carried out.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -49,7 +49,7 @@ pub enum BindError {
         "the API server did not answer; the pod counts at the node until it is known \
          what became of it: {0}"
     )]
-    InDoubt(String),
+    Unanswered(String),
 }
 
 impl BindError {
@@ -60,7 +60,7 @@ impl BindError {
             Self::NoSuchPod { .. } => "no_such_pod",
             Self::NotLeading => "not_leading",
             Self::Api(_) => "api",
-            Self::InDoubt(_) => "quarantined",
+            Self::Unanswered(_) => "quarantined",
         }
     }
 }
@@ -77,7 +77,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
     let known = session.books.lock().needs_ip(&args.pod_uid);
     let needs_ip = match known {
         Some(needs_ip) => needs_ip,
-        // Younger than what the watch has told.
+        // The watch has not sent the pod yet.
         None => read(&session, &args).await?.needs_address(),
     };
     let reserved = session.books.change(|accounting| {
@@ -91,7 +91,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
         return Ok(());
     }
     if !session.leads() {
-        // Nothing was sent for it, unless an earlier try did.
+        // No binding was sent for this reservation, unless an earlier try made it.
         if reserved == Reserved::Now {
             session.books.change(|accounting| accounting.release(&args.pod_uid));
         }
@@ -104,7 +104,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
             Ok(())
         }
         Outcome::Refused(error) => {
-            // An earlier try that got no answer may have been carried out, and is then in the way.
+            // An earlier try without an answer may have bound the pod: then this one is refused.
             let bound = read(&session, &args).await.ok();
             if bound.as_ref().and_then(ObservedPod::node) == Some(&args.node) {
                 session.books.change(|accounting| accounting.confirm(&args.pod_uid));
@@ -118,7 +118,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
         Outcome::Unknown(why) => {
             warn!(pod = args.pod_name, node = args.node, why, "no answer to a binding");
             resolve(&session, args);
-            Err(BindError::InDoubt(why))
+            Err(BindError::Unanswered(why))
         }
     }
 }
@@ -150,7 +150,7 @@ async fn read(session: &Session, args: &BindingArgs) -> Result<ObservedPod, Bind
     })
 }
 
-/// With the UID: the API server binds no other pod of this name.
+/// Sends the UID: the API server binds no other pod of this name.
 async fn post(session: &Session, args: &BindingArgs) -> Outcome {
     let binding = Binding {
         metadata: ObjectMeta {
@@ -181,7 +181,7 @@ async fn post(session: &Session, args: &BindingArgs) -> Outcome {
     }
 }
 
-/// Waits, in the background, until the binding can't arrive any more, and looks what became of it.
+/// Waits in the background until the binding cannot arrive any more, then reads the pod.
 fn resolve(session: &Arc<Session>, args: BindingArgs) {
     let (session, tasks) = (session.clone(), session.tasks.clone());
     tasks.spawn(async move {

@@ -13,7 +13,7 @@ use super::wire::{
 };
 use crate::accounting::{Accounting, Refusal};
 
-/// What kube-scheduler would never send: the request changes nothing.
+/// A request that kube-scheduler would never send. It changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRequest {
     #[error("the body can't be read: {0}")]
@@ -33,7 +33,7 @@ pub enum BadRequest {
     Empty { field: &'static str },
 }
 
-/// A list of values would do for serde, too.
+/// Accepts objects only: serde would read a list of values, too.
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
     match body.trim_ascii_start().first() {
         Some(b'{') => Ok(serde_json::from_slice(body)?),
@@ -41,7 +41,7 @@ pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
     }
 }
 
-/// The nodes of a request, as they are to be given back.
+/// The nodes of a request, in the form in which the answer returns them.
 enum Candidates<'a> {
     Names(&'a [NodeName<'a>]),
     Whole(Vec<(Cow<'a, str>, &'a RawValue)>),
@@ -74,7 +74,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// What became of a filter call, for metrics and for whoever wakes pods.
+/// The result of a filter call, for metrics and for waking nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub passed: usize,
@@ -86,15 +86,15 @@ pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tall
     let args: Args<'_> = read(body)?;
     let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
     let candidates = Candidates::of(&args)?;
-    let mut judge = Judge::new(accounting, pod);
+    let mut check = NodeCheck::new(accounting, pod);
     let mut failed = Vec::new();
     let mut passes = Vec::with_capacity(candidates.names().count());
     for name in candidates.names() {
-        let refusal = judge.judge(name);
+        let refusal = check.check(name);
         passes.push(refusal.is_none());
         failed.extend(refusal.map(|reason| Failed { node: name, reason }));
     }
-    let tally = judge.tally;
+    let tally = check.tally;
     for Failed { node, .. } in &failed {
         accounting.refused(node);
     }
@@ -118,13 +118,13 @@ pub fn filter(accounting: &mut Accounting, body: &[u8]) -> Result<(Vec<u8>, Tall
     Ok((serde_json::to_vec(&result)?, tally))
 }
 
-/// Up to so many nodes all get their score.
+/// With up to this many nodes, each is listed with its score.
 const MAX_LISTED: usize = 64;
 
-/// How many addresses it has at hand, for each node. The answer as JSON.
+/// Scores each node by how many addresses it has at hand. Returns the answer as JSON.
 ///
-/// Of many nodes only those that are ahead of the last one are listed, by how much. kube-scheduler
-/// takes 0 for the rest, and only differences count: it need not read 500 entries for every pod.
+/// Of more nodes only those above the lowest score are listed, with the difference. kube-scheduler
+/// takes 0 for the others, and only differences count: it need not read 500 entries for every pod.
 pub fn prioritize(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
     let args: Args<'_> = read(body)?;
     let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
@@ -148,8 +148,8 @@ pub fn prioritize(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRe
     Ok(serde_json::to_vec(&scored)?)
 }
 
-/// Which of the nodes would have an IP for the pod once their victims are gone. kube-scheduler asks
-/// for pods that lack something else; for want of an IP alone it never evicts.
+/// Keeps the nodes that would have an IP for the pod once their victims are gone. kube-scheduler
+/// calls this for pods that lack another resource; it never evicts for an IP alone.
 pub fn preempt(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
     let args: PreemptionArgs<'_> = read(body)?;
     let pod = args.pod.as_ref().ok_or(BadRequest::NoPod)?;
@@ -174,17 +174,17 @@ pub fn preempt(accounting: &Accounting, body: &[u8]) -> Result<Vec<u8>, BadReque
     })?)
 }
 
-/// One text for each reason, however many nodes have it.
-struct Judge<'a> {
+/// Checks the nodes of one request. Nodes with the same reason share its text.
+struct NodeCheck<'a> {
     accounting: &'a Accounting,
-    /// Where the pod counts by now.
+    /// The node where the pod already counts.
     own: Option<&'a Arc<str>>,
     needs_ip: bool,
     texts: HashMap<Refusal, Arc<str>>,
     tally: Tally,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> NodeCheck<'a> {
     fn new(accounting: &'a Accounting, pod: &'a Pod<'a>) -> Self {
         Self {
             accounting,
@@ -196,7 +196,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Why the node does not take the pod.
-    fn judge(&mut self, node: &str) -> Option<Arc<str>> {
+    fn check(&mut self, node: &str) -> Option<Arc<str>> {
         let free = self.needs_ip.then(|| self.accounting.free_beside(node, self.own));
         let Some(Err(refusal)) = free else {
             self.tally.passed += 1;

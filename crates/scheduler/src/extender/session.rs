@@ -1,5 +1,5 @@
-//! What a replica has for as long as it serves: from when it leads and has seen all pods, to when
-//! it does not lead any more.
+//! What a replica has while it serves: from when it leads and has listed all pods, until it no
+//! longer leads.
 
 use berth_kit::lease::Term;
 use kube::Client;
@@ -11,8 +11,8 @@ use crate::books::Books;
 pub struct Session {
     pub books: Books,
     pub client: Client,
-    /// `None` where there is no election. While it is held, the lease is not released: a binding
-    /// under way ends before another replica leads.
+    /// `None` without an election. The lease is not released while this is held: a binding under
+    /// way ends before another replica leads.
     pub term: Option<Term>,
     pub tasks: TaskTracker,
     pub stop: CancellationToken,

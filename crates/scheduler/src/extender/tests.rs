@@ -24,7 +24,7 @@ use crate::capacity::CidrCapacity;
 use crate::facts::{NodeFacts, PodFacts};
 use crate::metrics::SchedulerMetrics;
 
-/// An extender that serves, and what it reads.
+/// An extender that serves, and its accounting.
 struct Stage {
     router: Router,
     books: Books,
@@ -51,7 +51,7 @@ impl Stage {
         }
     }
 
-    /// Nobody answers: for verbs that do not write.
+    /// Without an API server: for verbs that do not write.
     fn alone() -> Self {
         let nobody = tower::service_fn(async |_: Request<kube::client::Body>| {
             Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(

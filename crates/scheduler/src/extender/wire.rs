@@ -1,5 +1,5 @@
-//! What kube-scheduler sends and expects, `k8s.io/kube-scheduler/extender/v1`. The Go types carry
-//! no JSON tags, so keys are as the fields are named there.
+//! What kube-scheduler sends and expects, `k8s.io/kube-scheduler/extender/v1`. The Go types have no
+//! JSON tags, so keys are the names of the Go fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Of filter and prioritize: either the names of nodes, or whole nodes.
+/// The arguments of filter and prioritize: either the names of nodes, or whole nodes.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Args<'a> {
@@ -20,12 +20,13 @@ pub struct Args<'a> {
     pub node_names: Option<Vec<NodeName<'a>>>,
 }
 
-/// Borrowed from the body: serde does that for fields only, and copies each of a list of `Cow`s.
+/// Borrows from the body. Without this type serde would copy each name: it borrows fields only, not
+/// the items of a list of `Cow`s.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct NodeName<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// No more of a pod than is needed here.
+/// The part of a pod that is needed here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod<'a> {
@@ -51,14 +52,14 @@ pub struct Spec {
     pub host_network: bool,
 }
 
-/// Nodes go back as they came.
+/// Whole nodes, unparsed: the answer returns them unchanged.
 #[derive(Debug, Default, Deserialize)]
 pub struct NodeList<'a> {
     #[serde(borrow, default)]
     pub items: Option<Vec<&'a RawValue>>,
 }
 
-/// What is read of a whole node.
+/// The part of a whole node that is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NamedNode<'a> {
@@ -66,7 +67,7 @@ pub struct NamedNode<'a> {
     pub metadata: Metadata<'a>,
 }
 
-/// With both lists null no node fits: so one of them is always there.
+/// One of the two lists is always set: with both null, kube-scheduler would find no node.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FilterResult<'a> {

@@ -1,5 +1,4 @@
-//! Of a Pod, what accounting keeps: with 150,000 of them the rest would be most of this process's
-//! memory.
+//! What accounting keeps of a Pod: with 150,000 Pods, whole objects would be most of the memory.
 
 use berth_api::ObservedPod;
 use berth_api::names::POD_IPS;
@@ -7,13 +6,13 @@ use berth_api::names::POD_IPS;
 /// What a pod means to accounting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// It is not on the host's network and not finished. One that is being deleted has its address
-    /// until it is gone.
+    /// It is not on the host's network and not finished. A pod that is being deleted keeps its
+    /// address until it is gone.
     pub needs_ip: bool,
-    /// How many of the extended resource it asks for.
+    /// How much of the extended resource it asks for.
     pub asks: u64,
     pub node: Option<String>,
-    /// Where it will probably go.
+    /// `status.nominatedNodeName`: where it will probably go.
     pub nominated: Option<String>,
 }
 

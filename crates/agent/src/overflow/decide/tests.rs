@@ -107,7 +107,7 @@ fn a_young_attachment_may_be_one_that_is_not_listed_yet() {
 }
 
 #[test]
-fn a_sandbox_that_is_listed_is_looked_at_again_while_the_mark_is_young() {
+fn a_listed_sandbox_is_checked_again_while_the_mark_is_young() {
     let young = NOW - GRACE + 1;
     for (mark, open) in [(young, 1), (young - 1, 0)] {
         let scene = Scene::new(mark).holds("there", 10).lists("there", true);
@@ -116,7 +116,7 @@ fn a_sandbox_that_is_listed_is_looked_at_again_while_the_mark_is_young() {
 }
 
 #[test]
-fn one_that_is_stopped_and_not_removed_keeps_its_address_and_the_mark() {
+fn a_stopped_sandbox_keeps_its_address_and_the_mark() {
     let scene = Scene::new(5_000).holds("stopped", 10).lists("stopped", false);
     assert_eq!(scene.decide(), (vec![], 1));
 }

@@ -132,7 +132,7 @@ fn a_finished_pod_and_another_of_its_name_count_as_gone() {
 }
 
 #[test]
-fn a_sandbox_that_was_made_anew_gives_the_old_one_back_and_keeps_the_new_one() {
+fn a_recreated_sandbox_releases_only_the_old_ones_address() {
     let mut node = Node::living("c2", "web");
     node.attach("c1", &pod("web", "u1"), 5);
     assert_eq!(node.after_all(), [("c1".to_owned(), Why::Replaced)]);

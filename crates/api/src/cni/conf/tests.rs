@@ -24,7 +24,7 @@ fn with(mut conf: Value, field: &str, value: Value) -> Value {
 }
 
 #[test]
-fn settings_are_under_ipam_for_a_delegate_and_at_the_top_for_a_main_plugin() {
+fn settings_are_under_ipam_or_for_a_main_plugin_at_the_top() {
     let settings = json!({
         "socket": "/a.sock", "queueDir": "/q", "timeout": "250ms", "wait": "2s",
         "reconnect": "20s",

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{Address, Interface, Network};
 
-/// What is wrong with a network: the field, and what to write instead.
+/// An error in a network: the field, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct NetworkError {
@@ -37,8 +37,8 @@ impl NetworkError {
 type Read<T> = Result<T, NetworkError>;
 
 impl Network {
-    /// `None` where there is none: such a machine uses DHCP. A network without any address is one
-    /// that somebody has begun to write, for example only `dns`; it is none yet.
+    /// `None` without a network: such a machine uses DHCP. A network without any address, for
+    /// example with only `dns`, is unfinished, and counts as none.
     pub fn read(value: &Value, field: &str) -> Read<Option<Self>> {
         let network = match value {
             Value::Null => return Ok(None),
@@ -69,7 +69,7 @@ impl Network {
         if addresses.is_empty() {
             return Ok(None);
         }
-        // Stable: within a family the order stays.
+        // Stable: keeps the order within a family.
         addresses.sort_by_key(|address| address.family());
         let dns = network.at("dns");
         let dns = Fields {
@@ -97,7 +97,7 @@ impl Network {
     }
 }
 
-/// The same address once more says nothing new, unless it says something else.
+/// A repeated address is ignored, unless it contradicts the first.
 fn add(addresses: &mut Vec<Address>, next: Address) -> Result<(), String> {
     match addresses.iter_mut().find(|address| address.ip == next.ip) {
         Some(same) if same.length != next.length => {
@@ -133,7 +133,7 @@ impl Fields<'_> {
         NetworkError::new(format!("{}.{name}", self.field), message)
     }
 
-    /// An empty text is none, as in Go's types.
+    /// An empty text counts as missing, as in Go's types.
     fn text(&self, name: &str) -> Read<Option<String>> {
         match self.value.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -295,7 +295,7 @@ fn with_length(text: &str) -> Result<(IpAddr, u8), String> {
         .ok_or_else(wrong)
 }
 
-/// Of a netmask in four bytes, or of a plain length.
+/// The length of a netmask in four bytes, or a plain length.
 fn length(address: IpAddr, mask: &str) -> Option<u8> {
     if let Ok(length) = mask.trim_start_matches('/').parse::<u8>() {
         let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -307,8 +307,8 @@ fn length(address: IpAddr, mask: &str) -> Option<u8> {
     u8::try_from(length).ok().filter(|_| whole)
 }
 
-/// As the kernel takes them: at most 15 bytes, no slash, no space. Nothing that a file's format
-/// could take for something else.
+/// Names that the kernel accepts: at most 15 bytes, no slash, no space. Also refuses characters
+/// with a meaning in the formats that we write.
 fn is_interface(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=15).contains(&name.len())
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn both_families_stand_in_addresses_and_the_first_is_not_counted_twice() {
+    fn an_address_in_both_ip_and_addresses_is_read_once() {
         let network = read(json!({
             "ip": "10.0.0.5", "netmask": "255.255.255.0", "gateway": "10.0.0.1",
             "addresses": [

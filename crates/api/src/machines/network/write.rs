@@ -1,4 +1,4 @@
-//! A network as it stands in a Machine of either shape.
+//! Writes a network into a Machine of either shape.
 
 use serde_json::{Map, Value, json};
 
@@ -6,14 +6,14 @@ use super::{Address, Network};
 use crate::machines::shape::Shape;
 
 impl Network {
-    /// What to put where the shape has its network. What stands there already and is not said here
-    /// stays: it is merged.
+    /// The value for the shape's network field. It is merged: other fields that are there already
+    /// stay.
     pub fn to_value(&self, shape: Shape) -> Value {
         let mut network = Map::new();
         let first = self.addresses.first().copied();
         match (shape, first) {
             (Shape::ProviderConfig, Some(first)) => {
-                // The shape has no place for IPv6 but in `addresses`.
+                // The shape has no field for IPv6 but `addresses`.
                 if let Some(netmask) = first.netmask() {
                     network.insert("ip".to_owned(), json!(first.ip));
                     network.insert("netmask".to_owned(), json!(netmask));

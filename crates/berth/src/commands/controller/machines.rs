@@ -1,4 +1,4 @@
-//! The controllers of machines, beside those of nodes: by name only.
+//! The controllers of machines, which run only by name.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct MachineArgs {
     machine_image: String,
 }
 
-/// What they count.
+/// Their metrics.
 #[derive(Clone, Debug)]
 pub struct MachinesMetrics {
     pub queues: QueueMetrics,
@@ -40,7 +40,7 @@ pub struct MachinesMetrics {
     pub machines: MachineMetrics,
 }
 
-/// Which of them run.
+/// The controllers that are chosen.
 #[derive(Clone, Debug)]
 pub struct Machines {
     names: BTreeSet<&'static str>,
@@ -70,17 +70,17 @@ impl Machines {
         self.names.contains(name)
     }
 
-    /// It is served: user clusters can be told of it.
+    /// Sets the webhook that is served: user clusters can be given its address.
     pub fn with_webhook(self, webhook: Option<Webhook>) -> Self {
         Self { webhook, ..self }
     }
 
-    /// The first that needs a ledger of this process.
+    /// The first controller that needs a ledger in this process.
     pub fn needs_ledger(&self) -> Option<&'static str> {
         self.names.iter().copied().find(|name| *name != CLUSTER)
     }
 
-    /// Until `stop`. Without a ledger only those run that need none.
+    /// Runs until `stop`. Without a ledger only those run that need none.
     pub async fn run(
         self,
         client: Client,

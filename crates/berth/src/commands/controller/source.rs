@@ -1,4 +1,4 @@
-//! What the controllers give addresses from: a ledger of their own over a store, or the allocator
+//! The source of the controllers' addresses: their own ledger over a store, or the allocator
 //! service.
 
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct SourceArgs {
     allocator_key: Option<PathBuf>,
 }
 
-/// What the flags ask for. Nothing has been called or opened yet.
+/// The choice that the flags make. Nothing has been called or opened yet.
 #[derive(Debug)]
 pub enum SourceChoice {
     Store(StoreChoice, EtcdArgs),
@@ -74,7 +74,7 @@ impl SourceArgs {
     }
 }
 
-/// What is in it, those say who need it.
+/// Only checks that it can be read: its users check the content.
 fn readable<'a>(flag: &str, file: Option<&'a Path>) -> Result<&'a Path> {
     let file = file.with_context(|| {
         format!("{flag} is not given, and --allocator needs it: give {flag} FILE")
@@ -86,7 +86,7 @@ fn readable<'a>(flag: &str, file: Option<&'a Path>) -> Result<&'a Path> {
 }
 
 impl SourceChoice {
-    /// The name that the source knows this cluster by, if it does; then no other one can be given.
+    /// The cluster's name in the source, if the source knows it; another name is then refused.
     pub fn cluster(&self, asked: Option<&str>) -> Result<Option<String>> {
         let Self::Service(remote, _) = self else {
             return Ok(asked.map(str::to_owned));
@@ -103,8 +103,7 @@ impl SourceChoice {
         Ok(Some(cluster.to_owned()))
     }
 
-    /// A service is called once: whether it takes our certificate, and we its own, is better known
-    /// now.
+    /// Calls a service once, to see now whether both certificates are accepted.
     pub async fn open(self, client: &Client) -> Result<Source> {
         Ok(match self {
             Self::Store(store, etcd) => {
@@ -123,7 +122,7 @@ impl SourceChoice {
     }
 }
 
-/// Open, and how it is called in logs.
+/// An open source, and its name in logs.
 #[derive(Clone, Debug)]
 pub enum Source {
     Store(Arc<dyn Store>, String),
@@ -137,8 +136,8 @@ impl Source {
         }
     }
 
-    /// With a ledger of its own each time: what an earlier term knew may be old.
-    /// The ledger is there for those that a service does not serve.
+    /// Each term gets a new ledger: the state of an earlier term may be old. Controllers that a
+    /// service does not serve use the ledger.
     pub fn allocator(
         self,
         clock: Clock,

@@ -28,7 +28,7 @@ pub struct WebhookArgs {
     webhook_service: Option<String>,
 }
 
-/// What the flags ask for. Nothing listens yet.
+/// The choice that the flags make. Nothing listens yet.
 #[derive(Debug)]
 pub struct WebhookChoice {
     listen: SocketAddr,
@@ -81,7 +81,7 @@ impl WebhookArgs {
 }
 
 impl WebhookChoice {
-    /// Leader or not: API servers call whichever process they reach.
+    /// Also on replicas that do not lead: API servers may call any of them.
     pub async fn start(self, client: Client, metrics: &Metrics, tasks: &Tasks) -> Result<Webhook> {
         let (listener, address) = listen::bind("--webhook-listen", self.listen).await?;
         tracing::info!(%address, endpoint = %self.endpoint, "serving the gate's webhook");

@@ -1,4 +1,4 @@
-//! The token that changes need, in a file that is its owner's alone.
+//! The token that changes need, in a file for its owner alone.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ pub fn random() -> WriteToken {
     WriteToken::of_bytes(rand::random())
 }
 
-/// What is in the file; nothing when there is none. `flag` is what it was chosen by.
+/// Reads the token; `None` without a file. `flag` chose the path.
 pub fn read(flag: &str, path: &Path) -> Result<Option<WriteToken>> {
     let named = || format!("{flag} {}", path.display());
     let text = match std::fs::read_to_string(path) {
@@ -29,7 +29,7 @@ pub fn read(flag: &str, path: &Path) -> Result<Option<WriteToken>> {
     Ok(Some(token))
 }
 
-/// What is in the file, or one that is put there.
+/// Reads the token, or writes a new one.
 pub fn read_or_make(flag: &str, path: &Path) -> Result<WriteToken> {
     if let Some(token) = read(flag, path)? {
         return Ok(token);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_or_that_holds_too_little_is_refused() {
+    fn a_token_file_readable_by_others_or_too_short_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         private_file::write(&path, "short").unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use berth_api::crds;
 
-/// What is to stand in each directory.
+/// The files that each directory must have.
 fn directories() -> [(&'static str, Vec<(String, String)>); 2] {
     [
         ("deploy/crds", crds::files().unwrap()),
@@ -61,7 +61,7 @@ fn crds_in_deploy_are_those_of_the_types() {
 }
 
 #[test]
-fn missing_changed_and_superfluous_files_are_stale_and_no_others() {
+fn only_missing_changed_and_extra_files_are_stale() {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in [("same", "a"), ("changed", "old"), ("superfluous", "c")] {
         fs::write(directory.path().join(name), text).unwrap();

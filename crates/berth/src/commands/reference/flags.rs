@@ -1,4 +1,4 @@
-//! Tables of flags, from the command line as clap has it.
+//! Tables of flags, from clap's command line.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::commands::Cli;
 
 fn root() -> Command {
     let mut command = Cli::command();
-    // Names of commands and the flags that all of them have.
+    // Sets the names of commands, and the flags that all of them have.
     command.build();
     command
 }
@@ -18,7 +18,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     all.filter(|found| found.get_name() != "help" && !found.is_hide_set())
 }
 
-/// Of all commands.
+/// The names of all commands.
 pub fn names() -> Vec<String> {
     subcommands(&root()).map(|found| found.get_name().to_owned()).collect()
 }
@@ -32,7 +32,7 @@ pub fn commands() -> String {
     table
 }
 
-/// What every command takes.
+/// The flags that every command takes.
 pub fn of_all() -> String {
     let root = root();
     let shared = root.get_arguments().filter(|argument| argument.is_global_set());
@@ -59,7 +59,7 @@ pub fn of(name: &str) -> String {
     }
 }
 
-/// Of a command below another: it, what it is given, and what it does.
+/// The row of a subcommand: its name, its arguments and what it does.
 fn usage(above: &str, command: &Command) -> String {
     let words = own(command).filter(|argument| argument.is_positional()).map(shown);
     let words: String = words.map(|word| format!(" {word}")).collect();
@@ -112,12 +112,12 @@ fn row(argument: &Arg) -> String {
         .collect();
     let help = argument.get_long_help().or_else(|| argument.get_help());
     let help = cell(&help.map(ToString::to_string).unwrap_or_default());
-    // One that is no plain value stands at the end of the help.
+    // A default that is no plain value is at the end of the help.
     let (help, told) = match help.split_once(" [default: ") {
         Some((help, default)) => (help, default.trim_end_matches(']')),
         None => (help.as_str(), ""),
     };
-    // Off is what a flag without a value is.
+    // A flag without a value is off by default.
     let default = match defaults.join(",") {
         none if none.is_empty() || !argument.get_action().takes_values() => told.to_owned(),
         some => code(&some),
@@ -129,7 +129,7 @@ fn row(argument: &Arg) -> String {
     )
 }
 
-/// As one writes it: `-o, --output <table|wide|json|yaml>`.
+/// As it is typed: `-o, --output <table|wide|json|yaml>`.
 fn shown(argument: &Arg) -> String {
     let choices: Vec<String> = argument
         .get_possible_values()
@@ -164,7 +164,7 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// One line, without what would end the cell or begin a tag.
+/// One line, without characters that would end the cell or begin a tag.
 fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('|', "\\|").replace('<', "&lt;")

@@ -1,4 +1,4 @@
-//! Tables of metrics, from what each process registers, as a scrape has it.
+//! Tables of metrics, from the scrape of each process's registry.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,8 +15,8 @@ use berth_nodenet::service::ServiceMetrics;
 use berth_routes::controller::RouteMetrics;
 use berth_scheduler::SchedulerMetrics;
 
-/// Whose metrics are told apart. `process` is what every process has, `loops` what those with
-/// queues and events have.
+/// The components with their own table. `process` is what every process has, `loops` what those
+/// with queues and events have.
 pub const COMPONENTS: [&str; 10] = [
     "process",
     "loops",
@@ -44,7 +44,7 @@ pub fn of(component: &str) -> String {
     table
 }
 
-/// The registry of a process that has this component alone, with a sample in each family.
+/// A registry with only this component, and a sample in each family.
 fn registered(component: &str) -> Metrics {
     let metrics = Metrics::new("");
     match component {
@@ -78,14 +78,14 @@ fn registered(component: &str) -> Metrics {
     metrics
 }
 
-/// Those of the process, which have a table of their own.
+/// The metrics of the process, which have their own table.
 fn elsewhere() -> (QueueMetrics, EventMetrics) {
     let other = Metrics::new("");
     (other.share(QueueMetrics::register), other.share(EventMetrics::register))
 }
 
 struct Family {
-    /// As a query names it, so with `_total` for a counter.
+    /// The name for queries, so with `_total` for a counter.
     name: String,
     kind: String,
     help: String,
@@ -101,7 +101,7 @@ impl Family {
     }
 }
 
-/// Read from the text of a scrape, by name.
+/// Reads the families from the text of a scrape, by name.
 fn families(text: &str) -> Vec<Family> {
     let mut found: BTreeMap<String, Family> = BTreeMap::new();
     let mut help = "";
@@ -134,7 +134,7 @@ fn families(text: &str) -> Vec<Family> {
     found.into_values().collect()
 }
 
-/// Otherwise a family without a sample would be missing from the tables, and nobody would see it.
+/// Otherwise a family without a sample would silently be missing from the tables.
 #[test]
 fn every_registered_family_has_a_sample() {
     for component in COMPONENTS {

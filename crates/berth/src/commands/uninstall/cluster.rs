@@ -1,5 +1,5 @@
-//! `berth uninstall cluster`: a pod on each node that cleans it, then what components left in the
-//! API. Everything can be done twice: a run that was ended is run again.
+//! `berth uninstall cluster`: a pod on each node cleans it; then what components left in the API is
+//! removed. Every step can be repeated: an interrupted run is simply run again.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::pod;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const AGENTS: &str = "app.kubernetes.io/name=berth-agent";
-/// Of leader elections.
+/// The prefix of the Leases of leader elections.
 const LEASES: &str = "berth-";
 const CONFIG_MAPS: [&str; 2] = ["berth-address-plan", "berth-route-hops"];
 
@@ -43,14 +43,14 @@ impl Cluster {
 
     async fn clean_nodes(&self, client: &Client) -> Result<()> {
         let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
-        // One that starts meanwhile would put everything back.
+        // A running agent would put everything back.
         until_none(&pods, AGENTS).await?;
-        forget_failed(&pods).await?;
+        delete_failed_pods(&pods).await?;
         let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
         for node in &nodes.items {
             let pod = pod::of_node(&node.name_any(), &self.flags)?;
             match pods.create(&PostParams::default(), &pod).await {
-                // Of a run that was ended.
+                // The pod is from an interrupted run.
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {}
                 made => drop(made?),
             }
@@ -79,25 +79,25 @@ async fn until_none(pods: &Api<Pod>, label: &str) -> Result<()> {
     }
 }
 
-/// Pods of a run before this one: their nodes are tried again. Nothing of them runs any more, so
-/// that nobody has to be waited for.
-async fn forget_failed(pods: &Api<Pod>) -> Result<()> {
+/// Deletes failed pods of an earlier run, so that their nodes are tried again. Nothing runs in
+/// them, so no grace period is needed.
+async fn delete_failed_pods(pods: &Api<Pod>) -> Result<()> {
     for pod in pods.list(&ListParams::default().labels(pod::LABEL)).await?.items {
         if phase(&pod) == "Failed" {
             let name = pod.name_any();
             info!(pod = name, why = message(&pod), "trying its node again");
-            unless_gone(pods.delete(&name, &at_once()).await)?;
+            ignore_not_found(pods.delete(&name, &without_grace_period()).await)?;
         }
     }
     Ok(())
 }
 
-fn at_once() -> DeleteParams {
+fn without_grace_period() -> DeleteParams {
     DeleteParams::default().grace_period(0)
 }
 
-/// What went wrong, by node. A node whose kubelet is silent is left as it is: whoever brings it
-/// back finds our files on it, and nobody calls them.
+/// Waits for the pods, and returns the errors by node. A node whose kubelet is not reachable is
+/// left as it is: our files stay there, and nobody calls them.
 async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
     let nodes = Api::<Node>::all(client.clone());
     loop {
@@ -108,10 +108,10 @@ async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
             match phase(&pod) {
                 "Succeeded" => {}
                 "Failed" => failed.push(format!("{node}: {}", message(&pod))),
-                _ if is_silent(nodes.get_opt(&node).await?.as_ref()) => {
+                _ if is_unreachable(nodes.get_opt(&node).await?.as_ref()) => {
                     warn!(node, "its kubelet is silent: what Berth has on it stays");
-                    // Nobody is there to end it.
-                    unless_gone(pods.delete(&pod.name_any(), &at_once()).await)?;
+                    // No kubelet can end the pod.
+                    ignore_not_found(pods.delete(&pod.name_any(), &without_grace_period()).await)?;
                 }
                 _ => waiting.push(node),
             }
@@ -133,17 +133,17 @@ fn message(pod: &Pod) -> String {
     let status = pod.status.clone().unwrap_or_default();
     let containers = status.container_statuses.unwrap_or_default().into_iter();
     let ended = containers.filter_map(|container| container.state?.terminated?.message);
-    let said: Vec<String> = ended.collect();
-    let text = if said.is_empty() {
+    let messages: Vec<String> = ended.collect();
+    let text = if messages.is_empty() {
         status.message.unwrap_or_default()
     } else {
-        said.join(" ")
+        messages.join(" ")
     };
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Also when it is gone altogether.
-fn is_silent(node: Option<&Node>) -> bool {
+/// Also true if the Node does not exist.
+fn is_unreachable(node: Option<&Node>) -> bool {
     let conditions = node.and_then(|node| node.status.as_ref()?.conditions.as_ref());
     let ready = conditions
         .into_iter()
@@ -162,14 +162,14 @@ async fn clean_api(client: &Client, purge: bool) -> Result<()> {
             "capacity": {POD_IPS: null}, "allocatable": {POD_IPS: null},
         }});
         let patched = nodes.patch_status(&name, &params, &Patch::Strategic(condition)).await;
-        unless_gone(patched)?;
+        ignore_not_found(patched)?;
         let annotation = json!({"metadata": {"annotations": {ROOM_ANNOTATION: null}}});
-        unless_gone(nodes.patch(&name, &params, &Patch::Merge(annotation)).await)?;
+        ignore_not_found(nodes.patch(&name, &params, &Patch::Merge(annotation)).await)?;
     }
     let leases = Api::<Lease>::namespaced(client.clone(), NAMESPACE);
     for lease in leases.list(&ListParams::default()).await?.items {
         if lease.name_any().starts_with(LEASES) {
-            unless_gone(leases.delete(&lease.name_any(), &DeleteParams::default()).await)?;
+            ignore_not_found(leases.delete(&lease.name_any(), &DeleteParams::default()).await)?;
         }
     }
     if !purge {
@@ -177,30 +177,30 @@ async fn clean_api(client: &Client, purge: bool) -> Result<()> {
     }
     let maps = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
     for name in CONFIG_MAPS {
-        unless_gone(maps.delete(name, &DeleteParams::default()).await)?;
+        ignore_not_found(maps.delete(name, &DeleteParams::default()).await)?;
     }
-    // Their finalizers are the controller's, which is gone: they would never go.
-    let_go(&Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE)).await?;
-    let_go(&Api::<Subnet>::all(client.clone())).await
+    // The controller would remove these finalizers, but it is gone: the objects would stay.
+    remove_finalizers(&Api::<NodeNetworkConfig>::namespaced(client.clone(), NAMESPACE)).await?;
+    remove_finalizers(&Api::<Subnet>::all(client.clone())).await
 }
 
-/// Takes our finalizers off all that are on their way out.
-async fn let_go<K>(api: &Api<K>) -> Result<()>
+/// Removes our finalizers from all objects of this kind.
+async fn remove_finalizers<K>(api: &Api<K>) -> Result<()>
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug,
 {
-    let listed = unless_gone(api.list(&ListParams::default()).await)?;
+    let listed = ignore_not_found(api.list(&ListParams::default()).await)?;
     for object in listed.map(|list| list.items).unwrap_or_default() {
         let is_ours = |finalizer: &&String| finalizer.starts_with("berth.dev/");
         let finalizers = object.finalizers().iter();
         let others: Vec<&String> = finalizers.filter(|finalizer| !is_ours(finalizer)).collect();
         let patch = Patch::Merge(json!({"metadata": {"finalizers": others}}));
-        unless_gone(api.patch(&object.name_any(), &PatchParams::default(), &patch).await)?;
+        ignore_not_found(api.patch(&object.name_any(), &PatchParams::default(), &patch).await)?;
     }
     Ok(())
 }
 
-fn unless_gone<T>(answer: kube::Result<T>) -> Result<Option<T>> {
+fn ignore_not_found<T>(answer: kube::Result<T>) -> Result<Option<T>> {
     match answer {
         Ok(there) => Ok(Some(there)),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),

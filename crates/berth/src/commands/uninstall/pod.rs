@@ -5,10 +5,10 @@ use berth_agent::install::{DEFAULT_BIN_DIR, DEFAULT_CONF_DIR};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-/// All that are of one run have it.
+/// The label of all these pods.
 pub const LABEL: &str = "app.kubernetes.io/name=berth-uninstall-node";
 
-// What the pods are made of, and what they remove: clap would show a doc comment as the command's.
+// Not a doc comment: clap would show it as the help of the command.
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// The image of the pods that clean the nodes: this program's
@@ -41,7 +41,7 @@ pub fn of_node(node: &str, flags: &Flags) -> Result<Pod> {
         format!("--cni-bin-dir={}", flags.cni_bin_dir),
         format!("--cni-conf-dir={}", flags.cni_conf_dir),
     ];
-    // The parents: a directory that is mounted itself can't be removed.
+    // Mounts the parents: a mounted directory itself cannot be removed.
     let mut places = vec![("bin", flags.cni_bin_dir.as_str()), ("conf", &flags.cni_conf_dir)];
     if flags.purge {
         let own = ["--purge", "--state-dir=/host/lib/berth", "--run-dir=/host/run/berth"];
@@ -78,7 +78,7 @@ pub fn of_node(node: &str, flags: &Flags) -> Result<Pod> {
                 "image": flags.image,
                 "imagePullPolicy": flags.image_pull_policy,
                 "args": args,
-                // So that the pod's status says why it failed.
+                // The pod's status then says why it failed.
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 "securityContext": {"runAsUser": 0, "readOnlyRootFilesystem": true},
                 "volumeMounts": mounts,

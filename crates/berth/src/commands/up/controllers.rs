@@ -24,10 +24,10 @@ use super::leases::Leases;
 use crate::commands::controller::controller_metrics;
 use crate::commands::routes::RouteSettings;
 
-/// In the names of owners: there is one cluster on this ledger.
+/// Part of the names of owners: this ledger has only one cluster.
 const CLUSTER: &str = "berth-up";
 
-/// Who owns what: in the data directory, or in memory with everything else.
+/// The store of the ledger: in the data directory, or in memory.
 pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
     Ok(match file {
         Some(file) => Arc::new(RedbStore::open(&file).context("--data-dir")?),
@@ -39,8 +39,8 @@ pub fn open_store(file: Option<PathBuf>) -> Result<Arc<dyn Store>> {
 pub struct Controllers {
     client: Client,
     store: Arc<dyn Store>,
-    /// None where no Subnet is for podCIDRs. The nodes are not machines: the routes are in memory,
-    /// and what people see is their condition.
+    /// `None` if no Subnet is for podCIDRs. The nodes are not machines: the routes are in memory,
+    /// and people see only the condition.
     routes: Option<RouteSettings>,
     queues: QueueMetrics,
     events: EventMetrics,
@@ -68,7 +68,7 @@ impl Controllers {
         }
     }
 
-    /// Until `stop`, whenever the Leases are held.
+    /// Runs until `stop`, while the Leases are held.
     pub async fn lead(self, leases: Leases, stop: CancellationToken) -> Result<()> {
         leases.lead(stop, |stop| self.clone().run(stop)).await
     }
@@ -79,7 +79,7 @@ impl Controllers {
             chosen.insert(Controller::NodeIpam);
         }
         let clock = Clock::system();
-        // Read anew in each term.
+        // A new ledger reads the store again in each term.
         let ledger = Ledger::new(self.store, clock, self.ledger);
         let client = self.client;
         let machines = ipam::Options {

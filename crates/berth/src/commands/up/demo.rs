@@ -1,6 +1,6 @@
-//! `--demo`: something to watch. One act after the other, as people would do it with kubectl, and
-//! after the last one from the beginning. An act ends when what it is about can be seen in the API,
-//! and a line says so.
+//! `--demo`: something to watch. It plays one act after the other, as people would with kubectl,
+//! and then starts again. An act ends, with a line on stdout, when its effect is visible in the
+//! API.
 
 mod hands;
 
@@ -17,12 +17,12 @@ use hands::Hands;
 
 /// Small, so that it runs out.
 pub const CIDR: &str = "10.64.0.0/26";
-/// Small, so that what nodes keep at hand leaves something free.
+/// Small, so that the nodes' spare addresses leave something free.
 pub const BATCH_SIZE: i64 = 4;
 /// Short, so that it recovers while one watches.
 pub const REUSE_DELAY: &str = "5s";
 
-/// An act that has not come to its end by then is left out.
+/// An act that takes longer is skipped.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Pods of `web` at the beginning and at the end.
@@ -56,7 +56,7 @@ const ACTS: [Act; 9] = [
 pub struct Demo {
     hands: Hands,
     fleet: Fleet,
-    /// Between two acts.
+    /// The time between two acts.
     interval: Duration,
 }
 
@@ -76,8 +76,8 @@ impl Demo {
                     let played = tokio::time::timeout(TIMEOUT, self.play(act)).await;
                     let too_long = || anyhow::anyhow!("it took {} s", TIMEOUT.as_secs());
                     match played.unwrap_or_else(|_| Err(too_long())) {
-                        Ok(line) => tell(&line),
-                        // People play along: what one act needs may be gone.
+                        Ok(line) => print_line(&line),
+                        // People may change things, too: an object that an act needs may be gone.
                         Err(error) => warn!(?act, %error, "an act of the demo was left out"),
                     }
                     tokio::time::sleep(self.interval).await;
@@ -151,8 +151,8 @@ impl Demo {
     }
 }
 
-fn tell(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A reader that has gone is no reason to stop.
+    // A closed stdout is no reason to stop.
     drop(writeln!(out, "Demo:        {line}").and_then(|()| out.flush()));
 }

@@ -1,5 +1,4 @@
-//! Where `berth up` keeps things: the data directory, or nothing but a kubeconfig when it runs in
-//! memory.
+//! The files of `berth up`: the data directory, or only a kubeconfig when it runs in memory.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,25 +12,24 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use berth_kit::private_file;
 
-/// How often a temporary directory is removed that is not empty any more when it was emptied.
+/// How many times to remove a temporary directory to which something still writes.
 const REMOVE_ATTEMPTS: usize = 10;
 const REMOVE_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Made for this run, and goes with it: what has to be in files while nothing is kept. The
-    /// objects are in `path` when there is none.
+    /// Made for this run and removed with it: files that are needed even if nothing is kept.
+    /// Without it the objects are in `path`.
     temporary: Option<PathBuf>,
     made: bool,
 }
 
 impl Directory {
-    /// Chooses, and changes nothing yet. In memory and without a directory, the kubeconfig needs
-    /// one of its own: the default one may belong to a cluster that runs.
+    /// Chooses the paths, and changes nothing yet. In memory and without a given directory, the
+    /// kubeconfig gets its own directory: the default one may belong to a running cluster.
     pub fn choose(asked: Option<PathBuf>, in_memory: bool) -> Result<Self> {
-        // Not by the process's id: one that was killed has left its directory behind, and ids come
-        // again.
+        // Not the process id: a killed process has left its directory, and ids are used again.
         let unique = || format!("berth-{:08x}", rand::random::<u32>());
         let temporary = in_memory.then(|| std::env::temp_dir().join(unique()));
         let path = match (asked, &temporary) {
@@ -53,7 +51,7 @@ impl Directory {
         })
     }
 
-    /// Where the virtual nodes keep what is theirs, and what it was chosen by.
+    /// The directory of the virtual nodes, and the flag that chose it.
     pub fn nodes(&self) -> (PathBuf, &'static str) {
         match &self.temporary {
             Some(temporary) => (temporary.join("nodes"), "TMPDIR"),
@@ -61,10 +59,10 @@ impl Directory {
         }
     }
 
-    /// To be called once the directory is known to be nobody else's.
+    /// Call this once it is known that no other process uses the directory.
     pub fn make(&mut self) -> Result<()> {
         if let Some(temporary) = &self.temporary {
-            // One that is there is somebody else's.
+            // An existing directory belongs to somebody else.
             let made = DirBuilder::new().mode(0o700).create(temporary);
             made.with_context(|| unwritable("TMPDIR", temporary))?;
             self.made = true;
@@ -73,8 +71,8 @@ impl Directory {
         made.with_context(|| unwritable("--data-dir", &self.path))
     }
 
-    /// What is there already, copied back or made by an older version, becomes its owner's alone
-    /// too.
+    /// Also restricts existing files to their owner: they may be copied back, or made by an older
+    /// version.
     pub fn restrict(&self) -> Result<()> {
         for name in ["objects.redb", "ledger.redb", "pki", "nodes", "dashboard-token"] {
             let path = self.path.join(name);
@@ -89,17 +87,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Where the API keeps its objects.
+    /// The directory of the API's objects.
     pub fn objects(&self) -> Option<PathBuf> {
         self.is_durable().then(|| self.path.clone())
     }
 
-    /// Where the ledger is kept.
+    /// The file of the ledger.
     pub fn ledger(&self) -> Option<PathBuf> {
         self.is_durable().then(|| self.path.join("ledger.redb"))
     }
 
-    /// Where the token is that changes by the dashboard need. In memory it goes with the run.
+    /// The file of the token that changes by the dashboard need. In memory it is removed with the
+    /// run.
     pub fn dashboard_token(&self) -> PathBuf {
         let directory = self.temporary.as_ref().unwrap_or(&self.path);
         directory.join("dashboard-token")
@@ -109,8 +108,8 @@ impl Directory {
         self.path.join("kubeconfig")
     }
 
-    /// The file is there once it can be used, and an earlier start may have left one.
-    pub fn withdraw_kubeconfig(&self) -> Result<()> {
+    /// Removes the file of an earlier start: the kubeconfig must exist only while it can be used.
+    pub fn remove_kubeconfig(&self) -> Result<()> {
         let path = self.kubeconfig();
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -134,7 +133,8 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.as_ref().filter(|_| self.made) {
-            // What did not stop in time may still write in it. Nobody is left to be told.
+            // A task that did not stop in time may still write there. Nobody is left to get an
+            // error.
             for _ in 0..REMOVE_ATTEMPTS {
                 match std::fs::remove_dir_all(temporary) {
                     Err(error) if error.kind() != ErrorKind::NotFound => sleep(REMOVE_INTERVAL),
@@ -155,7 +155,7 @@ impl fmt::Display for Directory {
     }
 }
 
-/// Files and directories, not what links lead to.
+/// Restricts files and directories, but not the targets of links.
 fn restrict(path: &Path) -> std::io::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -184,7 +184,7 @@ fn unwritable(chosen_by: &str, path: &Path) -> String {
     )
 }
 
-/// As the XDG base directories have it: a relative one is none.
+/// Follows the XDG base directories: a relative path counts as unset.
 fn default_path(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let given = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.map(PathBuf::from).filter(|path| !path.as_os_str().is_empty());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubeconfig_is_for_its_owner_alone_even_when_one_was_there() {
+    fn a_rewritten_kubeconfig_is_readable_by_its_owner_only() {
         let parent = tempfile::tempdir().unwrap();
         let mut directory = Directory::choose(Some(parent.path().join("d")), false).unwrap();
         directory.make().unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn in_memory_leaves_nothing_behind_but_a_kubeconfig_where_it_was_asked_for() {
+    fn in_memory_leaves_only_the_kubeconfig_of_a_given_data_dir() {
         let parent = tempfile::tempdir().unwrap();
         let asked = parent.path().join("d");
         let mut directory = Directory::choose(Some(asked.clone()), true).unwrap();

@@ -1,5 +1,5 @@
-//! The Leases that the controllers of `berth up` hold: a `berth controller` or `berth machine-ipam`
-//! that somebody starts beside them has another ledger, and waits.
+//! The Leases that the controllers of `berth up` hold. A `berth controller` or `berth machine-ipam`
+//! beside them would use another ledger: it waits for the Leases.
 
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use crate::commands::{controller, machine_ipam};
 
 const NAMES: [&str; 2] = [controller::LEASE, machine_ipam::LEASE];
 
-/// The same at every start: its data directory is one process's at a time, so a Lease that names it
-/// is its own, and a start after a kill waits for nobody.
+/// The same identity at every start: only one process uses the data directory, so a Lease with this
+/// name is its own, and a start after a kill need not wait.
 const IDENTITY: &str = "berth-up";
 
-/// Its API is in the same process, and every renewal a write to a disk: rarer than elsewhere.
+/// The API is in the same process and each renewal is a write to disk: so they are rarer than
+/// elsewhere.
 const LEASE_DURATION: Duration = Duration::from_secs(30);
 const RENEW_DEADLINE: Duration = Duration::from_secs(20);
 const RETRY_PERIOD: Duration = Duration::from_secs(10);
@@ -40,7 +41,7 @@ impl Leases {
         Ok(Self { elections })
     }
 
-    /// Does `work` whenever all of them are held, until `stop` or until the work ends by itself.
+    /// Runs `work` whenever all Leases are held, until `stop` or until the work ends by itself.
     pub async fn lead<F>(
         self,
         stop: CancellationToken,
@@ -51,7 +52,8 @@ impl Leases {
     {
         let mut leaderships: Vec<Leadership> =
             self.elections.iter().map(LeaderElection::leadership).collect();
-        // Never released: whoever waits must not be first when this cluster starts again.
+        // The Leases are never released: another waiting process must not get them before this
+        // cluster starts again.
         let elections = self.elections.into_iter();
         let held = join_all(elections.map(|election| election.run(CancellationToken::new())));
         let working = async {
@@ -77,7 +79,7 @@ impl Leases {
     }
 }
 
-/// The next term of each. Whoever sees no pod get an address until then is told why.
+/// Waits for the next term of each Lease, and logs why nothing works until then.
 async fn acquire(leaderships: &mut [Leadership]) -> Option<Vec<Term>> {
     let acquired = join_all(leaderships.iter_mut().map(Leadership::acquired));
     tokio::pin!(acquired);

@@ -1,5 +1,5 @@
-//! The scheduler of `berth up` takes no node that has no IP for a pod: the accounting that
-//! `berth scheduler` has, handed into the cluster as the pods' network is.
+//! Keeps the scheduler of `berth up` from nodes without an IP for a pod: it uses the accounting of
+//! `berth scheduler`.
 
 use berth_cluster::{Candidate, PodLimit};
 use berth_scheduler::Books;

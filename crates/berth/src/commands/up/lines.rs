@@ -1,4 +1,4 @@
-//! The four lines that say what to do next.
+//! Prints the four lines that say what to do next.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::directory::Directory;
 
-/// Scripts wait for the first one to begin with `Berth is up`.
+/// Scripts wait for the first line, which begins with `Berth is up`.
 pub fn print(kubeconfig: &Path, dashboard: SocketAddr, directory: &Directory) {
     let kept = if directory.is_durable() {
         format!("Ctrl-C; all is kept in {directory}, and the next `berth up` goes on from there")
@@ -20,11 +20,11 @@ pub fn print(kubeconfig: &Path, dashboard: SocketAddr, directory: &Directory) {
         quoted(&kubeconfig.display().to_string()),
     );
     let mut out = std::io::stdout().lock();
-    // A reader that has gone is no reason to stop.
+    // A closed stdout is no reason to stop.
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// As a shell needs it.
+/// Quotes for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@".contains(c);
     if text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The network of `berth up`: the Subnet that is there from the first start, and how many pods fit.
+//! The network of `berth up`: its first Subnet, and how many pods fit.
 
 use anyhow::{Context, Result, anyhow, bail};
 use berth_api::names::DEFAULT_SUBNET;
@@ -18,7 +18,7 @@ const DEFAULT_CIDR: &str = "10.64.0.0/16";
 /// The Subnet of `--node-cidrs`.
 const NODES_SUBNET: &str = "nodes";
 
-/// What `--subnet` or `--node-cidrs` asks for, checked. Nothing is changed yet.
+/// The checked values of `--subnet` or `--node-cidrs`. Nothing is changed yet.
 #[derive(Debug)]
 pub struct Space {
     spec: SubnetSpec,
@@ -30,7 +30,7 @@ impl Space {
         Self::of_pods(cidrs, DEFAULT_CIDR, SubnetSpec::default())
     }
 
-    /// One that runs out and recovers while one watches.
+    /// A small one, which runs out and recovers while people watch.
     pub fn of_demo(cidrs: &[String]) -> Result<Self> {
         let spec = SubnetSpec {
             reuse_delay: demo::REUSE_DELAY.to_owned(),
@@ -93,8 +93,8 @@ impl Space {
         }
     }
 
-    /// Makes the Subnet if there is none. One that is there is not changed: its owner may have
-    /// grown it since. Gives whether nodes have podCIDRs.
+    /// Creates the Subnet if there is none. An existing one is not changed: its owner may have
+    /// extended it. Returns whether nodes have podCIDRs.
     pub async fn ensure(self, client: Client) -> Result<bool> {
         let api = Api::<Subnet>::all(client);
         let has_node_cidrs = self.is_of_nodes() || api.get_opt(NODES_SUBNET).await?.is_some();
@@ -129,10 +129,10 @@ impl Space {
     }
 }
 
-/// Which nodes have an IP for a pod. The figures of Subnets follow, too.
+/// Counts which nodes have an IP for a pod, and publishes the figures of Subnets.
 pub async fn count_pod_ips(client: &Client, metrics: &Metrics, stop: &CancellationToken) -> Books {
     let settings = Settings {
-        // A node gets its NodeNetworkConfig a moment after it is there.
+        // A node gets its NodeNetworkConfig shortly after it is created.
         no_cidr: NoCidr::Fail,
         ..Settings::default()
     };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn space_that_makes_no_subnet_is_refused_with_the_flag_and_the_fix() {
+    fn an_invalid_subnet_is_refused_with_the_flag_and_the_fix() {
         let error = refused(&["10.64.0.1/16"]);
         assert!(
             error.starts_with("--subnet 10.64.0.1/16: ") && error.contains("10.64.0.0/16"),

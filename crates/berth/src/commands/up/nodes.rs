@@ -1,4 +1,4 @@
-//! The virtual nodes' own side: a directory and an agent for each.
+//! The virtual nodes: a directory and an agent for each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,21 +18,21 @@ use tokio_util::task::TaskTracker;
 
 use super::directory::Directory;
 
-/// The longest path that a Unix socket can have, in bytes: the kernel's 108 without its end.
+/// The maximum length of a Unix socket's path, in bytes: the kernel's 108 without the final NUL.
 const SOCKET_PATH: usize = 107;
 
-/// Where the nodes have their directories.
+/// The directories of all nodes.
 #[derive(Clone, Debug)]
 pub struct NodeDirectories {
     home: PathBuf,
 }
 
 impl NodeDirectories {
-    /// Refused when the socket of a node would not fit. Nothing is made yet.
+    /// Fails if the socket of a node would have too long a path. Makes nothing yet.
     pub fn choose(directory: &Directory, fleet: Fleet) -> Result<Self> {
         let (home, chosen_by) = directory.nodes();
         let node_directories = Self { home };
-        // The last has the longest name.
+        // The last node has the longest name.
         if let Some(node) = fleet.names().last() {
             let socket = node_directories.of(&node).socket();
             let length = socket.as_os_str().len();
@@ -54,7 +54,8 @@ impl NodeDirectories {
     }
 }
 
-/// A node's: where its agent listens, keeps its state, and finds what plugins leave.
+/// The directory of a node: its agent's socket and state, and the queue of releases that plugins
+/// leave.
 #[derive(Clone, Debug)]
 pub struct NodeDirectory {
     path: PathBuf,
@@ -70,7 +71,7 @@ impl NodeDirectory {
     }
 }
 
-/// What the agents hold, by node. There before they are: the API server is asked for it.
+/// What the agents hold, by node. It exists before they do: the API server needs it.
 pub fn digests(fleet: Fleet) -> BTreeMap<String, Digests> {
     fleet.names().map(|node| (node, Digests::default())).collect()
 }
@@ -83,7 +84,7 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// They run until the tasks are asked to stop. One that can't go on ends the process.
+    /// Agents run until the tasks stop. If one fails, the process ends.
     pub fn start(
         client: &Client,
         fleet: Fleet,
@@ -138,13 +139,13 @@ impl Agents {
         self.ready.clone()
     }
 
-    /// Ends once all have.
+    /// Returns once all agents have stopped.
     pub async fn stopped(self) {
         self.running.wait().await;
     }
 }
 
-/// What a virtual node says that it is: there is no machine behind it but this process.
+/// What a virtual node reports about its machine: there is only this process.
 fn machine(node: &str) -> Machine {
     Machine {
         boot_id: node.to_owned(),
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_whose_sockets_would_not_fit_is_refused_with_what_to_do() {
+    fn a_data_dir_too_long_for_sockets_is_refused_with_the_fix() {
         let room = SOCKET_PATH - "/nodes/berth-node-10/agent.sock".len();
         in_directory(room).unwrap();
         let refused = in_directory(room + 3).unwrap_err().to_string();

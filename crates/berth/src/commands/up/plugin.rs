@@ -1,7 +1,7 @@
 //! The network of the virtual nodes' pods: `berth-ipam`, executed for every pod as a container
 //! runtime does it.
 //!
-//! This program answers to the plugin's name, so nothing else has to be installed.
+//! This program is also the plugin, so nothing else has to be installed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,16 +23,15 @@ use super::nodes::NodeDirectories;
 
 pub const IPAM: &str = "berth-ipam";
 
-/// Of the network in the plugin's conf.
+/// The name of the network in the plugin's conf.
 const NETWORK: &str = "berth";
 const INTERFACE: &str = "eth0";
 
-/// How many calls that end by themselves run at a time. ADDs are counted by the kubelets: they may
-/// wait for an address.
+/// How many DELs and GCs run at a time. The kubelets limit ADDs, which may wait for an address.
 const CONCURRENCY: usize = 8;
-/// A plugin that has not ended by then is ended: its own limits are shorter.
-const LONGEST: Duration = Duration::from_secs(30);
-/// More than any answer has.
+/// A plugin that runs longer is killed: its own limits are shorter.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// More than any answer needs.
 const MAX_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
@@ -41,7 +40,7 @@ pub struct Plugin {
     directories: NodeDirectories,
     /// For each node, whether its agent serves.
     ready: BTreeMap<String, watch::Receiver<bool>>,
-    at_once: Semaphore,
+    permits: Semaphore,
 }
 
 impl Plugin {
@@ -50,17 +49,16 @@ impl Plugin {
         ready: BTreeMap<String, watch::Receiver<bool>>,
     ) -> Self {
         Self {
-            // Not by its path, under which there may be another build by now: what answers is what
-            // runs.
+            // Not the path of the program: another build may be there by now.
             program: "/proc/self/exe".into(),
             directories,
             ready,
-            at_once: Semaphore::new(CONCURRENCY),
+            permits: Semaphore::new(CONCURRENCY),
         }
     }
 
-    /// A node without an agent never is.
-    async fn serves(&self, node: &str) {
+    /// Never returns for a node without an agent.
+    async fn wait_until_serving(&self, node: &str) {
         if let Some(ready) = self.ready.get(node)
             && ready.clone().wait_for(|ready| *ready).await.is_ok()
         {
@@ -94,13 +92,13 @@ impl Plugin {
     }
 
     async fn del(&self, sandbox: &Sandbox) -> Result<(), PodNetworkError> {
-        let _one = self.at_once.acquire().await;
+        let _permit = self.permits.acquire().await;
         let conf = self.conf(&sandbox.node);
         self.call("DEL", Some(sandbox), &conf).await.map(drop)
     }
 
     async fn gc(&self, node: &str, sandboxes: &[String]) -> Result<(), PodNetworkError> {
-        let _one = self.at_once.acquire().await;
+        let _permit = self.permits.acquire().await;
         let valid = sandboxes
             .iter()
             .map(|id| json!({"containerID": id, "ifname": INTERFACE}));
@@ -109,7 +107,7 @@ impl Plugin {
         self.call("GC", None, &conf).await.map(drop)
     }
 
-    /// What the plugin wrote to stdout.
+    /// Returns what the plugin wrote to stdout.
     async fn call(
         &self,
         what: &'static str,
@@ -125,10 +123,10 @@ impl Plugin {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let ended = tokio::time::timeout(LONGEST, run(command, conf.to_string().into_bytes()));
+        let ended = tokio::time::timeout(CALL_TIMEOUT, run(command, conf.to_string().into_bytes()));
         let Ok(ended) = ended.await else {
             return Err(PodNetworkError(format!(
-                "{IPAM} {what} has not ended after {LONGEST:?}"
+                "{IPAM} {what} has not ended after {CALL_TIMEOUT:?}"
             )));
         };
         let ended = ended
@@ -142,7 +140,7 @@ impl Plugin {
 }
 
 fn environment(what: &str, sandbox: Option<&Sandbox>) -> Vec<(&'static str, OsString)> {
-    // It delegates to nobody, and yet the specification wants one.
+    // The specification requires one, although this plugin delegates to no other.
     let path = Path::new("/opt/cni/bin").into();
     let mut environment = vec![("CNI_COMMAND", what.into()), ("CNI_PATH", path)];
     if let Some(Sandbox {
@@ -157,8 +155,7 @@ fn environment(what: &str, sandbox: Option<&Sandbox>) -> Vec<(&'static str, OsSt
         environment.extend([
             ("CNI_CONTAINERID", id.into()),
             ("CNI_IFNAME", INTERFACE.into()),
-            // A virtual node has no network namespaces, and a plugin that gives addresses needs
-            // none.
+            // A virtual node has no network namespaces, and an IPAM plugin needs none.
             ("CNI_NETNS", format!("virtual/{id}").into()),
             (
                 "CNI_ARGS",
@@ -169,34 +166,34 @@ fn environment(what: &str, sandbox: Option<&Sandbox>) -> Vec<(&'static str, OsSt
     environment
 }
 
-/// What a plugin has left behind.
+/// The result of a plugin's process.
 #[derive(Debug)]
-struct Ended {
+struct PluginOutput {
     status: ExitStatus,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-async fn run(mut command: Command, stdin: Vec<u8>) -> std::io::Result<Ended> {
+async fn run(mut command: Command, stdin: Vec<u8>) -> std::io::Result<PluginOutput> {
     let mut child = command.spawn()?;
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut input) = input {
-            // One that ends without reading it says why by itself.
+            // A plugin that ends without reading reports the reason itself.
             drop(input.write_all(&stdin).await);
         }
     };
     let ((), stdout, stderr) = tokio::join!(write, read(output), read(errors));
     let (stdout, stderr) = (stdout?, stderr?);
     let status = child.wait().await?;
-    Ok(Ended {
+    Ok(PluginOutput {
         status,
         stdout,
         stderr,
     })
 }
 
-/// No more than [`MAX_BYTES`]; closed after that, so one that goes on writing ends.
+/// Reads at most [`MAX_BYTES`] and then closes the pipe, which ends a plugin that goes on writing.
 async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
@@ -205,9 +202,9 @@ async fn read(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> 
     Ok(bytes)
 }
 
-/// Why it failed: by the specification stdout says it, and stderr or the exit status where that
-/// says nothing.
-impl fmt::Display for Ended {
+/// Why the plugin failed: from stdout, as the specification says, else from stderr or the exit
+/// status.
+impl fmt::Display for PluginOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let document: Value = serde_json::from_slice(&self.stdout).unwrap_or_default();
         let text = |field: &str| document[field].as_str().filter(|text| !text.is_empty());
@@ -224,7 +221,7 @@ impl fmt::Display for Ended {
 
 impl PodNetwork for Plugin {
     fn ready<'a>(&'a self, node: &'a str) -> BoxFuture<'a, ()> {
-        self.serves(node).boxed()
+        self.wait_until_serving(node).boxed()
     }
 
     fn attach<'a>(

@@ -1,9 +1,8 @@
 //! Writes a form over exactly the state that it was checked against.
 //!
-//! A write is a merge patch with the resourceVersion that was read, or a creation: whatever
-//! somebody else writes in between makes the API server refuse it. Then all is read and checked
-//! again. A change of the status alone is no reason to refuse the form, and the form's own version
-//! says whether it was more.
+//! A write is a merge patch with the resourceVersion that was read, or a creation: the API server
+//! refuses it if somebody else wrote in between. Then all is read and checked again. A change of
+//! only the status does not refuse the form: the form carries the version of the spec.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -23,10 +22,10 @@ use crate::form::{Checked, FieldError};
 
 const FIELD_MANAGER: &str = "berth-dashboard";
 
-/// Controllers that write the status all the time let one of these pass.
+/// Enough attempts for one to succeed between the status writes of controllers.
 const MAX_ATTEMPTS: usize = 20;
 
-/// What is written to.
+/// The target of a write.
 pub struct Target {
     pub resource: ApiResource,
     pub key: Key,
@@ -34,16 +33,16 @@ pub struct Target {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The API server checks it and keeps nothing.
+    /// The API server checks the write and stores nothing.
     DryRun,
     Write,
 }
 
-/// What came of it.
+/// The result of a write.
 #[derive(Debug)]
 pub enum Outcome {
     Written(Box<DynamicObject>),
-    /// The form is wrong, out of date, or says nothing new.
+    /// The form is wrong, out of date, or changes nothing.
     Held(Checked),
     Failed(ApplyError),
 }
@@ -73,14 +72,14 @@ impl Target {
     }
 
     pub async fn read(&self, client: &Client) -> Result<Option<DynamicObject>, ApplyError> {
-        // A name that no object can have asks for the list.
+        // An empty name would ask for the list.
         if self.key.name.is_empty() {
             return Ok(None);
         }
         Ok(self.api(client).get_opt(&self.key.name).await?)
     }
 
-    /// `check` is asked with the object as it is.
+    /// `check` gets the object as it is now.
     pub async fn apply(
         &self,
         client: &Client,
@@ -142,7 +141,7 @@ impl Target {
 }
 
 impl Outcome {
-    /// For one that was checked: what the API server has against it stands with the rest.
+    /// For a dry run: adds the API server's errors to those of the form.
     pub fn checked(self, again: impl FnOnce() -> Checked) -> Result<Checked, Refusal> {
         match self {
             Self::Written(_) => Ok(again()),
@@ -158,7 +157,7 @@ impl Outcome {
         }
     }
 
-    /// For one that was applied.
+    /// For a real write.
     pub fn applied<T: Serialize>(
         self,
         view: impl FnOnce(&DynamicObject) -> T,
@@ -185,7 +184,7 @@ fn held(checked: &Checked) -> Response {
     }
 }
 
-/// What the API server says of single fields.
+/// The API server's errors about single fields.
 fn fields(error: &ApplyError) -> Option<Vec<FieldError>> {
     let ApplyError::Api(error) = error else {
         return None;

@@ -35,8 +35,8 @@ pub async fn read(State(dashboard): State<Dashboard>, Path(name): Path<String>) 
     }
 }
 
-/// The rules of the controllers for anybody; those of the API server for whoever may write, as that
-/// asks it to write and keep nothing.
+/// Everybody gets the rules of the controllers. The rules of the API server need the token: the
+/// check is a dry-run write.
 pub async fn check(
     State(dashboard): State<Dashboard>,
     Path(name): Path<String>,

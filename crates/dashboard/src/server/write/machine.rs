@@ -1,4 +1,4 @@
-//! The network of one Machine, and Machines that are to be made.
+//! The network of one Machine, and new Machines.
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -54,7 +54,7 @@ fn read_form(body: &[u8]) -> Result<(MachineForm, Shape), Refusal> {
     Ok((form, shape))
 }
 
-/// As for a Cluster: the API server is asked only for whoever may write.
+/// As for a Cluster: the API server is asked only for callers with the token.
 pub async fn check(
     State(dashboard): State<Dashboard>,
     headers: HeaderMap,

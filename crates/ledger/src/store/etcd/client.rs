@@ -19,9 +19,9 @@ use super::wire::{
     WatchResponse,
 };
 
-/// An answer that takes longer is not waited for: what it would have said is not known.
+/// The timeout of a request. After it, the outcome is not known.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The same, where another member can be asked instead. Longer than an election takes.
+/// The timeout if another member can be asked instead. Longer than an election takes.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Client {
         Ok(Self { members })
     }
 
-    /// From the first member that answers: to read twice does no harm.
+    /// Asks one member after the other until one answers: a second read does no harm.
     pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
         let mut last = Status::unavailable("etcd has no members");
         for _ in 0..self.members.count() {
@@ -48,15 +48,15 @@ impl Client {
         Err(last)
     }
 
-    /// Once: after an error nobody knows whether it was done, and who asks reads before it asks
-    /// again. The next one goes to another member.
+    /// Asks one member once. After an error it is not known whether the transaction was done, so
+    /// the caller reads before it tries again. The next request goes to another member.
     pub async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
         self.ask("/etcdserverpb.KV/Txn", request).await
     }
 
-    /// The first message says that the watch is there; all that happens from then on comes after
-    /// it. On a connection of its own: what is not read of a watch yet would else hold up the
-    /// answers to writes, for which its reader may be waiting.
+    /// The first message says that the watch is open; all later changes follow it. A watch has a
+    /// connection of its own: on a shared one, unread events would hold up the answers to writes,
+    /// for which the watch's reader may be waiting.
     pub async fn watch(
         &self,
         create: WatchCreateRequest,
@@ -68,12 +68,13 @@ impl Client {
         let mut grpc = connect(&member.endpoint);
         let opening = async {
             let line = grpc.clone();
-            // The watch ends when we have nothing more to say: so we never end, and hold the line
-            // meanwhile.
+            // The watch ends with our stream of requests, so that stream never ends and keeps the
+            // connection.
             let silence = stream::pending().inspect(move |_| drop(line.clone()));
             let requests = stream::once(async { request }).chain(silence);
             let mut requests = Request::new(requests);
-            // A member that is cut off from the others ends the watch, instead of saying nothing.
+            // A member that is cut off from the others then ends the watch instead of staying
+            // silent.
             let requires_leader = MetadataValue::from_static("true");
             requests.metadata_mut().insert("hasleader", requires_leader);
             ready(&mut grpc).await?;
@@ -104,13 +105,13 @@ impl Client {
         self.answer_of(&member, asking).await
     }
 
-    /// The one that is asked now.
+    /// The member that is asked now.
     fn member(&self) -> Result<Member, Status> {
         let member = self.members.current();
         member.ok_or_else(|| Status::unavailable("etcd has no members"))
     }
 
-    /// Leaves the member when it is of no use.
+    /// Waits for an answer, and switches to the next member if this one is of no use.
     async fn answer_of<T>(
         &self,
         member: &Member,
@@ -125,13 +126,13 @@ impl Client {
         let late = |_| Status::deadline_exceeded(format!("{uri} does not answer"));
         let answer = asked.map_err(late).and_then(|answer| answer);
         if answer.as_ref().is_err_and(is_of_member) {
-            self.members.leave(number);
+            self.members.switch_from(number);
         }
         answer
     }
 }
 
-/// And not of what was asked: another member may answer.
+/// Whether the error is the member's and not the request's, so that another member may answer.
 fn is_of_member(status: &Status) -> bool {
     !matches!(
         status.code(),

@@ -1,5 +1,5 @@
-//! One document beside the blocks, for what is decided over all subnets at once. Swapped as a block
-//! is: by a transaction that compares the key's mod revision.
+//! One document beside the blocks, for decisions about all subnets at once. It is swapped like a
+//! block, by a transaction that compares the key's mod revision.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::wire::{
 use super::{STORE, unreachable};
 use crate::store::{Document, StoreError, Version};
 
-/// Before an etcd that is away is tried again.
+/// The pause before another attempt to reach an etcd that is away.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
@@ -61,8 +61,8 @@ impl EtcdDocument {
         Ok(found.map(|entry| (Version(entry.mod_revision.unsigned_abs()), entry.value)))
     }
 
-    /// Whether it was written: not when it is at another version than `expected`. After an error it
-    /// may have been.
+    /// Returns whether the document was written: not if it has another version than `expected`.
+    /// After an error it may have been.
     pub fn swap(
         &self,
         value: Vec<u8>,
@@ -91,8 +91,8 @@ impl EtcdDocument {
         })
     }
 
-    /// Returns when it is at another version than `seen`; and after a pause when etcd can't be
-    /// asked, as it may be then.
+    /// Returns when the document may have another version than `seen`. If etcd can't be asked, that
+    /// is after a pause.
     pub fn changed(&self, seen: Option<Version>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let waiting = async {
@@ -101,7 +101,7 @@ impl EtcdDocument {
                     range_end: Vec::new(),
                     prev_kv: false,
                 };
-                // Watched first and read then, so that no change falls between.
+                // It watches first and then reads, so that no change is missed.
                 let mut responses = self.client.watch(create).await?;
                 if self.found().await?.map(|(version, _)| version) == seen {
                     responses.message().await?;

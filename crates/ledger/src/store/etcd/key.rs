@@ -1,5 +1,5 @@
-//! Where blocks are in etcd: `<prefix>/blocks/<subnet>/<name>`. Subnets are named as DNS allows, so
-//! that there is no slash in them.
+//! Where blocks are in etcd: `<prefix>/blocks/<subnet>/<name>`. A subnet's name is a DNS name, so
+//! it has no slash.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::record::BlockKey;
 use crate::store::codec::{self, Unreadable};
 use crate::store::{Stored, Version, name};
 
-/// The keys from the first up to, and without, the second.
+/// The keys from `start` up to, but not including, `end`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: Vec<u8>,
@@ -16,7 +16,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// All keys that begin with it. It ends with a slash, so that there is a next character.
+    /// All keys that begin with `directory`. It ends with a slash, so its last byte can be counted
+    /// up.
     fn below(directory: &str) -> Self {
         let start = directory.as_bytes().to_vec();
         let mut end = start.clone();
@@ -26,14 +27,14 @@ impl Span {
         Self { start, end }
     }
 
-    /// What is left of it behind a key.
+    /// The rest of the span behind a key.
     pub fn after(mut self, mut key: Vec<u8>) -> Self {
         key.push(0);
         self.start = key;
         self
     }
 
-    /// What is left of it behind another span.
+    /// The rest of the span behind another span.
     pub fn beyond(mut self, passed: Self) -> Self {
         self.start = passed.end;
         self
@@ -42,7 +43,7 @@ impl Span {
 
 /// Something under the ledger's prefix that is no block.
 #[derive(Debug, thiserror::Error)]
-pub enum Stranger {
+pub enum KeyError {
     #[error("the key {key} is no block's: remove it, or use another prefix")]
     Key { key: String },
     #[error("the block {key} can't be read: {why}; {}", why.fix())]
@@ -75,16 +76,16 @@ impl Keys {
     }
 
     /// The subnet of a block's key, and the block's name.
-    pub fn parts<'a>(&self, key: &'a [u8]) -> Result<(&'a str, &'a str), Stranger> {
+    pub fn parts<'a>(&self, key: &'a [u8]) -> Result<(&'a str, &'a str), KeyError> {
         let path = std::str::from_utf8(key)
             .ok()
             .and_then(|key| key.strip_prefix(&self.blocks));
         path.and_then(|path| path.split_once('/'))
-            .ok_or_else(|| Stranger::Key { key: shown(key) })
+            .ok_or_else(|| KeyError::Key { key: shown(key) })
     }
 
-    pub fn read(&self, entry: &KeyValue) -> Result<Stored, Stranger> {
-        let fault = |why| Stranger::Value {
+    pub fn read(&self, entry: &KeyValue) -> Result<Stored, KeyError> {
+        let fault = |why| KeyError::Value {
             key: shown(&entry.key),
             why,
         };

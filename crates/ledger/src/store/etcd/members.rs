@@ -1,6 +1,5 @@
-//! The members of an etcd, and which of them is asked. One that does not answer, or says that it
-//! can't, is left for the next: a member that is killed, stands still or is cut off costs one
-//! attempt.
+//! The members of an etcd, and the one that is asked. A member that does not answer, or says that
+//! it can't, is replaced by the next: one that is killed, paused or cut off costs one attempt.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,11 +13,10 @@ use tracing::{info, warn};
 use super::tls::EtcdTls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A connection that died without a word is noticed after both, so that no watch listens to it for
-/// ever.
+/// A connection that died silently is noticed after both, so that no watch waits on it for ever.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PONG_WITHIN: Duration = Duration::from_secs(5);
-/// How often the files of certificates are looked at, at most.
+/// The shortest time between two reads of the certificate files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why an endpoint can't be used.
@@ -43,13 +41,13 @@ pub enum EndpointError {
 #[derive(Debug)]
 pub struct Members {
     urls: Vec<String>,
-    /// Which is asked.
+    /// The number of the member that is asked.
     current: AtomicUsize,
-    lines: RwLock<Lines>,
+    connections: RwLock<Connections>,
 }
 
 #[derive(Debug)]
-struct Lines {
+struct Connections {
     tls: Option<EtcdTls>,
     looked: Instant,
     members: Vec<(Endpoint, Grpc<Channel>)>,
@@ -64,7 +62,7 @@ pub struct Member {
 }
 
 impl Members {
-    /// Connects when one is first asked.
+    /// A member is connected when it is first asked.
     pub fn new(urls: &[String], tls: Option<&EtcdTls>) -> Result<Self, EndpointError> {
         if urls.is_empty() {
             return Err(EndpointError::None);
@@ -72,10 +70,10 @@ impl Members {
         Ok(Self {
             urls: urls.to_vec(),
             current: AtomicUsize::new(0),
-            lines: RwLock::new(Lines {
+            connections: RwLock::new(Connections {
                 tls: tls.cloned(),
                 looked: Instant::now(),
-                members: lines(urls, tls)?,
+                members: connections(urls, tls)?,
             }),
         })
     }
@@ -87,8 +85,8 @@ impl Members {
     pub fn current(&self) -> Option<Member> {
         self.reload();
         let number = self.current.load(Ordering::Relaxed);
-        let lines = self.lines.read();
-        let (endpoint, grpc) = lines.members.get(number)?.clone();
+        let connections = self.connections.read();
+        let (endpoint, grpc) = connections.members.get(number)?.clone();
         Some(Member {
             number,
             endpoint,
@@ -96,22 +94,23 @@ impl Members {
         })
     }
 
-    /// It is of no use for now. Whoever finds that out first has the others ask the next.
-    pub fn leave(&self, number: usize) {
+    /// Makes the next member current, unless another caller has already done so. For a member that
+    /// is of no use for now.
+    pub fn switch_from(&self, number: usize) {
         let next = (number + 1) % self.count();
         let (from, to) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.current.compare_exchange(number, next, from, to);
     }
 
-    /// With what is in the files by now. What can't be used is reported, and the old stays: the
-    /// certificate and its key may be written one after the other.
+    /// Reads the certificate files again. Files that can't be used are reported and the old content
+    /// stays: the certificate and its key may be written one after the other.
     fn reload(&self) {
-        if self.lines.read().looked.elapsed() < RELOAD_INTERVAL {
+        if self.connections.read().looked.elapsed() < RELOAD_INTERVAL {
             return;
         }
-        let mut lines = self.lines.write();
-        lines.looked = Instant::now();
-        let Some(read) = lines.tls.as_ref().and_then(EtcdTls::read_again) else {
+        let mut connections = self.connections.write();
+        connections.looked = Instant::now();
+        let Some(read) = connections.tls.as_ref().and_then(EtcdTls::read_again) else {
             return;
         };
         let tls = match read {
@@ -121,33 +120,33 @@ impl Members {
                 return;
             }
         };
-        if lines.tls.as_ref() == Some(&tls) {
+        if connections.tls.as_ref() == Some(&tls) {
             return;
         }
-        match self::lines(&self.urls, Some(&tls)) {
+        match self::connections(&self.urls, Some(&tls)) {
             Ok(members) => {
                 info!("read the certificate for etcd again: its files have changed");
-                lines.members = members;
-                lines.tls = Some(tls);
+                connections.members = members;
+                connections.tls = Some(tls);
             }
             Err(error) => warn!(%error, "the changed files for etcd can't be used; the old stay"),
         }
     }
 }
 
-fn lines(
+fn connections(
     urls: &[String],
     tls: Option<&EtcdTls>,
 ) -> Result<Vec<(Endpoint, Grpc<Channel>)>, EndpointError> {
-    let line = |url: &String| -> Result<_, EndpointError> {
+    let connection = |url: &String| -> Result<_, EndpointError> {
         let endpoint = prepare(url, tls)?;
         let grpc = connect(&endpoint);
         Ok((endpoint, grpc))
     };
-    urls.iter().map(line).collect()
+    urls.iter().map(connection).collect()
 }
 
-/// When it is first used.
+/// Connects on first use.
 pub fn connect(endpoint: &Endpoint) -> Grpc<Channel> {
     // A page of large blocks is more than the default allows.
     Grpc::new(endpoint.connect_lazy()).max_decoding_message_size(usize::MAX)

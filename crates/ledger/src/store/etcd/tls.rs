@@ -1,4 +1,4 @@
-//! What is needed for endpoints with `https`: texts, or files that are read again when they change.
+//! The TLS settings for `https` endpoints: texts, or files that are read again when they change.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// All in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// Whose signature etcd's certificate must have.
+    /// The CA that must have signed etcd's certificate.
     pub(super) ca: String,
-    /// Certificate and key that we show.
+    /// Our client certificate and its key.
     pub(super) identity: Option<(String, String)>,
-    /// Where they come from; nowhere when they were given as texts.
+    /// The files that they come from; `None` if they were given as texts.
     files: Option<EtcdFiles>,
 }
 
@@ -39,7 +39,7 @@ impl EtcdTls {
         }
     }
 
-    /// Whoever uses it reads the files again: certificates are renewed by others.
+    /// Users of it read the files again, because certificates are renewed from outside.
     pub fn from_files(files: EtcdFiles) -> io::Result<Self> {
         let read = |path: &PathBuf| {
             let named = |error: io::Error| {
@@ -58,7 +58,7 @@ impl EtcdTls {
         })
     }
 
-    /// What is in the files by now; `None` where there are none.
+    /// The current content of the files; `None` if there are no files.
     pub(super) fn read_again(&self) -> Option<io::Result<Self>> {
         self.files.clone().map(Self::from_files)
     }

@@ -14,7 +14,7 @@ use crate::store::Change;
 /// Between attempts to reach an etcd that is away.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A watch that mends itself.
+/// A watch that reconnects when it breaks.
 pub struct Watch {
     client: Client,
     keys: Keys,
@@ -23,7 +23,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Sees all that happens after it is there.
+    /// Opens a watch that sees all later changes.
     pub async fn open(client: &Client, keys: &Keys, subnet: &str) -> Result<Self, Status> {
         let span = keys.of_subnet(subnet);
         Ok(Self {
@@ -44,22 +44,23 @@ impl Watch {
 
     async fn next(&mut self) -> Vec<Change> {
         match self.responses.message().await {
-            // Cancelled by etcd: we were so slow that what we missed is compacted.
+            // If etcd has cancelled the watch, we were so slow that the missed changes are
+            // compacted.
             Ok(Some(response)) if !response.canceled => response
                 .events
                 .into_iter()
                 .map(|event| change(&self.keys, event))
                 .collect(),
             _ => {
-                self.mend().await;
-                // Now, not before: what happens from here on is seen, so that who loads now misses
-                // nothing.
+                self.reconnect().await;
+                // Reported only now: the new watch sees all later changes, so a caller that loads
+                // now misses nothing.
                 vec![Change::Lost]
             }
         }
     }
 
-    async fn mend(&mut self) {
+    async fn reconnect(&mut self) {
         loop {
             match begin(&self.client, &self.span).await {
                 Ok(responses) => {
@@ -77,13 +78,13 @@ async fn begin(client: &Client, span: &Span) -> Result<Streaming<WatchResponse>,
     let create = WatchCreateRequest {
         key: span.start.clone(),
         range_end: span.end.clone(),
-        // What is deleted says which block it was.
+        // The previous value says which block was deleted.
         prev_kv: true,
     };
     client.watch(create).await
 }
 
-/// A block that can't be read is lost: loading says what is wrong with it.
+/// A block that can't be read counts as lost: the next load reports what is wrong with it.
 fn change(keys: &Keys, event: Event) -> Change {
     let (entry, is_gone) = match event.r#type() {
         EventType::Put => (event.kv, false),

@@ -1,6 +1,5 @@
-//! What we say to etcd, and hear: the messages of `etcdserverpb` and `mvccpb` as far as a store
-//! needs them. Fields that are not named here are left at their defaults when sent, and skipped
-//! when received.
+//! The messages of `etcdserverpb` and `mvccpb` as far as a store needs them. Fields that are not
+//! named here are left at their defaults when sent, and skipped when received.
 
 use prost::Message;
 
@@ -20,7 +19,7 @@ pub struct KeyValue {
     pub value: Vec<u8>,
 }
 
-/// The keys from `key` up to, and without, `range_end`; just `key` when that is empty.
+/// The keys from `key` up to, but not including, `range_end`; only `key` if `range_end` is empty.
 #[derive(Clone, PartialEq, Message)]
 pub struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]

@@ -14,7 +14,7 @@ use crate::owner::{NotAnOwner, Owner};
 use crate::record::{BlockKey, Contradiction, LeaseId, Record, Tenure};
 use crate::store::{Stored, Version, name};
 
-/// Of the AddressBlocks that are written here. Raised when one changes in a way that an older
+/// The format of AddressBlocks that are written here. Raised when it changes in a way that an older
 /// program can't read.
 const FORMAT: u64 = FIRST;
 
@@ -51,7 +51,7 @@ pub fn object_name(key: &BlockKey) -> String {
     AddressBlock::object_name(&key.subnet, &name::of_block(key.first))
 }
 
-/// Without a version: whoever sends it says what it replaces.
+/// The object has no version: the caller sets the one that it replaces.
 pub fn encode(key: &BlockKey, record: &Record) -> AddressBlock {
     let mut object = AddressBlock::empty(&key.subnet, &name::of_block(key.first), key.first);
     object.spec.format = i64::try_from(FORMAT).ok();
@@ -70,7 +70,7 @@ pub fn encode(key: &BlockKey, record: &Record) -> AddressBlock {
 }
 
 pub fn decode(object: &AddressBlock) -> Result<Stored, Unreadable> {
-    // First: of another format nothing else is known.
+    // The format comes first, because nothing else is known of another format.
     let format = object.spec.format.and_then(|format| u64::try_from(format).ok());
     NewerFormat::check(format.unwrap_or(FIRST), FORMAT)?;
     let first: Prefix = object.spec.first.parse()?;
@@ -120,8 +120,8 @@ fn record(object: &AddressBlock) -> Result<Record, Unreadable> {
     Ok(Record::new(owned, released)?)
 }
 
-/// Beyond the year 9999 there is no way to write a time: a clock that says so cools down a unit
-/// until it is set right.
+/// A time beyond the year 9999 can't be written and is capped: if a clock is that wrong, a unit
+/// cools down until the clock is right.
 fn time(millis: u64) -> Timestamp {
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)

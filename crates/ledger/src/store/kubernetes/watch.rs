@@ -12,9 +12,9 @@ use tracing::warn;
 use super::{KubernetesError, object, within};
 use crate::store::Change;
 
-/// The API server ends a watch after so long.
+/// The API server ends a watch after this time.
 const LENGTH_SECONDS: u32 = 120;
-/// One that has not ended by then is on a connection that died without a word.
+/// A watch that has not ended by then is on a connection that died silently.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// Between attempts to reach an API server that is away.
@@ -22,11 +22,11 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 type Events = BoxStream<'static, kube::Result<WatchEvent<AddressBlock>>>;
 
-/// A watch that goes on when it ends, and mends itself when it breaks.
+/// A watch that continues when it ends, and reconnects when it breaks.
 pub struct Watch {
     api: Api<AddressBlock>,
     selector: String,
-    /// The resourceVersion up to which everything was seen.
+    /// The resourceVersion up to which all changes were observed.
     seen: String,
     events: Events,
     deadline: Instant,
@@ -37,12 +37,12 @@ enum Meaning {
     Change(Change, String),
     /// Nothing happened up to here.
     Seen(String),
-    /// From here on, something may have been missed.
+    /// Changes after this may have been missed.
     Broken,
 }
 
 impl Watch {
-    /// Sees all that happens after it is there.
+    /// Opens a watch that sees all later changes.
     pub async fn open(api: &Api<AddressBlock>, selector: String) -> Result<Self, KubernetesError> {
         let seen = now(api, &selector).await?;
         Ok(Self {
@@ -77,21 +77,21 @@ impl Watch {
                     }
                     Meaning::Broken => true,
                 },
-                // It has lasted as long as it may: on from where it ended.
+                // The watch has reached its time limit: continue where it ended.
                 Ok(None) => self.go_on().await.is_err(),
                 Ok(Some(Err(_))) | Err(_) => true,
             };
             if is_broken {
-                self.mend().await;
-                // Now, not before: what happens from here on is seen, so that who loads now misses
-                // nothing.
+                self.reconnect().await;
+                // Reported only now: the new watch sees all later changes, so a caller that loads
+                // now misses nothing.
                 return Change::Lost;
             }
         }
     }
 
-    /// A server that was put back from a backup would take a watch from a version that it has not
-    /// reached, and stay silent: `Err` then, too.
+    /// Continues the watch. An error if the server was restored from a backup: it would accept a
+    /// watch from a version that it has not reached, and stay silent.
     async fn go_on(&mut self) -> Result<(), KubernetesError> {
         let now = now(&self.api, &self.selector).await?;
         if let (Ok(now), Ok(seen)) = (now.parse::<u128>(), self.seen.parse::<u128>())
@@ -104,7 +104,7 @@ impl Watch {
         Ok(())
     }
 
-    async fn mend(&mut self) {
+    async fn reconnect(&mut self) {
         loop {
             match Self::open(&self.api, self.selector.clone()).await {
                 Ok(watch) => {
@@ -125,7 +125,7 @@ fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(LENGTH_SECONDS.into()) + SLACK
 }
 
-/// The resourceVersion of this moment.
+/// The current resourceVersion.
 async fn now(api: &Api<AddressBlock>, selector: &str) -> Result<String, KubernetesError> {
     let first = ListParams::default().labels(selector).limit(1);
     let list = within(api.list_metadata(&first)).await?;
@@ -141,7 +141,7 @@ async fn begin(
     Ok(within(api.watch(&params, seen)).await?.boxed())
 }
 
-/// A block that can't be read is lost: loading says what is wrong with it.
+/// A block that can't be read counts as lost: the next load reports what is wrong with it.
 fn meaning(event: WatchEvent<AddressBlock>) -> Meaning {
     let (block, is_gone) = match event {
         WatchEvent::Added(block) | WatchEvent::Modified(block) => (block, false),

@@ -1,4 +1,4 @@
-//! What is in the file.
+//! The content of the file.
 
 use std::fs::File;
 use std::io;
@@ -22,16 +22,16 @@ use crate::store::{Stored, Version};
 
 /// Subnet and place → version (8 bytes, big endian) and the block as [`codec`] writes it.
 pub const BLOCKS: TableDefinition<(&str, &Place), &[u8]> = TableDefinition::new("blocks");
-/// The last version given out. It stays when blocks go, so that a block that is made again does not
-/// get an old version.
+/// The last version given out. It stays when blocks are removed, so that a block that is made again
+/// does not get an old version.
 pub const VERSION: &str = "version";
 const CURRENT_FORMAT: u64 = 1;
 
-/// What is decided over all subnets at once → version (8 bytes, big endian) and text.
+/// The document over all subnets at once → version (8 bytes, big endian) and text.
 const DOCUMENTS: TableDefinition<&str, &[u8]> = TableDefinition::new("documents");
 const PLAN: &str = "plan";
 
-/// Of the first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as
+/// The first unit: family, address (IPv4 in the last four bytes), prefix length. It sorts as
 /// addresses do.
 pub type Place = [u8; 18];
 
@@ -69,7 +69,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// And not of what is on it.
+    /// Whether the disk failed, and not the content of the file.
     pub fn is_of_disk(&self) -> bool {
         let Self::Redb(error) = self else {
             return false;
@@ -85,12 +85,12 @@ impl<E: Into<redb::Error>> From<E> for Fault {
 }
 
 pub fn open(path: &Path) -> Result<Database, OpenError> {
-    // One that was copied back may be open to everybody.
+    // A file that was copied back may be readable for everybody.
     let file = private_file::open(path)?;
     private_file::wait_until_unlocked(&file)?;
     let opened = redb_file::open(file, CACHE_BYTES, CURRENT_FORMAT);
     let (database, format) = opened.map_err(OpenError::of)?;
-    // A file is not durable before its name is.
+    // The file is durable only when its name in the directory is.
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     if format.is_none() {
@@ -153,7 +153,7 @@ pub fn subnets(transaction: &ReadTransaction) -> Result<Vec<String>, Fault> {
     let blocks = transaction.open_table(BLOCKS)?;
     let mut subnets: Vec<String> = Vec::new();
     loop {
-        // Behind all blocks of the last subnet: one step for each subnet, however many blocks it
+        // Skips all blocks of the last subnet: one lookup for each subnet, however many blocks it
         // has.
         let after = subnets.last().map(|last| (last.as_str(), &BEYOND));
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -167,7 +167,7 @@ pub fn subnets(transaction: &ReadTransaction) -> Result<Vec<String>, Fault> {
 
 pub fn read_plan(transaction: &ReadTransaction) -> Result<Option<(Version, Vec<u8>)>, Fault> {
     let documents = match transaction.open_table(DOCUMENTS) {
-        // A file from before there was one.
+        // An older file has no such table.
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
         documents => documents?,
     };
@@ -175,7 +175,7 @@ pub fn read_plan(transaction: &ReadTransaction) -> Result<Option<(Version, Vec<u
     Ok(found.and_then(|value| split(value.value())))
 }
 
-/// Whether it was written. Durable when it returns.
+/// Returns whether the document was written. Then it is durable.
 pub fn swap_plan(
     database: &Database,
     expected: Option<Version>,
@@ -215,7 +215,7 @@ pub fn place(first: Prefix) -> Place {
     place
 }
 
-/// The version alone: all that a comparison needs.
+/// Reads only the version, which is all that a comparison needs.
 pub fn version(value: &[u8]) -> Result<Version, Unreadable> {
     let version = value.first_chunk().ok_or(Unreadable::TooShort)?;
     Ok(Version(u64::from_be_bytes(*version)))
@@ -244,7 +244,7 @@ fn stored(subnet: &str, place: &Place, value: &[u8]) -> Result<Stored, Fault> {
     })
 }
 
-/// For people: what the place is of, even if the block can't be read.
+/// The address of a place for messages, even if the block can't be read.
 fn address(place: &Place) -> String {
     let [family, address @ .., length] = place;
     let bits = u128::from_be_bytes(*address);

@@ -30,13 +30,13 @@ impl Slot {
         &self.path
     }
 
-    /// There is no half of a change in it, so a panic elsewhere does not matter.
+    /// Every change under this lock is complete, so a panic elsewhere does not matter.
     fn current(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
         self.database.lock()
     }
 
-    /// Opens it again if need be. While somebody still reads from the one that failed, that is
-    /// refused: whoever asked asks again.
+    /// Opens the file again if need be. That fails while a reader still uses the failed one, and
+    /// the caller tries again.
     pub fn database(&self) -> Result<Arc<Database>, OpenError> {
         let mut current = self.current();
         if let Some(database) = current.as_ref() {
@@ -48,7 +48,7 @@ impl Slot {
         Ok(database)
     }
 
-    /// This one is of no use any more.
+    /// Closes a database that has failed.
     pub fn discard(&self, failed: &Arc<Database>) {
         let mut current = self.current();
         if current.as_ref().is_some_and(|database| Arc::ptr_eq(database, failed)) {

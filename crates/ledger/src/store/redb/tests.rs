@@ -61,7 +61,7 @@ async fn nothing_is_lost_when_the_file_is_opened_again() {
 }
 
 #[tokio::test]
-async fn versions_go_on_growing_when_the_file_is_opened_again_and_no_block_is_left() {
+async fn versions_keep_growing_after_the_file_is_reopened_empty() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("ledger.redb");
     let store = RedbStore::open(&path).unwrap();
@@ -77,7 +77,7 @@ async fn versions_go_on_growing_when_the_file_is_opened_again_and_no_block_is_le
 }
 
 #[tokio::test]
-async fn a_block_that_cannot_be_read_is_an_error_that_names_it_and_stays_as_it_is() {
+async fn an_unreadable_block_is_an_error_that_names_it_and_is_kept() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("ledger.redb");
     let store = RedbStore::open(&path).unwrap();

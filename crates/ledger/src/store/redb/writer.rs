@@ -1,5 +1,5 @@
-//! The thread that alone writes: it takes all that waits, makes one transaction of it, tells,
-//! answers.
+//! The only thread that writes blocks. It puts all waiting calls into one transaction, sends the
+//! changes and answers.
 
 use std::sync::{Arc, mpsc};
 
@@ -19,7 +19,7 @@ pub struct Job {
     pub answer: oneshot::Sender<Vec<Written>>,
 }
 
-/// Calls that share a transaction. Bounds how long the first of them waits.
+/// The most calls that share a transaction. It bounds how long the first of them waits.
 const MAX_JOBS: usize = 1024;
 
 pub struct Writer {
@@ -45,7 +45,7 @@ impl Writer {
         }
     }
 
-    /// Until nobody can ask any more.
+    /// Runs until every sender of jobs is gone.
     pub fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let waiting = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS);
@@ -59,24 +59,25 @@ impl Writer {
         let counts: Vec<usize> = calls.iter().map(Vec::len).collect();
         let written = match self.transact(calls) {
             Ok(Outcome { written, changes }) => {
-                // Durable by now. Told before it is answered: by then nobody but the caller has the
-                // records, and it can change them without a copy.
+                // The writes are durable. The changes are sent before the answers, so that only the
+                // caller still has the records and can change them without a copy.
                 changes.into_iter().for_each(|change| self.changes.tell(change));
                 written
             }
             Err(error) => {
                 error!(%error, "the ledger's file could not be written");
-                // Conflicts too: they may have been with writes of this very transaction.
+                // Conflicts are unknown too: they may have been with writes of this same
+                // transaction.
                 counts.into_iter().map(|count| vec![Written::Unknown; count]).collect()
             }
         };
         for (answer, written) in answers.into_iter().zip(written) {
-            // Who asked may have gone away.
+            // The caller may be gone.
             drop(answer.send(written));
         }
     }
 
-    /// All or, on an error, nothing: a transaction that is dropped has changed nothing.
+    /// Writes all, or on an error nothing: a dropped transaction changes nothing.
     fn transact(&mut self, calls: Vec<Vec<Write>>) -> Result<Outcome, OpenError> {
         let database = self.slot.database()?;
         let done = self.transact_in(&database, calls);
@@ -108,7 +109,7 @@ impl Writer {
                 outcome.written.push(written);
             }
             if last == before {
-                // Nothing to make durable. Dropped, the transaction is over.
+                // There is nothing to make durable, so the transaction is dropped.
                 return Ok(outcome);
             }
             numbers.insert(VERSION, last)?;
@@ -117,8 +118,8 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Compares against what the file has, together with what this transaction has done to it so
-    /// far: of two calls that expect the same version, the second is refused.
+    /// Compares with the file as this transaction has changed it so far: of two calls that expect
+    /// the same version, the second is refused.
     fn swap(
         &mut self,
         blocks: &mut Table<'_, (&'static str, &'static Place), &'static [u8]>,
@@ -131,7 +132,7 @@ impl Writer {
         match current {
             Ok(current) if current == write.expected => {}
             Ok(_) => return Ok((Written::Conflict, None)),
-            // Whoever reads it again is told what is wrong with it.
+            // The next read of the block reports what is wrong with it.
             Err(_) => return Ok((Written::Unknown, None)),
         }
         *last += 1;

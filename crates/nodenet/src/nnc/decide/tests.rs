@@ -61,7 +61,7 @@ fn reasons(warnings: &[Warning]) -> Vec<(&str, bool, bool)> {
 }
 
 #[test]
-fn a_container_stays_in_its_subnet_whatever_selects_the_node_now() {
+fn a_network_container_keeps_its_subnet_after_selection_changes() {
     let mut nnc = NodeNetworkConfig::default();
     let view = view(Some("new"), None);
     assert_eq!(home(&nnc, &view, Uuid::nil()), Some("new"));
@@ -90,7 +90,7 @@ fn the_maximum_outlives_its_subnet() {
 }
 
 #[test]
-fn a_node_without_an_address_is_warned_of_again_when_it_lost_its_container() {
+fn a_node_that_lost_its_network_container_is_warned_again() {
     let (node, now) = (NodeFacts::default(), with(had(&[])));
     let facts = facts(20);
     let target = Target {
@@ -213,7 +213,7 @@ fn what_was_leased_just_now_goes_to_the_node_whose_pod_has_it() {
 }
 
 #[test]
-fn of_two_addresses_of_its_own_in_a_family_the_one_that_the_status_lists_stays() {
+fn the_listed_primary_is_kept_when_a_family_has_two() {
     let units = |texts: &[&str]| -> Vec<Prefix> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     };

@@ -135,7 +135,7 @@ fn what_could_not_be_given_is_said_in_both_places() {
 }
 
 #[test]
-fn the_container_of_an_earlier_node_goes_and_that_of_its_pod_cidr_stays() {
+fn a_new_container_replaces_the_old_one_but_not_the_overlay() {
     let facts = subnet(&["10.64.0.0/16"], &[]);
     let overlay = NetworkContainer {
         id: "o".to_owned(),

@@ -1,9 +1,9 @@
-//! Changes of the plan that are asked for here.
+//! Changes of the plan that callers of this process request.
 //!
-//! Why nothing that somebody has leaves the plan: what is in use is looked for in the store before
-//! the document is written, and again after it. Before, so that a change that can't be is refused
-//! before others hear of it; after, as another process may have leased meanwhile. From the write on
-//! others lease nothing more by the old plan, see [`Plans::confirm`].
+//! Why no address in use leaves the plan: the store is checked for them before the document is
+//! written, and again after it. The first check refuses an invalid change before others see it; the
+//! second finds what another process has leased meanwhile. After the write others lease nothing
+//! more by the old plan, see [`Plans::confirm`].
 
 use berth_addr::Prefix;
 use berth_api::allocator::SubnetPlan;
@@ -13,7 +13,7 @@ use tracing::warn;
 use super::{AddressPlan, AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
-/// What is to become of the plan: `None` when it is as requested already.
+/// The plan after the change; `None` if it is as requested already.
 fn planned(
     plan: &AddressPlan,
     name: &SubnetName,
@@ -37,7 +37,7 @@ fn planned(
     Ok(Some(next))
 }
 
-/// The plan without the subnet, and what it says of it now.
+/// The plan without the subnet, and the subnet's present entry.
 fn without(
     plan: &AddressPlan,
     name: &SubnetName,
@@ -59,8 +59,8 @@ fn registered_by_another(name: &SubnetName, there: &Planned, caller: &str) -> Ad
     }
 }
 
-/// Whether something of the subnet may fall out of it on the way from one plan to the other. More
-/// CIDRs alone take nothing away.
+/// Whether the change from one plan to the other may take away a part of the subnet. More CIDRs
+/// alone take nothing away.
 fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     let with_all_cidrs = SubnetPlan {
         cidrs: to.cidrs.clone(),
@@ -70,9 +70,9 @@ fn leaves_out(from: &SubnetPlan, to: &SubnetPlan) -> bool {
     with_all_cidrs != *to || from.cidrs.iter().any(|cidr| !to.cidrs.contains(cidr))
 }
 
-/// All that is in either, and nothing kept out: what anybody can have, who knows the one or the
-/// other.
-fn both(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
+/// All CIDRs of both plans, with nothing excluded: what any process can have leased that knows the
+/// one or the other.
+fn combined(one: &SubnetPlan, other: &SubnetPlan) -> SubnetPlan {
     let all = || one.cidrs.iter().chain(&other.cidrs);
     let mut cidrs: Vec<Prefix> = Vec::new();
     for cidr in all() {
@@ -99,7 +99,7 @@ impl Plans {
         caller: &str,
         requested: &SubnetPlan,
     ) -> Result<(), AddressPlanError> {
-        // Controllers say it again at each start: that holds nobody up.
+        // Controllers register again at each start: that must hold up nobody.
         if self.settled().await.has(name, requested) {
             return Ok(());
         }
@@ -111,23 +111,23 @@ impl Plans {
             };
             let before = known.followed.subnets.get(name).cloned();
             if before.is_some() {
-                // What others have leased is in use, too.
+                // What other processes have leased is in use, too.
                 self.ledger.refresh(name.key()).await?;
             }
             let planned = Planned {
                 cluster: caller.to_owned(),
                 plan: requested.clone(),
             };
-            self.apply(&mut known, name, planned).await?;
+            self.apply_to_ledger(&mut known, name, planned).await?;
             match self.keep(&next, version).await {
                 Ok(true) => {
                     known.document = next;
                     return match before {
-                        Some(before) => self.look_again(&mut known, name, before).await,
+                        Some(before) => self.recheck_in_use(&mut known, name, before).await,
                         None => Ok(()),
                     };
                 }
-                // Another process has changed the plan: once more, from what it is now.
+                // Another process has changed the plan: try again from the present one.
                 Ok(false) => self.restore(&mut known, name, before).await,
                 Err(error) => {
                     self.restore(&mut known, name, before).await;
@@ -137,7 +137,7 @@ impl Plans {
         }
     }
 
-    /// Forgets a subnet in which nobody has anything.
+    /// Removes a subnet in which nobody has anything.
     pub async fn remove(&self, name: &SubnetName, caller: &str) -> Result<(), AddressPlanError> {
         let mut known = self.known.write().await;
         loop {
@@ -146,18 +146,18 @@ impl Plans {
             self.check_empty(name).await?;
             if self.keep(&next, version).await? {
                 known.document = next;
-                let forgotten = self.forget(&mut known, name).await;
+                let forgotten = self.remove_from_ledger(&mut known, name).await;
                 if forgotten.is_err() {
-                    self.put_back(&mut known, name, before).await?;
+                    self.revert_document(&mut known, name, before).await?;
                 }
                 return forgotten;
             }
         }
     }
 
-    /// After the document has another plan for the subnet: whether somebody has got something, just
-    /// before it had, that is not in that plan.
-    async fn look_again(
+    /// Call this after the document has another plan for the subnet: it checks whether somebody got
+    /// an address just before that is not in the new plan.
+    async fn recheck_in_use(
         &self,
         known: &mut Known,
         name: &SubnetName,
@@ -170,24 +170,24 @@ impl Plans {
             return Ok(());
         }
         let either = Planned {
-            plan: both(&before.plan, &now.plan),
+            plan: combined(&before.plan, &now.plan),
             ..now.clone()
         };
         let looked = async {
-            self.apply(known, name, either).await?;
+            self.apply_to_ledger(known, name, either).await?;
             self.ledger.refresh(name.key()).await?;
-            self.apply(known, name, now).await
+            self.apply_to_ledger(known, name, now).await
         };
         let looked = looked.await;
         if looked.is_err() {
-            self.put_back(known, name, before).await?;
+            self.revert_document(known, name, before).await?;
             self.catch_up(known).await?;
         }
         Ok(looked?)
     }
 
-    /// Into the document, unless somebody has changed the subnet since.
-    async fn put_back(
+    /// Writes the earlier plan to the document, unless somebody has changed the subnet since.
+    async fn revert_document(
         &self,
         known: &mut Known,
         name: &SubnetName,
@@ -210,14 +210,15 @@ impl Plans {
         }
     }
 
-    /// Nothing was leased from the plan that is taken back: nobody was served meanwhile.
+    /// Restores the ledger. Nothing was leased from the plan that is taken back: nobody was served
+    /// meanwhile.
     async fn restore(&self, known: &mut Known, name: &SubnetName, before: Option<Planned>) {
         let Some(before) = before else {
             self.ledger.forget_subnet(name.key()).await;
             known.followed.subnets.remove(name);
             return;
         };
-        if let Err(error) = self.apply(known, name, before).await {
+        if let Err(error) = self.apply_to_ledger(known, name, before).await {
             warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back \
                                            either");
         }
@@ -278,7 +279,7 @@ mod tests {
     fn all_of_two_plans_is_laid_out_without_overlap() {
         let one = plan(&["10.0.0.0/24", "10.2.0.0/16"]);
         let other = plan(&["10.0.0.0/16", "10.1.0.0/24", "10.2.3.0/24"]);
-        let all = both(&one, &other);
+        let all = combined(&one, &other);
         assert_eq!(all, plan(&["10.2.0.0/16", "10.0.0.0/16", "10.1.0.0/24"]));
         all.plan().layouts().unwrap();
     }

@@ -11,7 +11,7 @@ pub struct PlanDocument {
     document: EtcdDocument,
 }
 
-/// Of the document, under the ledger's prefix.
+/// The document's name, under the ledger's prefix.
 pub const NAME: &str = "subnets";
 
 impl PlanDocument {

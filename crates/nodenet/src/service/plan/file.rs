@@ -8,14 +8,14 @@ use futures::future::{BoxFuture, FutureExt};
 
 use super::{Kept, PlanStore, PlanStoreError};
 
-/// Whoever has the store open is the only one to write it.
+/// Only the process that has the store open writes the file.
 #[derive(Clone, Debug)]
 pub struct PlanFile {
     path: PathBuf,
 }
 
-/// The only version there is, of a file that is there.
-const THERE: u64 = 1;
+/// The version of every file that exists.
+const FILE_VERSION: u64 = 1;
 
 impl PlanFile {
     /// `ledger.redb.subnets.json` beside `ledger.redb`.
@@ -57,7 +57,10 @@ impl PlanStore for PlanFile {
 
     fn read(&self) -> BoxFuture<'_, Result<Kept, PlanStoreError>> {
         let read = |path: &Path| match std::fs::read_to_string(path) {
-            Ok(text) => Ok(Kept { text, version: THERE }),
+            Ok(text) => Ok(Kept {
+                text,
+                version: FILE_VERSION,
+            }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Kept {
                 text: String::new(),
                 version: 0,
@@ -73,7 +76,8 @@ impl PlanStore for PlanFile {
         _over: u64,
     ) -> BoxFuture<'a, Result<bool, PlanStoreError>> {
         let text = text.to_owned();
-        // Renamed and synced: it is there as a whole or not at all, and there when this returns.
+        // The file is renamed and synced: it exists as a whole or not at all, and durably once this
+        // returns.
         self.blocking(move |path| private_file::write(path, &text).map(|()| true))
             .boxed()
     }
@@ -105,6 +109,6 @@ mod tests {
         assert_eq!(file.read().await.unwrap().version, 0);
         assert!(file.write("{}", 0).await.unwrap());
         let kept = file.read().await.unwrap();
-        assert_eq!((kept.text.as_str(), kept.version), ("{}", THERE));
+        assert_eq!((kept.text.as_str(), kept.version), ("{}", FILE_VERSION));
     }
 }

@@ -1,8 +1,8 @@
-//! From the document to the ledger.
+//! Brings the ledger to the document's state.
 //!
-//! Several changes may come as one, so what is in the document now need not be one step from what
-//! the ledger has: subnets may have handed CIDRs on to each other, also in a circle. What makes
-//! room goes first, whatever its name.
+//! Several changes may come as one, so the document need not be one step ahead of the ledger:
+//! subnets may have handed CIDRs on to each other, also in a circle. Changes that make room go
+//! first, whatever the subnet's name.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,23 @@ use super::{AddressPlanError, Known, Planned, Plans};
 use crate::service::name::SubnetName;
 
 impl Known {
-    /// Those that the ledger has otherwise than the document. Those that go come first: they make
-    /// room.
-    fn behind(&self) -> Vec<SubnetName> {
+    /// The subnets that differ between the ledger and the document. Removed ones come first: they
+    /// make room.
+    fn out_of_sync(&self) -> Vec<SubnetName> {
         let (document, followed) = (&self.document.subnets, &self.followed.subnets);
         let names: BTreeSet<&SubnetName> = document.keys().chain(followed.keys()).collect();
         let differ = names
             .into_iter()
             .filter(|name| document.get(*name) != followed.get(*name));
-        let mut behind: Vec<SubnetName> = differ.cloned().collect();
-        behind.sort_by_key(|name| document.contains_key(name));
-        behind
+        let mut out_of_sync: Vec<SubnetName> = differ.cloned().collect();
+        out_of_sync.sort_by_key(|name| document.contains_key(name));
+        out_of_sync
     }
 }
 
-/// What a subnet keeps on its way from one plan to another; `None` when it keeps nothing. Not to be
-/// leased from: nothing is kept out of it.
-fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
+/// The CIDRs that a subnet keeps from one plan to another; `None` if it keeps none. The result must
+/// not be leased from: it excludes nothing.
+fn common_part(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
     let mut cidrs = from.cidrs.clone();
     cidrs.retain(|cidr| to.cidrs.contains(cidr));
     (!cidrs.is_empty()).then(|| SubnetPlan {
@@ -42,16 +42,15 @@ fn kept(from: &SubnetPlan, to: &SubnetPlan) -> Option<SubnetPlan> {
 }
 
 impl Plans {
-    /// Brings what is known, and the ledger, to where the document is. Gives the document's
-    /// version. On an error some subnets may have been brought there and others not:
-    /// [`Known::check`] tells.
+    /// Reads the document and brings the ledger to its state. Returns the document's version. After
+    /// an error some subnets may be up to date and others not: [`Known::check`] tells.
     pub(super) async fn catch_up(&self, known: &mut Known) -> Result<u64, AddressPlanError> {
         let (document, version) = self.read().await?;
         known.document = document;
         loop {
             let (mut moved, mut stuck) = (false, None);
-            for name in known.behind() {
-                match self.bring(known, &name).await {
+            for name in known.out_of_sync() {
+                match self.sync_subnet(known, &name).await {
                     Ok(()) => moved = true,
                     Err(error) => stuck = stuck.or(Some((name, error))),
                 }
@@ -66,32 +65,36 @@ impl Plans {
         }
     }
 
-    /// One subnet to where the document has it.
-    async fn bring(&self, known: &mut Known, name: &SubnetName) -> Result<(), AddressPlanError> {
+    /// Brings one subnet to the document's state.
+    async fn sync_subnet(
+        &self,
+        known: &mut Known,
+        name: &SubnetName,
+    ) -> Result<(), AddressPlanError> {
         let Some(planned) = known.document.subnets.get(name).cloned() else {
-            return self.forget(known, name).await;
+            return self.remove_from_ledger(known, name).await;
         };
         if known.followed.subnets.contains_key(name) {
-            // What others gave back is not in use any more, and what they leased is.
+            // What other processes gave back is no longer in use, and what they leased is.
             self.ledger.refresh(name.key()).await?;
         }
-        Ok(self.apply(known, name, planned).await?)
+        Ok(self.apply_to_ledger(known, name, planned).await?)
     }
 
-    /// Subnets that wait for each other's CIDRs let go of those that they are to lose. Whether any
-    /// did.
+    /// Subnets that wait for each other's CIDRs release those that they are to lose. Returns
+    /// whether any did.
     async fn make_room(&self, known: &mut Known) -> bool {
         let mut made = false;
-        for name in known.behind() {
+        for name in known.out_of_sync() {
             let (from, to) = (known.followed.subnets.get(&name), known.document.subnets.get(&name));
             let (Some(from), Some(to)) = (from.cloned(), to.cloned()) else {
                 continue;
             };
-            made |= match kept(&from.plan, &to.plan) {
-                None => self.forget(known, &name).await.is_ok(),
+            made |= match common_part(&from.plan, &to.plan) {
+                None => self.remove_from_ledger(known, &name).await.is_ok(),
                 Some(plan) if plan.cidrs.len() < from.plan.cidrs.len() => {
                     let from = Planned { plan, ..from };
-                    self.apply(known, &name, from).await.is_ok()
+                    self.apply_to_ledger(known, &name, from).await.is_ok()
                 }
                 Some(_) => false,
             };
@@ -99,8 +102,8 @@ impl Plans {
         made
     }
 
-    /// In the ledger. The document is the caller's concern.
-    pub(super) async fn apply(
+    /// Changes only the ledger. The caller writes the document.
+    pub(super) async fn apply_to_ledger(
         &self,
         known: &mut Known,
         name: &SubnetName,
@@ -114,8 +117,8 @@ impl Plans {
         Ok(())
     }
 
-    /// In the ledger, unless somebody has something in the subnet by what the store has now.
-    pub(super) async fn forget(
+    /// Changes only the ledger, and not if the store has somebody with an address in the subnet.
+    pub(super) async fn remove_from_ledger(
         &self,
         known: &mut Known,
         name: &SubnetName,
@@ -129,7 +132,7 @@ impl Plans {
         }
     }
 
-    /// In the store, and not in memory alone.
+    /// Checks the store, and not memory alone.
     pub(super) async fn check_empty(&self, name: &SubnetName) -> Result<(), AddressPlanError> {
         self.ledger.refresh(name.key()).await?;
         let owners = self.ledger.owners(name.key()).await?;

@@ -148,7 +148,7 @@ async fn a_plan_that_cannot_be_kept_is_taken_back() {
 }
 
 #[tokio::test]
-async fn one_who_was_slower_sees_the_overlap_with_what_the_faster_one_made() {
+async fn a_plan_that_overlaps_a_concurrent_write_is_refused() {
     let document = Arc::new(Document::default());
     let plans = plans(&document).await;
     *document.faster.lock().unwrap() = Some(text(&[("n.theirs", "b", "10.0.0.0/16")]));
@@ -184,7 +184,7 @@ async fn a_subnet_that_another_process_removed_makes_room() {
 }
 
 #[tokio::test]
-async fn a_subnet_is_changed_by_the_cluster_that_made_it_and_agreed_to_by_others() {
+async fn only_the_cluster_that_registered_a_subnet_can_change_it() {
     let document = Arc::new(Document::default());
     let plans = plans(&document).await;
     plans.set(&name("n.pods"), "a", &plan("10.0.0.0/24")).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_document_that_cannot_be_read_is_no_empty_one() {
 }
 
 #[tokio::test]
-async fn a_cidr_that_went_from_one_subnet_to_another_is_followed_whatever_their_names() {
+async fn a_cidr_that_moved_between_subnets_is_followed() {
     let document = Arc::new(Document::default());
     document.set(&text(&[("n.a", "c", "10.0.0.0/24"), ("n.b", "c", "10.1.0.0/24")]));
     let plans = plans(&document).await;
@@ -227,7 +227,7 @@ async fn a_cidr_that_went_from_one_subnet_to_another_is_followed_whatever_their_
 }
 
 #[tokio::test]
-async fn subnets_that_exchanged_their_cidrs_are_followed_and_what_is_owned_stays() {
+async fn swapped_cidrs_of_two_subnets_are_followed_and_leases_kept() {
     let document = Arc::new(Document::default());
     document.set(&text(&[
         ("n.other", "c", "10.1.0.0/24"),
@@ -275,7 +275,7 @@ async fn a_subnet_that_cannot_be_followed_gives_nothing_and_others_do() {
 }
 
 #[tokio::test]
-async fn a_subnet_in_which_another_process_leased_meanwhile_is_not_removed() {
+async fn a_subnet_with_a_concurrent_lease_is_not_removed() {
     let (document, blocks) = (Arc::new(Document::default()), MemoryStore::default());
     document.set(&text(&[("n.pods", "a", "10.0.0.0/24")]));
     let (plans, other) = (on(&document, &blocks).await, on(&document, &blocks).await);
@@ -289,7 +289,7 @@ async fn a_subnet_in_which_another_process_leased_meanwhile_is_not_removed() {
 }
 
 #[tokio::test]
-async fn a_cidr_in_which_another_process_leased_meanwhile_is_not_taken_out() {
+async fn a_cidr_with_a_concurrent_lease_is_not_removed() {
     let (document, blocks) = (Arc::new(Document::default()), MemoryStore::default());
     document.set(&text(&[("n.pods", "a", "10.0.0.0/24 10.1.0.0/24")]));
     let (plans, other) = (on(&document, &blocks).await, on(&document, &blocks).await);

@@ -97,7 +97,7 @@ fn a_refused_one_says_the_field_and_the_fix_and_has_no_counts() {
 }
 
 #[test]
-fn the_cidrs_that_were_followed_last_stay_written_while_it_is_not_known() {
+fn the_status_keeps_its_cidrs_when_the_report_has_none() {
     let good = status(
         &subnet(None),
         report(&Verdict::Ready, Some(&cidrs()), Some(counts(7)), Fill::Enough),

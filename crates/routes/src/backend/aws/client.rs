@@ -1,4 +1,4 @@
-//! EC2's query API: a form goes there, XML comes back.
+//! EC2's query API: the request is a form, the answer XML.
 
 use http::Method;
 use jiff::Timestamp;
@@ -66,7 +66,7 @@ impl Client {
             ..
         }) = &read
         {
-            self.keys.forget();
+            self.keys.invalidate();
         }
         read
     }

@@ -1,4 +1,4 @@
-//! Keys. They are never logged: their `Debug` says nothing.
+//! AWS keys. They are never logged: their `Debug` is empty.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use crate::backend::ini::Ini;
 use crate::backend::{BackendError, ErrorKind};
 
 const STS_VERSION: &str = "2011-06-15";
-/// Keys that end are asked for again a little before.
-const SLACK: SignedDuration = SignedDuration::from_mins(5);
+/// Keys are renewed this long before they expire.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(5);
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -40,7 +40,7 @@ pub struct Keys {
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What an instance says of its role.
+/// The keys of an instance's role, as the metadata service sends them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Role {
@@ -61,11 +61,11 @@ impl Keys {
     }
 
     pub async fn get(&self) -> Result<Credentials, BackendError> {
-        if let Some(keys) = self.good() {
+        if let Some(keys) = self.valid() {
             return Ok(keys);
         }
         let _asking = self.asking.lock().await;
-        if let Some(keys) = self.good() {
+        if let Some(keys) = self.valid() {
             return Ok(keys);
         }
         let keys = match &self.source {
@@ -78,21 +78,21 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Those that we have, while they are good.
-    fn good(&self) -> Option<Credentials> {
-        let is_good = |keys: &Credentials| {
+    /// The known keys, unless they expire soon.
+    fn valid(&self) -> Option<Credentials> {
+        let is_valid = |keys: &Credentials| {
             keys.expires
-                .is_none_or(|end| end - SLACK > Timestamp::now())
+                .is_none_or(|end| end - RENEW_BEFORE > Timestamp::now())
         };
-        self.known.lock().clone().filter(is_good)
+        self.known.lock().clone().filter(is_valid)
     }
 
-    /// They were refused: they are read again, they may have been changed.
-    pub fn forget(&self) {
+    /// AWS refused the keys: they are read again at the next call, as they may have changed.
+    pub fn invalidate(&self) {
         *self.known.lock() = None;
     }
 
-    /// The token is the call's only proof: it is not signed.
+    /// The call is not signed: the token is its only proof.
     async fn of_web_identity(&self, identity: &WebIdentity) -> Result<Credentials, BackendError> {
         let action = "AssumeRoleWithWebIdentity";
         let file = identity.token_file.display();
@@ -126,7 +126,7 @@ impl Keys {
         })
     }
 
-    /// Version 2 of the instance's metadata service: with a token first.
+    /// Uses version 2 of the metadata service, which needs a token first.
     async fn of_instance(&self, endpoint: &str) -> Result<Credentials, BackendError> {
         let what = "the instance's role";
         let ask = async |method: Method, path: &str, header: (&str, &str)| {

@@ -1,4 +1,4 @@
-//! AWS's query APIs: a form goes there, XML comes back.
+//! AWS's query APIs: the request is a form, the answer XML.
 
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -13,7 +13,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// What EC2 says of a route that is not there.
+/// EC2's code for a route that does not exist.
 const NOT_THERE: &str = "InvalidRoute.NotFound";
 
 /// The body of a call.

@@ -1,5 +1,5 @@
-//! Settings as AWS's users know them: its environment, its shared files, and `cloud.conf` of the
-//! cloud controller manager.
+//! Settings in the forms that users of AWS know: its environment, its shared files, and
+//! `cloud.conf` of the cloud controller manager.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,12 +24,13 @@ impl fmt::Display for Tables {
     }
 }
 
-/// Where the credentials come from. Nothing of them is here: they may change while we run.
+/// Where the credentials come from. The credentials themselves are read later: they may change
+/// while we run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `AWS_ACCESS_KEY_ID` and its like.
     Environment,
-    /// A role that a token in a file is good for, as in pods of EKS.
+    /// A role that a token file gives access to, as in pods of EKS.
     WebIdentity(WebIdentity),
     /// `~/.aws/credentials`, a profile in it.
     File { path: PathBuf, profile: String },
@@ -40,11 +41,11 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebIdentity {
     pub role: String,
-    /// It is written anew while we run.
+    /// The file is rewritten while we run.
     pub token_file: PathBuf,
-    /// What we are called in the account's records.
+    /// Our name in the records of the account.
     pub session: String,
-    /// Of STS.
+    /// The endpoint of STS.
     pub endpoint: String,
 }
 

@@ -28,7 +28,7 @@ struct Extension {
     alias: String,
 }
 
-/// How Neutron says why.
+/// The body of an error of Neutron.
 #[derive(Default, Deserialize)]
 struct Refusal {
     #[serde(default, rename = "NeutronError")]
@@ -60,7 +60,7 @@ impl Client {
         Ok(found.extensions.into_iter().map(|one| one.alias).collect())
     }
 
-    /// With a revision, only if what is written is still at it. A token that is no longer good is
+    /// With a revision, the write happens only if the object still has it. A refused token is
     /// renewed once.
     pub async fn ask<T: DeserializeOwned>(
         &self,
@@ -109,7 +109,7 @@ impl Client {
     }
 
     async fn session(&self) -> Result<Session, BackendError> {
-        if let Some(session) = self.session.lock().clone().filter(Session::is_good) {
+        if let Some(session) = self.session.lock().clone().filter(Session::is_valid) {
             return Ok(session);
         }
         let session = match &self.settings.auth {

@@ -1,4 +1,4 @@
-//! A token of Keystone, and where Neutron is. Neither token nor password is ever shown.
+//! A token of Keystone, and the endpoint of Neutron. Neither token nor password is ever shown.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use super::settings::{Identity, Keystone, Project};
 use crate::backend::http::{Http, request};
 use crate::backend::{BackendError, ErrorKind};
 
-/// A token that ends soon is renewed before.
-const SLACK: SignedDuration = SignedDuration::from_mins(2);
+/// A token is renewed this long before it expires.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(2);
 
 #[derive(Clone)]
 pub struct Session {
@@ -40,9 +40,9 @@ impl Session {
         }
     }
 
-    pub fn is_good(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.expires
-            .is_none_or(|end| end - SLACK > Timestamp::now())
+            .is_none_or(|end| end - RENEW_BEFORE > Timestamp::now())
     }
 }
 
@@ -126,7 +126,7 @@ fn network(catalog: &[Service], auth: &Keystone) -> Option<String> {
     found.map(|endpoint| plain(&endpoint.url))
 }
 
-/// Some write the version of the API into the endpoint.
+/// Strips the API version, which some clouds include in the endpoint.
 fn plain(url: &str) -> String {
     let url = url.trim_end_matches('/');
     url.strip_suffix("/v2.0").unwrap_or(url).to_owned()

@@ -12,9 +12,9 @@ use super::router::Extra;
 use crate::backend::{BackendError, ErrorKind};
 use crate::core::parse_cidr;
 
-/// How often a port is written anew because somebody else was faster.
+/// How many times a port is written again after a conflict.
 const MAX_CONFLICTS: u32 = 5;
-/// The port of a router towards the networks outside: machines are not there.
+/// The owner of a router's port to external networks: no machines are there.
 const GATEWAY: &str = "network:router_gateway";
 
 #[derive(Deserialize)]
@@ -34,8 +34,8 @@ struct Port {
     revision_number: Option<u64>,
 }
 
-/// The ports that packets reach through one router. Other networks may use the same addresses: a
-/// port of theirs is not touched.
+/// The ports of the networks behind one router. Another network may use the same addresses: its
+/// ports are not touched.
 pub struct Ports<'a> {
     client: &'a Client,
     networks: BTreeSet<String>,
@@ -58,7 +58,7 @@ impl<'a> Ports<'a> {
         })
     }
 
-    /// The port of the next hop takes packets to the destination.
+    /// Lets the port of the next hop take packets to the destination.
     pub async fn allow(&self, extra: &Extra) -> Result<(), BackendError> {
         self.change(extra, |pairs| {
             let there = pairs.iter().any(|pair| is_for(pair, extra));
@@ -79,8 +79,8 @@ impl<'a> Ports<'a> {
         .await
     }
 
-    /// A next hop without a port is no machine of this cloud, and a port without security takes
-    /// everything: nothing is to be done for either.
+    /// Skips a next hop without a port (no machine of this cloud) and a port without security (it
+    /// takes everything).
     async fn change(
         &self,
         extra: &Extra,

@@ -9,7 +9,7 @@ use super::client::Client;
 use crate::backend::{BackendError, ErrorKind};
 use crate::core::{Hop, Mark, Route, parse_cidr};
 
-/// How often the whole list is written anew because somebody else was faster.
+/// How many times the list is written again after a conflict.
 const MAX_CONFLICTS: u32 = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Extra {
         })
     }
 
-    /// By value: Neutron may write an address in another way.
+    /// Compares values: Neutron may write an address in another form.
     fn is(&self, other: &Self) -> bool {
         self.route() == other.route()
     }
@@ -68,12 +68,12 @@ pub async fn read(
     Ok((answer.router.routes, answer.router.revision_number))
 }
 
-/// Those that are there already are no error.
+/// A route that exists already is no error.
 pub async fn add(client: &Client, router: &str, extras: &[Extra]) -> Result<(), BackendError> {
     change(client, router, "add_extraroutes", extras).await
 }
 
-/// Those that are gone already are no error.
+/// A route that is gone already is no error.
 pub async fn remove(client: &Client, router: &str, extras: &[Extra]) -> Result<(), BackendError> {
     change(client, router, "remove_extraroutes", extras).await
 }
@@ -95,8 +95,8 @@ async fn change(
     Ok(())
 }
 
-/// The whole list, if the router is still as it was read: what others have added meanwhile must
-/// not be lost.
+/// Writes the whole list, only if the router has not changed since it was read: routes that others
+/// added meanwhile must not be lost.
 pub async fn rewrite(
     client: &Client,
     router: &str,

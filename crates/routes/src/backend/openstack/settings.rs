@@ -1,5 +1,5 @@
-//! Settings as OpenStack's users know them: `cloud.conf` of the cloud controller manager, or
-//! `clouds.yaml`.
+//! Settings in the forms that users of OpenStack know: `cloud.conf` of the cloud controller
+//! manager, or `clouds.yaml`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct OpenStackSettings {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Neutron asks nobody who he is.
+    /// Neutron without authentication.
     None {
         endpoint: String,
     },
@@ -160,7 +160,7 @@ const KEYS: &[&str] = &[
     "router-id",
 ];
 
-/// What is under `auth` and beside it, as one.
+/// The keys under `auth` and those beside it, merged.
 fn of_cloud(file: &str, name: &str) -> Result<Keys, SettingsError> {
     let clouds: Clouds =
         serde_saphyr::from_str(file).map_err(|error| SettingsError::Yaml(error.to_string()))?;

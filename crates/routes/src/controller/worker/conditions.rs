@@ -19,7 +19,7 @@ impl Worker {
             let Some(node) = node else {
                 continue;
             };
-            // Once it is written, it is looked at again.
+            // The end of that write queues the node again.
             if self.publishing.under_way.contains(&name) {
                 continue;
             }
@@ -29,7 +29,7 @@ impl Worker {
         }
     }
 
-    /// Nothing is said about a node whose first try is still under way.
+    /// `None` also while the first try for the node is still under way.
     fn condition_to_write(&self, node: &Node) -> Option<Condition> {
         match self.with_view(|view| standing(view, node))? {
             Standing::NoCidr => None,
@@ -73,13 +73,13 @@ impl Worker {
         self.publishing.under_way.remove(name);
         match result {
             Ok(()) => {
-                // The watch will tell the same.
+                // The watch will send the same.
                 let mut index = self.shared.index.lock();
                 if let Some(node) = index.get_mut(name).filter(|node| node.uid == uid) {
                     node.condition = Some(condition);
                 }
             }
-            // It is gone, or another one: the watch tells.
+            // The node is gone or was created anew: the watch will send that.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
                 debug!(node = name, %status, "condition not written");
                 return;
@@ -94,7 +94,7 @@ impl Worker {
         self.publishing.push(name);
     }
 
-    /// Our own node can be used once it has routes to all others, as far as they can be made now.
+    /// Our own node is ready once it has routes to all others, as far as they can be made now.
     fn write_own(&mut self, name: String) {
         let done = self.table.is_some() && self.full.is_none() && self.calls == 0;
         if !done || self.own_published {

@@ -17,11 +17,11 @@ use crate::controller::publish;
 use crate::controller::record::Record;
 use crate::core::{Change, Decision, Hop, decide};
 
-/// A backend that has not answered by then is asked again; what it did meanwhile is found then.
+/// A change without an answer by then is tried again; what the backend did is found then.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Worker {
-    /// Sends what waits, as much as the backend takes now.
+    /// Sends waiting changes, as many as the backend takes now.
     pub(super) fn dispatch(&mut self) {
         while self.calls < self.pace.limit(Instant::now()) {
             let batch = self.next_batch(self.options.backend.limits().batch);
@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Decided once more: what has changed since it was asked for is taken into account.
+    /// Decides each destination again: things may have changed since the request.
     fn next_batch(&mut self, size: usize) -> Vec<Change> {
         let mut batch = Vec::new();
         while batch.len() < size {
@@ -57,7 +57,7 @@ impl Worker {
                     self.in_flight.insert(destination);
                     batch.push(change);
                 }
-                _ => self.through(destination),
+                _ => self.finished(destination),
             }
         }
         batch
@@ -81,7 +81,7 @@ impl Worker {
                 Ok(()) => self.succeeded(&change),
                 Err(error) => self.failed(&change, &error, after),
             }
-            self.through(destination);
+            self.finished(destination);
         }
     }
 
@@ -121,7 +121,7 @@ impl Worker {
         warn!(%destination, kind, %error, "route not changed; retrying in {delay:.1?}");
         self.queue.add_after(Key::Destination(destination), delay);
         match (error.kind, &self.options.ready) {
-            // It is not as we thought.
+            // The backend is not in the state that we expected.
             (ErrorKind::Conflict, _) => self.follow_up(),
             (ErrorKind::Unauthorized, Some(ready)) => ready.not_ready_because(&error.message),
             _ => {}
@@ -142,8 +142,8 @@ impl Worker {
         }
     }
 
-    /// It was tried, or there was nothing to do any more.
-    fn through(&mut self, destination: Prefix) {
+    /// A destination was tried, or there was nothing left to do.
+    fn finished(&mut self, destination: Prefix) {
         let owner = {
             let index = self.shared.index.lock();
             index.owner(destination).map(|node| node.name.clone())
@@ -151,11 +151,11 @@ impl Worker {
         if let Some(owner) = owner {
             self.publishing.push(&owner);
         }
-        if self.dirty.remove(&destination) && self.consider(destination, true) {
+        if self.dirty.remove(&destination) && self.reconcile(destination, true) {
             return;
         }
         self.release(destination);
-        self.through_in_full(destination);
+        self.remove_from_full(destination);
     }
 }
 
@@ -164,14 +164,14 @@ async fn call(backend: Arc<dyn Backend>, record: Option<Record>, changes: Vec<Ch
     let creations = changes.iter().filter_map(|change| change.create.as_ref());
     let hops: BTreeSet<Hop> = creations.map(|creation| creation.hop.clone()).collect();
     let recorded = match &record {
-        // Before the routes are there: see `record`.
+        // The record is written before the routes are made: see `record`.
         Some(record) => record.ensure(hops).await,
         None => Ok(()),
     };
     let all = |message: &str| vec![Err(BackendError::unavailable(message)); changes.len()];
     let mut results = match recorded {
         Ok(()) => {
-            // A panic must not leave these destinations as if they were under way for ever.
+            // After a panic these destinations must not stay marked as in flight.
             let apply = AssertUnwindSafe(backend.apply(&changes)).catch_unwind();
             match timeout(CALL_TIMEOUT, apply).await {
                 Ok(Ok(results)) => results,

@@ -17,11 +17,11 @@ use crate::controller::look;
 use crate::core::{Comparison, Hop, Node, Route, Table, compare};
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
-/// After so many looks at an empty cluster it is believed to be empty.
-const EMPTY_LOOKS: u32 = 2;
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// After this many empty lists of nodes in a row, the cluster counts as empty.
+const EMPTY_LISTS: u32 = 2;
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(10);
 
-/// One that is under way.
+/// A full reconcile that is under way.
 pub struct Full {
     work: Work<Key>,
     trigger: &'static str,
@@ -33,8 +33,8 @@ pub struct Full {
 
 impl Worker {
     pub(super) fn start_full(&mut self, work: Work<Key>, trigger: &'static str) {
-        // One is under way: it does for both. Before the nodes are known nothing can be compared;
-        // the feed asks again then.
+        // A reconcile under way serves both requests. Nothing can be compared before the nodes are
+        // known; the feed asks again then.
         if self.full.is_some() || !self.shared.is_synced() {
             return work.succeeded();
         }
@@ -89,7 +89,7 @@ impl Worker {
             full.listed = true;
         }
         self.reconcile_all();
-        self.finish_full_if_through();
+        self.finish_full_if_done();
     }
 
     fn list_failed(&mut self, error: &BackendError) {
@@ -118,56 +118,56 @@ impl Worker {
         let Some(comparison) = self.with_view(compare) else {
             return;
         };
-        self.keep_what_is_done(&comparison);
+        self.mark_all_done(&comparison);
         self.options
             .metrics
             .routes(comparison.ours, comparison.foreign);
         self.is_any_taken = false;
         let mut waiting = BTreeSet::new();
         for (destination, decision) in comparison.decisions {
-            if self.follow(destination, decision, false) {
+            if self.execute(destination, decision, false) {
                 waiting.insert(destination);
             }
         }
         if let Some(full) = &mut self.full {
             full.waiting = waiting;
         }
-        // A foreign route in the way may go at any time; nobody tells us.
+        // No event tells when a foreign route in the way is removed.
         if self.is_any_taken {
             let delay = self.taken_backoff.fail();
             self.queue.add_after(Key::All, delay);
         } else {
             self.taken_backoff.succeed();
         }
-        // What was wrong with those that were warned about may be right now.
+        // Problems of nodes that were warned about may be solved by now.
         let warned = self.publishing.warned().cloned();
         let names: BTreeSet<String> = comparison.nodes.into_iter().chain(warned).collect();
         for name in names {
             self.warn_of_problems(&name);
             self.publishing.push(&name);
         }
-        self.damping.forget(Instant::now());
-        self.forget_hops();
+        self.damping.prune(Instant::now());
+        self.delete_unused_hops();
     }
 
-    /// What was missing or has failed, and is as it should be now.
-    fn keep_what_is_done(&mut self, comparison: &Comparison) {
+    /// Marks destinations that were missing or had failed, and are right now.
+    fn mark_all_done(&mut self, comparison: &Comparison) {
         let failed = self.retries.destinations();
         let open = failed.chain(self.missing_since.keys().copied());
         let done: Vec<Prefix> = open.filter(|one| comparison.keeps(*one)).collect();
         for destination in done {
-            self.keep(destination);
+            self.mark_done(destination);
         }
     }
 
-    /// What no route leads to any more need not be remembered.
-    fn forget_hops(&mut self) {
+    /// Deletes hops that no node has and no route leads to.
+    fn delete_unused_hops(&mut self) {
         let Some(table) = &self.table else {
             return;
         };
         let mut index = self.shared.index.lock();
-        index.forget_departed(|hop| table.leads_to(hop));
-        // A route that is being made may lead there.
+        index.retain_departed(|hop| table.leads_to(hop));
+        // A change under way may make a route to such a hop.
         let Some(record) = self.record.clone().filter(|_| self.calls == 0) else {
             return;
         };
@@ -175,18 +175,18 @@ impl Worker {
         let gone: BTreeSet<Hop> = record.hops().iter().filter(idle).cloned().collect();
         if !gone.is_empty() {
             self.tasks
-                .spawn(async move { Outcome::Forgotten(record.forget(gone).await) });
+                .spawn(async move { Outcome::HopsDeleted(record.delete(gone).await) });
         }
     }
 
-    pub(super) fn through_in_full(&mut self, destination: Prefix) {
+    pub(super) fn remove_from_full(&mut self, destination: Prefix) {
         if let Some(full) = &mut self.full {
             full.waiting.remove(&destination);
         }
-        self.finish_full_if_through();
+        self.finish_full_if_done();
     }
 
-    fn finish_full_if_through(&mut self) {
+    fn finish_full_if_done(&mut self) {
         let Some(full) = self
             .full
             .take_if(|full| full.listed && full.waiting.is_empty())
@@ -203,39 +203,39 @@ impl Worker {
         full.work.succeeded();
     }
 
-    /// Asks the API server for all nodes, if there is something to be confirmed by that.
-    pub(super) fn look(&mut self) {
-        if self.unconfirmed.is_empty() || self.looking {
+    /// Lists all nodes from the API server if any destination needs confirmation.
+    pub(super) fn list_nodes_to_confirm(&mut self) {
+        if self.unconfirmed.is_empty() || self.confirming {
             return;
         }
-        self.looking = true;
+        self.confirming = true;
         let client = self.options.client.clone();
         self.tasks
-            .spawn(async move { Outcome::Looked(look::list_nodes(client).await) });
+            .spawn(async move { Outcome::NodesListed(look::list_nodes(client).await) });
     }
 
-    pub(super) fn looked(&mut self, nodes: kube::Result<Vec<Node>>) {
-        self.looking = false;
+    pub(super) fn nodes_listed(&mut self, nodes: kube::Result<Vec<Node>>) {
+        self.confirming = false;
         let nodes = match nodes {
             Ok(nodes) => nodes,
             Err(error) => {
                 warn!(%error, "nodes could not be listed; no route is deleted until they are");
-                return self.queue.add_after(Key::Look, LOOK_INTERVAL);
+                return self.queue.add_after(Key::Confirm, CONFIRM_INTERVAL);
             }
         };
         if nodes.is_empty() {
-            self.empty_looks += 1;
-            if self.empty_looks < EMPTY_LOOKS {
+            self.empty_lists += 1;
+            if self.empty_lists < EMPTY_LISTS {
                 info!(
                     routes = self.unconfirmed.len(),
                     "the cluster has routes and no nodes; looking again before they are deleted"
                 );
                 return self
                     .queue
-                    .add_after(Key::Look, LOOK_INTERVAL.max(FULL_INTERVAL));
+                    .add_after(Key::Confirm, CONFIRM_INTERVAL.max(FULL_INTERVAL));
             }
         } else {
-            self.empty_looks = 0;
+            self.empty_lists = 0;
         }
         let unconfirmed = std::mem::take(&mut self.unconfirmed);
         let Some(table) = &self.table else {
@@ -244,7 +244,7 @@ impl Worker {
         let confirmed = look::confirm(nodes, table, &unconfirmed);
         self.confirmed.extend(confirmed.iter().copied());
         for destination in confirmed {
-            self.consider(destination, false);
+            self.reconcile(destination, false);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What keeps a podCIDR from having a route, told on its Node.
+//! Reports on its Node what keeps a podCIDR from getting a route.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::controller::publish;
 use crate::core::{Decision, Node, View, decide};
 
 impl Worker {
-    /// Podcidrs that get no route, hops that can't be, routes in the way: each is told when it is
-    /// new.
+    /// Emits a warning for each new problem: a podCIDR without a route, an impossible next hop, a
+    /// foreign route in the way.
     pub(super) fn warn_of_problems(&mut self, name: &str) {
-        // Before routes were listed nothing is known of cluster CIDRs and routes in the way.
+        // Cluster CIDRs and foreign routes are unknown until routes were listed.
         let scope = self.shared.scope.lock().clone();
         let Some(scope) = scope.filter(|_| self.table.is_some()) else {
             return;
@@ -21,7 +21,7 @@ impl Worker {
             let index = self.shared.index.lock();
             let Some(node) = index.get(name).cloned() else {
                 drop(index);
-                self.publishing.are_news(name, BTreeSet::new());
+                self.publishing.new_warnings(name, BTreeSet::new());
                 return;
             };
             let problems = index.problems(&node, &scope);
@@ -32,13 +32,13 @@ impl Worker {
             node.prefixes()
                 .filter_map(|destination| self.obstacle(&node, destination)),
         );
-        for note in self.publishing.are_news(name, warnings) {
+        for note in self.publishing.new_warnings(name, warnings) {
             tracing::warn!(node = name, note, "no route is made");
             publish::warn(&self.events, &node, "FailedToCreateRoute", note);
         }
     }
 
-    /// Why a route that the node should have can't even be tried.
+    /// Why a route that the node should have cannot be tried.
     pub(super) fn obstacle(&self, node: &Node, destination: Prefix) -> Option<String> {
         let owns = |view: &View<'_>| {
             let owner = view.index.owner(destination);

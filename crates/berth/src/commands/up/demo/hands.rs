@@ -1,4 +1,4 @@
-//! What the acts of the demo do to the cluster, and what they see of it. All through the API.
+//! The actions of the demo and what they wait for, all through the API.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// Everything of the demo is in here, but for the Subnet of its machines.
+/// The namespace of all objects of the demo, except the Subnet of its machines.
 const DEMO: &str = "demo";
 const MACHINES_SUBNET: &str = "demo-machines";
 const MACHINES: [(&str, &str); 3] = [
@@ -22,8 +22,8 @@ const MACHINES: [(&str, &str); 3] = [
 ];
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// What has not come by then is not waited for. Shorter than an act may take, so that what is
-/// missing is named.
+/// The limit for one condition. Shorter than the limit of an act, so that the error names the
+/// condition.
 const TIMEOUT: Duration = Duration::from_secs(100);
 
 pub struct Hands {
@@ -78,14 +78,14 @@ impl Hands {
         .await
     }
 
-    /// How many addresses pods may have in all.
+    /// How many addresses pods can have in all.
     pub async fn capacity(&self) -> Result<usize> {
         let status = self.subnet().await?.status.context("the Subnet has no status yet")?;
         let capacity = status.capacity.context("the Subnet has not been counted yet")?;
         usize::try_from(capacity.0).context("the Subnet is too large to be filled")
     }
 
-    /// Gives how many pods wait.
+    /// Returns how many pods wait.
     pub async fn until_full(&self) -> Result<usize> {
         until("the Subnet to be full", move || async move {
             let pods = self.pods("batch").await?;
@@ -98,7 +98,7 @@ impl Hands {
         .await
     }
 
-    /// Gives how many addresses are free.
+    /// Returns how many addresses are free.
     pub async fn until_not_full(&self) -> Result<u128> {
         until("the Subnet to have free addresses", move || async move {
             let subnet = self.subnet().await?;
@@ -111,7 +111,7 @@ impl Hands {
         .await
     }
 
-    /// As `kubectl drain` and `kubectl delete node`.
+    /// Does what `kubectl drain` and `kubectl delete node` do.
     pub async fn drain(&self, node: &str) -> Result<()> {
         let nodes = &Api::<Node>::all(self.client.clone());
         let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));
@@ -123,11 +123,11 @@ impl Hands {
                 continue;
             };
             let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
-            // One that has gone meanwhile needs nobody to delete it.
+            // The pod may be gone by now.
             pods.delete(&name, &DeleteParams::default())
                 .await
                 .map(drop)
-                .or_else(if_gone)?;
+                .or_else(ignore_not_found)?;
         }
         until("the node to be empty", move || async move {
             Ok(pods.list(on_node).await?.items.is_empty().then_some(()))
@@ -151,7 +151,7 @@ impl Hands {
         .await
     }
 
-    /// Gives how many there are once all are provisioned.
+    /// Returns their number once all are provisioned.
     pub async fn make_machines(&self) -> Result<usize> {
         let subnet = json!({
             "apiVersion": "berth.dev/v1alpha1",
@@ -194,7 +194,7 @@ impl Hands {
         let machines = &self.machines();
         for (name, _) in MACHINES {
             let deleted = machines.delete(name, &DeleteParams::default()).await;
-            deleted.map(drop).or_else(if_gone)?;
+            deleted.map(drop).or_else(ignore_not_found)?;
         }
         until("the machines to be gone", move || async move {
             let left = machines.list(&ListParams::default()).await?.items;
@@ -234,7 +234,7 @@ where
     Ok(())
 }
 
-fn if_gone(error: kube::Error) -> kube::Result<()> {
+fn ignore_not_found(error: kube::Error) -> kube::Result<()> {
     match error {
         kube::Error::Api(status) if status.code == 404 => Ok(()),
         other => Err(other),

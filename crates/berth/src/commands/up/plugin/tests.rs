@@ -6,7 +6,7 @@ use berth_cluster::Fleet;
 use super::*;
 use crate::commands::up::directory::Directory;
 
-/// A plugin that keeps what it was given in `given`, and then does what the script says.
+/// A plugin that stores its input in `given`, and then does what the script says.
 struct Fake {
     directory: tempfile::TempDir,
     plugin: Plugin,
@@ -33,9 +33,9 @@ impl Fake {
     }
 }
 
-/// Writes a script that can be run at once. Another process writes it: what this one has open for
-/// writing, a child that another test starts at that moment has open, too, and the kernel refuses
-/// to run it ("Text file busy").
+/// Writes a script that can be executed at once. Another process writes it: a child that another
+/// test starts at that moment inherits our open files, and the kernel refuses to execute a file
+/// that is open for writing ("Text file busy").
 fn write_program(path: &Path, script: &str) {
     let draft = path.with_extension("draft");
     std::fs::write(&draft, script).unwrap();
@@ -65,7 +65,7 @@ fn sandbox() -> Sandbox {
 }
 
 #[tokio::test]
-async fn an_add_is_made_as_a_container_runtime_makes_it_and_its_addresses_are_read() {
+async fn an_add_is_called_as_a_container_runtime_calls_it() {
     let answer = r#"{"cniVersion":"1.1.0","ips":[{"address":"10.64.0.5/16"},{"address":"fd64::5/64"}],"dns":{}}"#;
     let fake = Fake::new(&format!("echo '{answer}'"));
     let addresses = fake
