@@ -243,7 +243,7 @@ impl Inside {
             return Ok(0);
         }
         if let Err(problem) = self.journal.append(entries) {
-            error!(%problem, "the journal can't be written");
+            error!(%problem, "cannot write the journal; the change was not made");
             let refusal = storage(&problem);
             self.failing = Some(refusal.clone());
             return Err(refusal);
@@ -284,7 +284,7 @@ impl Inside {
             return;
         }
         if let Err(problem) = self.journal.compact(&entries) {
-            warn!(%problem, "the journal can't be compacted");
+            warn!(%problem, "cannot compact the journal; it keeps growing");
         }
     }
 

@@ -152,7 +152,7 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
         };
         let applied = timeout(TIMEOUT, apply(&api, agent.node(), &request)).await;
         let Ok(applied) = applied else {
-            warn!("the API server does not answer, it is tried again");
+            warn!("no answer to the write of the NodeNetworkConfig; retrying");
             continue;
         };
         match applied {
@@ -161,11 +161,12 @@ pub async fn write(client: Client, agent: Agent, random: StdRng) {
                 agent.record_write(&request, &answer);
             }
             Err(error) if is_gone(&error) => {
-                debug!(%error, "the NodeNetworkConfig is another one by now");
+                debug!(%error, "the NodeNetworkConfig was deleted or replaced; waiting for a \
+                                change");
                 let _ = timeout(RESYNC_INTERVAL, agent.wait_for_change()).await;
             }
             Err(error) => {
-                warn!(%error, "can't ask for addresses, it is tried again");
+                warn!(%error, "cannot write the NodeNetworkConfig; retrying");
                 tokio::time::sleep(backoff.fail()).await;
             }
         }

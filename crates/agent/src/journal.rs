@@ -176,7 +176,8 @@ impl Journal {
                 }
             };
             if let Found::Untrusted { why, aside, .. } = &found {
-                warn!(journal = %path.display(), ?aside, why, "the journal can't be trusted");
+                warn!(journal = %path.display(), ?aside, why, "cannot trust the journal; \
+                                                               quarantining this node's addresses");
             }
             let kept = match &found {
                 Found::Untrusted { entries, .. } => entries.as_slice(),
@@ -223,7 +224,8 @@ impl Journal {
         // From here on the new file is the journal, and nothing may fail: the mark still names
         // both.
         if let Err(error) = mark.settle(id) {
-            warn!(%error, "the mark of the journal can't be written");
+            warn!(%error, "cannot write the journal's mark; an older copy of the journal may go \
+                           unnoticed");
         }
         Ok(Self {
             boot: boot.to_owned(),
@@ -307,7 +309,8 @@ impl<D: Disk> Journal<D> {
         self.lines += entries.len();
         // A mark that lags behind only makes it less likely that a restored old copy is noticed.
         if let Err(error) = self.mark.advance(self.id, self.length) {
-            warn!(%error, "the mark of the journal can't be written");
+            warn!(%error, "cannot write the journal's mark; an older copy of the journal may go \
+                           unnoticed");
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ impl Overflow {
                     () = self.agent.next_collection() => {}
                 }
                 if let Err(error) = self.pass().await {
-                    warn!(%error, "the release queue's overflow mark stays; trying again in \
+                    warn!(%error, "cannot process the release queue's overflow mark; retrying in \
                                    {period:?}");
                 }
             }
@@ -101,15 +101,14 @@ impl Overflow {
         }
         for release in &decision.releases {
             let attachment = &release.attachment;
-            info!(%attachment, "released: its DEL was left out of the release queue, and it is gone");
+            info!(%attachment, "sandbox is gone and its DEL is missing from the overflowed release \
+                                queue; addresses released");
         }
         if decision.open == 0 {
             let own = self.directory.clone();
             // If a plugin has renamed the mark meanwhile, the next pass looks at the new one.
             if self.blocking(move || own.unmark(mark)).await? {
-                info!(
-                    "all that was left out of the release queue is accounted for; its mark is gone"
-                );
+                info!("release queue overflow resolved; overflow mark removed");
             }
         }
         Ok(decision.releases.len())
@@ -122,13 +121,13 @@ impl Overflow {
         let directory = self.directory.path().display();
         let mark = berth_api::agent::overflow_name(mark.started);
         if self.cri.is_some() {
-            warn!(%directory, mark, "the release queue overflowed; releasing what the runtime does not list");
+            warn!(%directory, mark, "the release queue overflowed; releasing addresses of \
+                                     sandboxes that the runtime does not list");
         } else {
             warn!(
                 %directory, mark,
-                "the release queue overflowed, and without --cri-socket nobody can say \
-                 what was left out; its addresses stay assigned until a CNI GC, and so \
-                 does the mark"
+                "the release queue overflowed; without --cri-socket, unreleased addresses \
+                 wait for a CNI GC"
             );
         }
     }

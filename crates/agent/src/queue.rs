@@ -109,12 +109,14 @@ impl Directory {
         let directory = File::from(self.handle()?);
         let mode = directory.metadata()?.mode() & 0o7777;
         if mode & 0o022 != 0 {
-            warn!(directory = %self.path.display(), "others could write into the release queue: from now on they can't");
+            warn!(directory = %self.path.display(), "other users can write to the release queue; \
+                                                     removing their permission");
             rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode & !0o022))?;
         }
         if let Err(error) = self.reserve() {
             // The disk may be full, for example. The next pass tries again.
-            debug!(%error, "nothing is kept for a queue that overflows");
+            debug!(%error, "cannot create the release queue's reserve file; retrying at the next \
+                            pass");
         }
         Ok(())
     }

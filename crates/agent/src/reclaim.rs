@@ -87,7 +87,9 @@ impl Reclaim {
                 match self.pass(&client).await {
                     Ok(taken) if taken.is_empty() => {}
                     Ok(taken) => events.record(&reference(self.agent.node()), event(&taken)),
-                    Err(error) => warn!(%error, "nothing is taken back for now"),
+                    Err(error) => {
+                        warn!(%error, "cannot reclaim addresses; retrying at the next pass");
+                    }
                 }
             }
         };
@@ -97,7 +99,7 @@ impl Reclaim {
     /// Asks both observers, and takes back the addresses that both have reported for long enough.
     pub async fn pass(&mut self, client: &Client) -> Result<Vec<Candidate>, ReclaimError> {
         let Some(pods) = self.agent.pods() else {
-            debug!("the node's pods are not known yet");
+            debug!("the node's pods are not listed yet; reclaiming nothing");
             return Ok(Vec::new());
         };
         // Holdings first, then sandboxes: an ADD in between is not mistaken for one whose sandbox
@@ -139,7 +141,7 @@ impl Reclaim {
             if answered == 0 {
                 return Err(error);
             }
-            warn!(%error, "an owner may be gone, and is left alone");
+            warn!(%error, "cannot check whether a pod is gone; its addresses stay assigned");
         }
         // The release carries the start of the known ADD: a later ADD is not undone.
         let release = |candidate: &Candidate| Release {
@@ -160,7 +162,8 @@ impl Reclaim {
             ..
         } in &confirmed
         {
-            info!(%attachment, pod = %shown(pod), ?addresses, %why, "taken back: nobody has it any more");
+            info!(%attachment, pod = %shown(pod), ?addresses, %why, "sandbox is gone without a \
+                                                                     DEL; addresses reclaimed");
         }
         Ok(confirmed)
     }

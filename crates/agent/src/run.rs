@@ -261,7 +261,7 @@ async fn serve(
     }
     if let Err(error) = drain.once().await {
         // Releases that fail now stay in the queue, and their addresses stay assigned.
-        warn!(%error, "the release queue is not empty");
+        warn!(%error, "cannot drain the release queue at the start; serving anyway, retrying");
     }
     let listener = Listener::bind(&options.socket).await?;
     tasks.spawn(drain.clone().run(stopping.clone()));
@@ -280,10 +280,11 @@ async fn serve(
     if let Some(address) = options.compat_listen {
         // Not earlier: a connection that waits would later be served as if it had just come.
         let compat = compat::Listener::bind(address).await?;
-        info!(address = %compat.address(), "plugins made for CNS are served");
+        info!(address = %compat.address(), "serving the CNS REST API");
         tasks.spawn(compat.serve(compat::router(agent.clone()), stopping.clone()));
     }
-    info!(node = options.node, socket = %options.socket.display(), "the agent serves");
+    info!(node = options.node, socket = %options.socket.display(), "agent started, serving on the \
+                                                                    socket");
     ready(&agent);
     tasks.spawn(listener.serve(server::router(agent.clone()), stopping.clone()));
     // All tasks end only when they are told to stop.

@@ -119,7 +119,7 @@ impl Door for Guarded {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            debug!(%error, "the socket can't be removed");
+            debug!(%error, "cannot remove the agent's socket");
         }
     }
 }
@@ -129,7 +129,7 @@ fn is_allowed(stream: &UnixStream) -> bool {
     match stream.peer_cred() {
         Ok(peer) => peer.uid() == 0 || peer.uid() == own,
         Err(error) => {
-            warn!(%error, "can't tell who calls");
+            warn!(%error, "cannot read a caller's user id; refusing its calls");
             false
         }
     }

@@ -63,7 +63,7 @@ async fn scrape(client: &Client<HttpConnector, Empty<Bytes>>, uri: &Uri) -> Opti
     let answer = timeout(SCRAPE_TIMEOUT, text(client, uri)).await;
     let answer = answer.unwrap_or(Err(ScrapeError::TimedOut));
     answer
-        .inspect_err(|error| debug!(%uri, %error, "an agent's metrics can't be read"))
+        .inspect_err(|error| debug!(%uri, %error, "cannot read the metrics of an agent"))
         .ok()
 }
 

@@ -176,7 +176,10 @@ impl Feed {
                 Err(error) if is_not_found(&error) => {}
                 _ => break,
             }
-            debug!(kind = name, "the cluster does not have this kind");
+            debug!(
+                kind = name,
+                "the cluster does not serve this kind; treating it as empty"
+            );
             self.write(|index| {
                 index.unsynced.remove(name);
                 index.mark_missing(name);

@@ -118,7 +118,7 @@ impl Run {
         let written = tokio::time::timeout(LAST_EVENTS_TIMEOUT, self.writing).await;
         if written.is_err() {
             abort.abort();
-            warn!("the last events could not be written in time");
+            warn!("cannot write the last events in time; dropping the rest");
         }
     }
 }

@@ -206,7 +206,7 @@ impl Watch {
                 if is_behind {
                     info!(
                         resource = self.url,
-                        seen, "the API server's store is older than what was seen; listing again"
+                        seen, "the API server is behind the resourceVersion seen; listing again"
                     );
                     break;
                 }
@@ -258,7 +258,7 @@ impl Watch {
             match timeout_at(deadline, stream.read_until(b'\n', &mut line)).await {
                 Ok(Ok(length)) if length > 0 => {}
                 Ok(Err(error)) => {
-                    debug!(resource = self.url, %error, "the connection of a watch broke");
+                    debug!(resource = self.url, %error, "watch connection broke; reconnecting");
                     return Ok(());
                 }
                 Ok(Ok(_)) | Err(_) => return Ok(()),
@@ -305,7 +305,7 @@ impl Watch {
                 warn!(error, resource, "watch failed; retrying in {delay:.1?}")
             }
             WatchError::Relist => {
-                debug!(resource, "what was seen has expired; listing again in {delay:.1?}")
+                debug!(resource, "resourceVersion expired; listing again in {delay:.1?}")
             }
         }
         tokio::time::sleep(delay).await;

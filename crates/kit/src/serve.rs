@@ -99,7 +99,7 @@ impl Limits {
                     });
                 }
                 Err(error) => {
-                    warn!(%error, "can't accept a connection");
+                    warn!(%error, "cannot accept a connection; retrying");
                     tokio::time::sleep(RETRY_INTERVAL).await;
                 }
             }
@@ -127,7 +127,7 @@ impl Limits {
             return served.await;
         };
         if tokio::time::timeout(limit, served).await.is_err() {
-            debug!("a connection took too long");
+            debug!("a connection exceeded its time limit; closing it");
         }
     }
 

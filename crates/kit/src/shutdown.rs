@@ -69,7 +69,7 @@ impl Shutdown {
         Box::pin(async move {
             let tasks = self.tasks;
             tokio::select! {
-                Some(name) = self.signals.recv() => info!("{name}: stopping"),
+                Some(name) = self.signals.recv() => info!("received {name}; stopping"),
                 () = tasks.stop.cancelled() => {}
             }
             tasks.stop();
@@ -136,7 +136,7 @@ impl Tasks {
     }
 
     fn fail(&self, name: &str, error: String) {
-        error!(task = name, %error, "failed, stopping");
+        error!(task = name, %error, "task failed; stopping all tasks");
         let task = name.to_owned();
         // The first failure is the cause; those that follow from it are only logged.
         self.with(|state| {

@@ -224,10 +224,11 @@ impl ServerTls {
                         Ok(config) => {
                             *self.current.write() = config;
                             let certificate = files.certificate.display();
-                            info!(%certificate, "read the certificate again: its files have changed");
+                            info!(%certificate, "certificate files changed; reloaded them");
                         }
                         Err(error) => {
-                            warn!(%error, "the changed certificate can't be used; the old one stays");
+                            warn!(%error, "cannot use the changed certificate; keeping the old \
+                                           one");
                         }
                     }
                     seen = now;

@@ -30,7 +30,7 @@ where
         tokio::select! {
             biased;
             Some(ended) = running.join_next() => if let Err(error) = ended {
-                error!(%error, "a reconcile has ended before its time");
+                error!(%error, "a reconcile panicked; its item is not requeued");
             },
             work = queue.take(), if running.len() < at_once => {
                 let Some(work) = work else {
@@ -44,9 +44,9 @@ where
                             let item = work.clone();
                             let delay = work.failed();
                             if failure.is_contention() {
-                                debug!(?item, %failure, "retrying in {delay:.1?}");
+                                debug!(?item, %failure, "conflict; retrying in {delay:.1?}");
                             } else {
-                                warn!(?item, %failure, "failed; retrying in {delay:.1?}");
+                                warn!(?item, %failure, "reconcile failed; retrying in {delay:.1?}");
                             }
                         }
                     }

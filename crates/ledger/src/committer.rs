@@ -267,7 +267,8 @@ impl Committer {
             // The sweep is tried again after the next write of any kind.
             ended => {
                 let error = self.fail(ended);
-                warn!(subnet = self.subnet, %error, "blocks that nobody needs stay in the store");
+                warn!(subnet = self.subnet, %error, "cannot remove unused blocks from the store; \
+                                                     retrying at the next sweep");
             }
         }
         if self.book.counts(now).values().any(|counts| counts.cooling_down > 0) {
@@ -460,8 +461,8 @@ impl Committer {
         warn!(
             subnet = self.subnet,
             count = vanished.len(),
-            "others have taken owners out of the store; nothing is leased until they \
-             are claimed again"
+            "leases vanished from the store; their clusters get no new ones until they \
+             claim again"
         );
         let generations = self.gate.generations();
         self.outlook.send_modify(|outlook| outlook.generations = generations);

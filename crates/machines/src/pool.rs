@@ -151,7 +151,7 @@ pub async fn release_all(
     for subnet in known {
         let released = ledger.release(&subnet, owner, None).await?;
         if !released.is_empty() {
-            info!(subnet, %owner, "its address is back");
+            info!(subnet, %owner, "released the addresses of the owner");
         }
     }
     Ok(())

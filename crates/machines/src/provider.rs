@@ -81,7 +81,12 @@ async fn provide(client: Client, queues: QueueMetrics, shape: Shape) {
                     let machine = work.clone();
                     let retry = work.failed();
                     if !matches!(error, ReconcileError::Contended { .. }) {
-                        warn!(?machine, %error, ?retry, "failed; it is tried again");
+                        warn!(
+                            ?machine,
+                            %error,
+                            ?retry,
+                            "cannot reconcile the virtual machine; retrying"
+                        );
                     }
                 }
             }
@@ -186,7 +191,7 @@ impl Provider {
             .api(namespace)
             .patch_status(name, &params, &Patch::Merge(patch))
             .await;
-        info!(machine = name, phase, "virtual machine");
+        info!(machine = name, phase, "setting the phase of the virtual machine");
         outcome(name, patched)
     }
 

@@ -142,7 +142,11 @@ impl WaitList {
                 Ok(false) => return,
                 Err(error) => {
                     let delay = BACKOFF.delay(failures);
-                    warn!(subnet, %error, "the wait list is not served; retrying in {delay:.1?}");
+                    warn!(
+                        subnet,
+                        %error,
+                        "cannot serve the nodes that wait for addresses; retrying in {delay:.1?}"
+                    );
                     tokio::time::sleep(delay).await;
                     failures += 1;
                     if self.end_if_nobody_waits(subnet) {

@@ -133,7 +133,7 @@ pub fn run(options: Options, stop: CancellationToken) -> BoxFuture<'static, ()> 
             .is_err()
         {
             abort.abort();
-            tracing::warn!("the last events could not be written in time");
+            tracing::warn!("the last events were not written in time; dropping them");
         }
     })
 }

@@ -175,7 +175,10 @@ impl Books {
             };
             let following = async {
                 if may_be_undefined && !is_defined(&api).await {
-                    info!(kind = %K::kind(&()), "the cluster does not have this kind; nodes are counted by podCIDR");
+                    info!(
+                        kind = %K::kind(&()),
+                        "the cluster does not serve this kind; treating it as empty until it does"
+                    );
                     sync();
                     while !is_defined(&api).await {
                         tokio::time::sleep(UNDEFINED_INTERVAL).await;
@@ -298,7 +301,11 @@ where
     match api.list_metadata(&ListParams::default().limit(1)).await {
         Err(kube::Error::Api(status)) if status.code == 404 => false,
         Err(error) => {
-            warn!(%error, kind = %K::kind(&()), "cannot look at the kind");
+            warn!(
+                %error,
+                kind = %K::kind(&()),
+                "cannot find out whether the cluster serves this kind; watching it anyway"
+            );
             true
         }
         Ok(_) => true,

@@ -80,7 +80,7 @@ impl Extender {
         match answer {
             Ok(body) => json(body),
             Err(error) => {
-                warn!(%error, verb, "a request that can't be served");
+                warn!(%error, verb, "refused a bad request to the extender");
                 (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
             }
         }
@@ -163,7 +163,7 @@ async fn handle_bind(State(extender): State<Extender>, body: Bytes) -> Response 
     };
     extender.metrics.called("bind", result, begin.elapsed());
     if !error.is_empty() {
-        info!(pod, node, error, "not bound");
+        info!(pod, node, error, "answered the binding of the pod with an error");
     }
     json(serde_json::to_vec(&BindingResult { error }).unwrap_or_default())
 }

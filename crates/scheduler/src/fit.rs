@@ -41,7 +41,11 @@ pub fn publish_fit(
                 match write(&subnets, &name, pods).await {
                     Ok(()) => drop(written.insert(name, pods)),
                     Err(error) => {
-                        warn!(%error, subnet = name, "cannot write podsThatFit; it is tried again")
+                        warn!(
+                            %error,
+                            subnet = name,
+                            "cannot write podsThatFit; retrying after the next change"
+                        )
                     }
                 }
             }

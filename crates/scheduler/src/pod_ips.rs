@@ -137,13 +137,13 @@ async fn write_all(nodes: Api<ObservedNode>, queue: Queue<String>, targets: Targ
                     };
                     match write(&nodes, &node, target).await {
                         Ok(()) => {
-                            debug!(node = *node, ?target, "published");
+                            debug!(node = *node, ?target, "published the pod IPs of the node");
                             node.succeeded();
                         }
                         Err(error) => {
                             // Keeps a newer target if there is one by now.
                             targets.lock().entry(node.clone()).or_insert(target);
-                            warn!(%error, node = *node, "cannot publish {POD_IPS}; it is tried again");
+                            warn!(%error, node = *node, "cannot publish {POD_IPS}; retrying");
                             node.failed();
                         }
                     }

@@ -110,7 +110,7 @@ impl Scheduler {
                     nodes = accounting.node_count(),
                     pods = accounting.pod_count(),
                     pods_that_fit = accounting.pods_that_fit(),
-                    "serving"
+                    "serving the scheduler extender"
                 );
             }
             self.extender.serve(Some(session.clone()));
@@ -123,7 +123,7 @@ impl Scheduler {
         };
         tokio::select! {
             () = work => {}
-            () = lost => info!("no longer leading"),
+            () = lost => info!("no longer leading; refusing requests until it leads again"),
             () = stop.cancelled() => {}
         }
         self.options.ready.not_ready();

@@ -70,12 +70,16 @@ pub fn touch_woken(
                 }
                 match touch(&nodes, &node).await {
                     Ok(()) => {
-                        debug!(node = *node, "it has room again: touched");
+                        debug!(node = *node, "touched the Node, which has room again");
                         metrics.touched();
                         node.succeeded();
                     }
                     Err(error) => {
-                        warn!(%error, node = *node, "cannot touch the Node; its pods wait until it is tried again");
+                        warn!(
+                            %error,
+                            node = *node,
+                            "cannot touch the Node, which has room again; retrying"
+                        );
                         node.failed();
                     }
                 }

@@ -152,7 +152,7 @@ impl Keeper {
         if let Err(status) = finalized
             && status.code != 404
         {
-            tracing::warn!(namespace = %name, %status, "could not be finalized");
+            tracing::warn!(namespace = %name, %status, "cannot finalize the namespace");
         }
     }
 
@@ -170,7 +170,7 @@ impl Keeper {
             if let Err(status) = made
                 && !matches!(status.code, 403 | 404 | 409)
             {
-                tracing::warn!(namespace, %status, "no default ServiceAccount");
+                tracing::warn!(namespace, %status, "cannot create the default ServiceAccount");
             }
         }
     }

@@ -109,7 +109,11 @@ impl Registry {
         match kinds::of_definition(definition, &self.metadata) {
             Ok(found) => found.into_iter().map(Arc::new).collect(),
             Err(problems) => {
-                tracing::warn!(definition = %definition["metadata"]["name"], %problems, "not served");
+                tracing::warn!(
+                    definition = %definition["metadata"]["name"],
+                    %problems,
+                    "the CustomResourceDefinition is invalid; not serving its kind"
+                );
                 Vec::new()
             }
         }

@@ -50,7 +50,7 @@ pub fn register(client: &Client, fleet: Fleet, clock: Clock) -> BoxFuture<'_, ku
                     let node = match found {
                         Some(node) => node.clone(),
                         None => {
-                            debug!(node = name, "new node");
+                            debug!(node = name, "creating the Node");
                             api.create(&PostParams::default(), &state::node(&name)).await?
                         }
                     };
@@ -65,7 +65,11 @@ pub fn register(client: &Client, fleet: Fleet, clock: Clock) -> BoxFuture<'_, ku
             Fleet::owns(&name) && !fleet.runs(&name)
         });
         for node in beyond {
-            warn!(node = node.name_any(), "not run any more: --nodes is {}", fleet.size());
+            warn!(
+                node = node.name_any(),
+                "the node no longer runs, as --nodes is {}; marking it unreachable",
+                fleet.size()
+            );
             report(&api, node, Health::NotRun, clock).await?;
         }
         Ok(())
@@ -103,7 +107,7 @@ pub fn heartbeat(
                 let client = client.clone();
                 async move {
                     if let Err(error) = beat(&client, &name, report_due, clock).await {
-                        warn!(%error, node = name, "heartbeat failed, the next one is due soon");
+                        warn!(%error, node = name, "heartbeat failed; retrying with the next one");
                     }
                 }
             });

@@ -81,8 +81,11 @@ impl Scheduler {
                 Some(pod) = self.failed.take() => match self.refresh_pod(&pod, &mut index).await {
                     Ok(()) => pod.succeeded(),
                     Err(error) => {
-                        warn!(%error, pod = %*pod, "cannot read a pod that could not be \
-                                                    scheduled, it is tried again");
+                        warn!(
+                            %error,
+                            pod = %*pod,
+                            "cannot read the pod after its write failed; retrying"
+                        );
                         pod.failed();
                     }
                 },
@@ -109,7 +112,11 @@ impl Scheduler {
                 // The watch brings, or has brought, the pod's new state.
                 Err(error) if is_gone(&error) => self.release(pod.uid.as_deref()),
                 Err(error) => {
-                    warn!(%error, pod = %key, "cannot schedule, it is tried again");
+                    warn!(
+                        %error,
+                        pod = %key,
+                        "cannot bind the pod or mark it unschedulable; retrying"
+                    );
                     self.failed.add_after(key, RETRY_DELAY);
                 }
             }

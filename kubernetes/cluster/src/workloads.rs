@@ -112,7 +112,7 @@ impl Workloads {
                         Some(Err(error)) => {
                             // A conflict: the other change is, or will be, in the channels.
                             if !is_gone(&error) {
-                                warn!(%error, task = ?*task, "cannot carry on, it is tried again");
+                                warn!(%error, task = ?*task, "cannot sync the workload; retrying");
                             }
                             task.failed();
                         }

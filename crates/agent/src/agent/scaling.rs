@@ -29,7 +29,8 @@ impl Agent {
         };
         let delivered = nnc.delivered.clone();
         if !delivered.left_out.is_empty() {
-            warn!(left_out = ?delivered.left_out, "the NodeNetworkConfig lists what can't be used");
+            warn!(left_out = ?delivered.left_out, "cannot use parts of the NodeNetworkConfig; \
+                                                   ignoring them");
         }
         inside.pool.deliver(&delivered);
         self.changed(inside);
@@ -40,7 +41,10 @@ impl Agent {
     pub fn delete_nnc(&self) {
         let mut inside = self.shared.inside.lock();
         if inside.cluster.nnc.is_some() {
-            warn!(node = self.node(), "the NodeNetworkConfig is gone");
+            warn!(
+                node = self.node(),
+                "the NodeNetworkConfig was deleted; pods keep their addresses, new pods get none"
+            );
             inside.cluster.delete_nnc();
             inside.pool.deliver(&Delivered::nothing());
             self.changed(&mut inside);
@@ -144,7 +148,7 @@ impl Agent {
             demand = step.demand,
             requested = request.requested,
             released,
-            "asking for addresses"
+            "requesting addresses"
         );
         Some(request)
     }

@@ -37,7 +37,8 @@ impl Agent {
                 continue;
             };
             inside.commit(&[entry], now)?;
-            warn!(%attachment, ?addresses, "a sandbox has addresses that the journal does not know of: they are its");
+            warn!(%attachment, ?addresses, "a sandbox has addresses that the journal does not \
+                                            list; assigned them to it");
             adopted += 1;
         }
         self.changed(&mut inside);
@@ -52,7 +53,7 @@ impl Agent {
         if observed.iter().any(|address| inside.pool.has(*address)) {
             warn!(
                 node = self.node(),
-                "there is no journal, and pods have addresses of this node"
+                "there is no journal, but pods have addresses of this node; starting a quarantine"
             );
             drop(inside.commit(&[Entry::Quarantined], self.now()));
             self.changed(&mut inside);

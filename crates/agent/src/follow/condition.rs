@@ -52,12 +52,12 @@ pub async fn condition(client: Client, agent: Agent, random: StdRng) {
                 }
                 Ok(Err(error)) => {
                     let wait = backoff.fail();
-                    warn!(%error, "can't write condition {CONDITION}; retrying in {wait:?}");
+                    warn!(%error, "cannot write condition {CONDITION}; retrying in {wait:?}");
                     sleep(wait).await;
                     continue;
                 }
                 Err(_) => {
-                    warn!("the API server does not answer; condition {CONDITION} is written again");
+                    warn!("no answer to the write of condition {CONDITION}; retrying");
                     continue;
                 }
             }

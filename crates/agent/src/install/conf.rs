@@ -82,9 +82,11 @@ pub fn place(conf: &Conf, place: &Place<'_>) -> Result<bool, InstallError> {
     }
     let staged = place.stage(CONF_NAME, MODE, |file| file.write_all(text.as_bytes()))?;
     staged.put()?;
-    info!(directory = %place.directory.display(), "the conf is in place: the node can take pods");
+    info!(directory = %place.directory.display(), "CNI conf written; the node can take pods");
     if let Some(other) = first_conf(place).filter(|first| first != CONF_NAME) {
-        warn!(directory = %place.directory.display(), other, "another conf comes before {CONF_NAME}: a runtime takes that one");
+        warn!(directory = %place.directory.display(), other, "another CNI conf sorts before \
+                                                              {CONF_NAME}; the runtime uses that \
+                                                              one");
     }
     Ok(true)
 }

@@ -71,7 +71,7 @@ pub fn install(source: &Source, place: &Place<'_>) -> Result<(), InstallError> {
     for whole in staged {
         whole.put()?;
     }
-    info!(directory = %place.directory.display(), "the plugins are in place");
+    info!(directory = %place.directory.display(), "CNI plugins are installed");
     Ok(())
 }
 

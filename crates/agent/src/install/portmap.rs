@@ -34,14 +34,14 @@ impl Portmap {
         let versions = ask(&path).unwrap_or_else(|why| {
             // An agent in a container has no C library for one that needs it.
             let highest = Version::V1_0_0;
-            warn!(path = %path.display(), why, "the plugin does not say which versions of CNI it \
-                knows: it is taken for one that knows none above {highest}");
+            warn!(path = %path.display(), why, "cannot ask portmap for its CNI versions; assuming \
+                                                up to {highest}");
             let up_to = Version::ALL.into_iter().filter(|version| *version <= highest);
             up_to.collect()
         });
         if versions.is_empty() {
-            warn!(path = %path.display(), "the plugin knows no version of CNI that ours know: \
-                pods have no hostPort");
+            warn!(path = %path.display(), "portmap knows no CNI version that berth-cni knows; pods \
+                get no hostPort");
             return None;
         }
         Some(Self { versions })

@@ -79,8 +79,7 @@ impl Drain {
                     if let Err(error) = &watches
                         && !std::mem::replace(&mut is_blind, true)
                     {
-                        warn!(%error, "the release queue can't be watched: it is looked at every \
-                                       {SWEEP:?}");
+                        warn!(%error, "cannot watch the release queue; polling it every {SWEEP:?}");
                     }
                     let watches = watches.unwrap_or_default();
                     let wait = match self.once().await {
@@ -89,7 +88,7 @@ impl Drain {
                             SWEEP
                         }
                         Err(error) => {
-                            warn!(%error, "the release queue is not empty, it is tried again");
+                            warn!(%error, "cannot drain the release queue; retrying");
                             failures += 1;
                             BACKOFF.delay(failures - 1)
                         }
@@ -170,7 +169,8 @@ impl Drain {
         })?;
         if !entries.is_empty() {
             let (entries, addresses) = (entries.len(), done.released);
-            info!(directory = %directory.path().display(), entries, addresses, "released what nobody had answered");
+            info!(directory = %directory.path().display(), entries, addresses, "applied queued \
+                DELs from the release queue");
         }
         let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let (own, metrics) = (directory.clone(), self.agent.metrics().clone());
@@ -178,7 +178,8 @@ impl Drain {
             for entry in &entries {
                 if let Err(error) = own.done(entry) {
                     // A second release of it does no harm.
-                    warn!(%error, name = entry.name, "a released entry can't be removed from the release queue");
+                    warn!(%error, name = entry.name, "cannot remove a released entry from the \
+                                                      release queue; retrying at the next pass");
                 }
             }
             for one in &broken {
@@ -186,10 +187,13 @@ impl Drain {
                 match own.set_aside(one) {
                     Ok(()) => {
                         metrics.queue_broken();
-                        warn!(%name, why = %one.why, "a file in the release queue was put aside");
+                        warn!(%name, why = %one.why, "cannot use a file in the release queue; \
+                                                      moved it to broken/");
                     }
                     Err(error) => {
-                        warn!(%error, %name, why = %one.why, "a file in the release queue can't be put aside")
+                        warn!(%error, %name, why = %one.why, "cannot move an unusable file of the \
+                                                              release queue to broken/; retrying \
+                                                              at the next pass")
                     }
                 }
             }

@@ -164,7 +164,7 @@ pub fn read_as(
         // The entry stays for an agent that knows its format. Until then no pod gets the address.
         warn!(
             name = text_name,
-            "an entry of the release queue is left as it is: {newer}"
+            "skipping a release queue entry; its addresses stay assigned: {newer}"
         );
         return Ok(None);
     }

@@ -68,7 +68,8 @@ impl Pass {
                     Ok(found) => batch.extend(found),
                     // The entry stays, and does not hold up the others.
                     Err(error) => {
-                        warn!(%error, name = %name.display(), "an entry of the release queue can't be read")
+                        warn!(%error, name = %name.display(), "cannot read a release queue entry; \
+                                                               leaving it for the next pass")
                     }
                 },
             }
@@ -147,8 +148,8 @@ impl Pass {
             && age > ABANDONED
             && unlinkat(&self.directory, name, AtFlags::empty()).is_ok()
         {
-            info!(name = %name.display(), "an unfinished file of the release queue was removed: \
-                                           who wrote it ended before its end");
+            info!(name = %name.display(), "removed an abandoned, half-written file from the \
+                                           release queue");
         }
         Ok(())
     }

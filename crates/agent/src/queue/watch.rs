@@ -134,8 +134,8 @@ impl Hub {
                 Ok(event) => self.notify(event.wd(), event.events()),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    error!(%error, "release queues are not watched any more, and are looked at \
-                                    now and then");
+                    error!(%error, "cannot read inotify events; polling the release queues from \
+                                    now on");
                     return;
                 }
             }

@@ -42,14 +42,14 @@ pub async fn cluster(client: &Client, random: StdRng) -> String {
                 let error = status.message;
                 warn!(
                     %error,
-                    "can't read the namespace kube-system; agents of all clusters on this machine \
-                     need different node names"
+                    "cannot read the namespace kube-system; all agents on this machine need \
+                     different node names"
                 );
                 return UNKNOWN.to_owned();
             }
             Err(error) => {
                 let wait = backoff.fail();
-                warn!(%error, "can't read the namespace kube-system; retrying in {wait:?}");
+                warn!(%error, "cannot read the namespace kube-system; retrying in {wait:?}");
                 sleep(wait).await;
             }
         }

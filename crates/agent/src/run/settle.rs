@@ -27,12 +27,13 @@ pub async fn adopt_at_start(agent: &Agent, cri: Option<&Cri>, trusted: bool) {
         match adopt(agent, cri).await {
             Ok(()) => return,
             Err(error) if trusted => {
-                warn!(%error, "the sandboxes of before are not known; the journal is");
+                warn!(%error, "cannot read sandboxes from the runtime; relying on the journal \
+                               alone");
                 return;
             }
             Err(error) => {
-                warn!(%error, "the journal can't be trusted, and the sandboxes are not known: \
-                               waiting for them")
+                warn!(%error, "cannot read sandboxes from the runtime while quarantined; not \
+                               serving until that works")
             }
         }
         sleep(CHECK_INTERVAL).await;
@@ -45,7 +46,7 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
     warn!(
         node = agent.node(),
         ?grace,
-        "what the node had is given out only when it is certain that nobody has it"
+        "agent is quarantined; not assigning addresses that pods may still have"
     );
     let start = Instant::now();
     while agent.is_quarantined() {
@@ -53,13 +54,16 @@ pub async fn until_certain(agent: Agent, cri: Option<Cri>, grace: Duration) {
         if let Some(cri) = &cri
             && let Err(error) = adopt(&agent, cri).await
         {
-            warn!(%error, "the sandboxes are not known");
+            warn!(%error, "cannot read sandboxes from the runtime; retrying, still quarantined");
             over = false;
         }
         agent.recover(over);
         sleep(CHECK_INTERVAL).await;
     }
-    info!(node = agent.node(), "it is certain again who has what");
+    info!(
+        node = agent.node(),
+        "quarantine ended; addresses without an owner can be assigned"
+    );
 }
 
 /// Adopts every interface of every sandbox: the one that the CRI reports, those that the runtime
@@ -111,7 +115,7 @@ async fn adopt(agent: &Agent, cri: &Cri) -> Result<(), CriError> {
     }
     let observed: Vec<Observed> = observed.into_values().collect();
     if let Err(refusal) = agent.adopt(&observed) {
-        warn!(%refusal, "what sandboxes have could not be kept");
+        warn!(%refusal, "cannot record the addresses of all sandboxes in the journal");
     }
     Ok(())
 }
@@ -120,7 +124,7 @@ async fn host_ends() -> BTreeMap<Attachment, Vec<IpAddr>> {
     let observed = tokio::task::spawn_blocking(host_ends::observed).await;
     let observed = observed.unwrap_or_else(|error| Err(io::Error::other(error)));
     observed.unwrap_or_else(|error| {
-        warn!(%error, "the host's ends of pods' interfaces can't be read; only the runtime is asked");
+        warn!(%error, "cannot read the host ends of pod interfaces; relying on the runtime alone");
         BTreeMap::new()
     })
 }

@@ -107,8 +107,8 @@ impl HostPorts {
         let found = (self != Self::Off).then(|| directories.portmap()).flatten()?;
         if self == Self::Auto && !found.knows_all_versions() {
             warn!(
-                "portmap does not know CNI 1.1.0, so the conf is without it, and pods have no \
-                 hostPort; --host-ports=always takes it in, and the runtime then asks for no STATUS"
+                "portmap does not know CNI 1.1.0; pods get no hostPort without \
+                 --host-ports=always"
             );
             return None;
         }

@@ -92,7 +92,7 @@ impl Allocator {
             anyhow::Ok(())
         });
         ready.ready();
-        info!(%address, store = %self.store, "started");
+        info!(%address, store = %self.store, "allocator started");
         Ok(address)
     }
 

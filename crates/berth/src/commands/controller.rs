@@ -121,7 +121,7 @@ impl Controller {
             None => None,
         };
         let source = source.open(&client).await?;
-        info!(cluster, source = source.shown(), "started");
+        info!(cluster, source = source.shown(), "controller started");
         let pod_ips = PodIps {
             client: client.clone(),
             settings: self.count.settings(),

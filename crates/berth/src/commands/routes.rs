@@ -82,7 +82,8 @@ impl ClusterCidrs {
                 )
             })?;
             if cidr.to_string() != *text {
-                tracing::info!(given = text, used = %cidr, "--cluster-cidr is read as a prefix");
+                tracing::info!(given = text, used = %cidr, "--cluster-cidr is not in canonical \
+                                                            form; using its prefix");
             }
             Ok(cidr)
         };

@@ -154,7 +154,7 @@ impl Scheduler {
                 });
             }
         }
-        info!(%address, "started");
+        info!(%address, "scheduler extender started");
         Ok(address)
     }
 }

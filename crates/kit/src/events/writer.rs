@@ -120,7 +120,8 @@ impl Writer {
         };
         if let Err(error) = outcome {
             let event = &occurrence.event;
-            warn!(%error, reason = event.reason, note = event.note, "an event could not be written");
+            warn!(%error, reason = event.reason, note = event.note, "cannot write an event; \
+                                                                     dropping it");
             self.metrics.unwritten(Reason::WriteFailed);
         }
     }

@@ -113,8 +113,10 @@ impl LeaderElection {
                 self.step_down("another process holds the lease");
                 return ends.min(retry);
             }
-            Ok(Err(error)) => warn!(error = told(&error), "the lease could not be written"),
-            Err(_) => warn!("the lease could not be written: no answer in time"),
+            Ok(Err(error)) => {
+                warn!(error = told(&error), "cannot acquire or renew the lease; retrying");
+            }
+            Err(_) => warn!("cannot acquire or renew the lease: no answer in time; retrying"),
         }
         // While we lead, the next attempt must come before our time ends. If we no longer lead, it
         // comes at once and reports that.
@@ -126,7 +128,7 @@ impl LeaderElection {
         if let Some(lease) = self.ours.take() {
             match self.hold(lease).await {
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
-                    debug!("somebody else wrote or deleted the lease")
+                    debug!("lease was changed or deleted by others; reading it again")
                 }
                 renewed => return renewed.map(|()| Decision::Renew),
             }
@@ -186,7 +188,7 @@ impl LeaderElection {
         let renewed = self.leads();
         if !renewed {
             let transitions = written.spec.as_ref().and_then(|spec| spec.lease_transitions);
-            info!(identity = self.identity, transitions, "leading");
+            info!(identity = self.identity, transitions, "lease acquired; leading");
             self.leader = None;
         }
         self.ours = Some(written);
@@ -218,7 +220,7 @@ impl LeaderElection {
             .standing
             .send_if_modified(|standing| standing.until.take().is_some());
         if led {
-            warn!(identity = self.identity, "no longer leading: {why}");
+            warn!(identity = self.identity, "lease lost; stepping down: {why}");
         }
     }
 
@@ -239,8 +241,8 @@ impl LeaderElection {
         .await;
         match outcome {
             Ok(Ok(())) => info!(identity = self.identity, "lease released"),
-            Ok(Err(error)) => warn!(%error, "the lease could not be released, it will expire"),
-            Err(_) => warn!("the lease could not be released in time, it will expire"),
+            Ok(Err(error)) => warn!(%error, "cannot release the lease; leaving it to expire"),
+            Err(_) => warn!("cannot release the lease in time; leaving it to expire"),
         }
     }
 

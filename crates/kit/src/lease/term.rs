@@ -72,7 +72,7 @@ impl Leadership {
         F: Future<Output = Result<(), E>>,
     {
         while let Some(term) = self.acquired().await {
-            info!("leading");
+            info!("leading; starting work");
             let stop = CancellationToken::new();
             let run = work(stop.clone());
             tokio::pin!(run);
@@ -83,7 +83,7 @@ impl Leadership {
                     run.await?;
                 }
             }
-            info!("no longer leading");
+            info!("no longer leading; work stopped");
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl Door for Tls {
                 Some((stream, router))
             }
             Err((error, stream)) => {
-                warn!(%peer, %error, "refused a connection");
+                warn!(%peer, %error, "TLS handshake failed; closing the connection");
                 linger(stream).await;
                 None
             }

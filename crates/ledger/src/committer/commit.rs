@@ -83,7 +83,8 @@ impl Committer {
             Ok(Outcome::Refused(why)) => LedgerError::Refused { subnet, why },
             Err(error) => {
                 self.stale = true;
-                warn!(subnet, %error, "the store does not say what it has");
+                warn!(subnet, %error, "cannot confirm a write to the store; reloading the subnet's \
+                                       blocks");
                 error.into()
             }
         }

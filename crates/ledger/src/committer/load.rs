@@ -82,7 +82,8 @@ impl Committer {
             Ok(Some(stored)) => self.apply_stored(&stored),
             Ok(None) => {}
             Err(error) => {
-                warn!(subnet = self.subnet, %error, "a new block can't be read");
+                warn!(subnet = self.subnet, %error, "cannot read a new block from the store; \
+                                                     reloading the subnet's blocks");
                 self.stale = true;
             }
         }

@@ -167,7 +167,8 @@ impl EtcdStore {
                 (Some(_), None) => Written::Unknown,
             },
             Err(error) => {
-                warn!(subnet = write.key.subnet, first = %write.key.first, %error, "etcd does not say whether a block is written");
+                warn!(subnet = write.key.subnet, first = %write.key.first, %error, "etcd did not \
+                      confirm the write of a block; reading it again");
                 Written::Unknown
             }
         }

@@ -139,7 +139,8 @@ impl KubernetesStore {
                 status.message
             ));
         }
-        warn!(block = object::object_name(&write.key), error = %failure, "a block is not written, as far as is known");
+        warn!(block = object::object_name(&write.key), error = %failure, "the API server did not \
+              confirm the write of a block; reading it again");
         Written::Unknown
     }
 

@@ -50,7 +50,7 @@ impl Context {
             pool,
             addresses = addresses.len(),
             conflicts,
-            "claimed what IPAddress objects have"
+            "claimed the addresses of IPAddress objects"
         );
         Ok(())
     }

@@ -17,7 +17,10 @@ impl Context {
         let mut suspects = Suspects::new(Kind::Claim, &self.cluster, self.grace);
         loop {
             if let Err(error) = self.reclaim_due(&mut suspects).await {
-                warn!(%error, "addresses of claims that are gone can't be looked for; retrying");
+                warn!(
+                    %error,
+                    "cannot take back addresses of IPAddressClaims that are gone; retrying"
+                );
             }
             tokio::time::sleep(RECLAIM_INTERVAL).await;
         }
@@ -31,7 +34,7 @@ impl Context {
                 let released = self.ledger.release(subnet, owner, None).await?;
                 let units = released.iter().flat_map(|lease| &lease.units);
                 self.metrics.reclaimed.inc_by(units.count() as u64);
-                info!(subnet, %owner, "taken back from a claim that is gone");
+                info!(subnet, %owner, "took back addresses of an IPAddressClaim that is gone");
             }
             suspects.forget(&place);
         }

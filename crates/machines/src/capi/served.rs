@@ -29,12 +29,15 @@ impl Served {
         loop {
             match Self::discover(client).await {
                 Ok(Some(served)) => {
-                    info!(version = served.claims.version, "Cluster API's claims are served");
+                    info!(version = served.claims.version, "the cluster serves IPAddressClaims");
                     return served;
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    warn!(%error, "the cluster does not say whether it has IPAddressClaims; retrying")
+                    warn!(
+                        %error,
+                        "cannot find out whether the cluster serves IPAddressClaims; retrying"
+                    )
                 }
             }
             tokio::time::sleep(INTERVAL).await;

@@ -102,7 +102,12 @@ impl Context {
             return;
         }
         if let Err(error) = self.ensure_claimed(pool).await {
-            debug!(pool, %error, "what IPAddress objects have is not claimed yet");
+            debug!(
+                pool,
+                %error,
+                "cannot claim the addresses of IPAddress objects; retrying before anything is \
+                 leased"
+            );
         }
     }
 

@@ -85,7 +85,7 @@ impl Context {
         self.index.lock().addresses.insert(name.clone(), Arc::new(address));
         self.waiting.remove(name);
         self.metrics.allocations.inc();
-        debug!(claim = ?name, %ip, "has its address");
+        debug!(claim = ?name, %ip, "allocated an address to the IPAddressClaim");
         self.ready(claim).await
     }
 

@@ -142,7 +142,7 @@ impl Context {
             Err(error) => {
                 let cluster = work.clone();
                 let retry = work.failed();
-                warn!(cluster, %error, ?retry, "failed; it is tried again");
+                warn!(cluster, %error, ?retry, "cannot reconcile the Cluster; retrying");
             }
         }
     }
@@ -187,13 +187,13 @@ impl Context {
         debug!(
             cluster = name,
             networks = networks.len(),
-            "machine IPAM is as it should be"
+            "applied the manifests of machine IPAM"
         );
         if before.len() != networks.len() {
             info!(
                 cluster = name,
                 networks = networks.len(),
-                "machine IPAM runs with these networks"
+                "applied machine IPAM with changed networks"
             );
         }
         Ok(true)

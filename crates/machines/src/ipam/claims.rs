@@ -51,7 +51,7 @@ impl Context {
             pool,
             machines = machines.len(),
             conflicts = conflicts.len(),
-            "claimed what machines have"
+            "claimed the addresses that Machines have in the pool"
         );
         Ok(())
     }

@@ -20,7 +20,7 @@ impl Context {
         let mut suspects = Suspects::new(Kind::Machine, &self.cluster, self.grace);
         loop {
             if let Err(error) = self.reclaim_due(&mut suspects).await {
-                warn!(%error, "addresses of machines that are gone can't be looked for; retrying");
+                warn!(%error, "cannot take back addresses of Machines that are gone; retrying");
             }
             tokio::time::sleep(RECLAIM_INTERVAL).await;
         }
@@ -64,7 +64,7 @@ impl Context {
         let released = self.ledger.release(subnet, owner, None).await?;
         let count: usize = released.iter().map(|lease| lease.units.len()).sum();
         self.metrics.reclaimed.inc_by(count as u64);
-        info!(subnet, %owner, count, "taken back from a machine that is gone");
+        info!(subnet, %owner, count, "took back addresses of a Machine that is gone");
         let api: Api<berth_api::Subnet> = Api::all(self.client.clone());
         if let Some(object) = api.get_opt(subnet).await? {
             let note = format!(

@@ -26,7 +26,11 @@ impl Context {
         for (order, network) in networks.iter().enumerate() {
             let mut failures = 0;
             while let Err(error) = self.ensure_subnet(network, order).await {
-                warn!(%error, %network, "its Subnet can't be made; retrying");
+                warn!(
+                    %error,
+                    %network,
+                    "cannot create or update the Subnet of the network; retrying"
+                );
                 tokio::time::sleep(BACKOFF.delay(failures)).await;
                 failures += 1;
             }
@@ -52,7 +56,12 @@ impl Context {
         let found = api.get(&network.subnet_name()).await?;
         if found.spec.cidrs != subnet.spec.cidrs || found.spec.usage != subnet.spec.usage {
             let name = found.name_any();
-            error!(subnet = name, %network, "there is another Subnet of that name: delete it, or give another network");
+            error!(
+                subnet = name,
+                %network,
+                "the network's Subnet exists with other CIDRs or another use; delete it, or give \
+                 another network"
+            );
             let note = format!(
                 "--network {network}: this Subnet has its name and other CIDRs or another use"
             );

@@ -149,7 +149,11 @@ impl Context {
                 Ok(_) => drop(synced.send_replace(true)),
                 Err(error) if is_not_found(&error) => drop(synced.send_replace(true)),
                 Err(error) => {
-                    warn!(%error, group_version, "the cluster does not say whether it has Machines; retrying")
+                    warn!(
+                        %error,
+                        group_version,
+                        "cannot find out whether the cluster serves Machines; retrying"
+                    )
                 }
             }
             tokio::time::sleep(SERVED_INTERVAL).await;

@@ -107,7 +107,7 @@ impl Context {
             self.mark_recorded(machine, &network);
             self.metrics.allocations.inc();
             let addresses = shown(&network);
-            info!(machine = ?key, addresses, "has its network");
+            info!(machine = ?key, addresses, "allocated the network of the Machine");
             self.allocated(machine, format!("{addresses} was allocated")).await;
         }
         Ok(Some(written))
@@ -246,7 +246,11 @@ impl Context {
             message,
         };
         if let Err(error) = self.write_condition(machine, &verdict).await {
-            debug!(machine = ?Key::of(machine), %error, "its condition was not written");
+            debug!(
+                machine = ?Key::of(machine),
+                %error,
+                "cannot write the condition of the Machine"
+            );
         }
     }
 

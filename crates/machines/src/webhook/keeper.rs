@@ -62,7 +62,7 @@ impl Keeper {
     pub async fn run(mut self) {
         loop {
             if let Err(error) = self.sync().await {
-                warn!(%error, "the webhook's certificates can't be looked at; retrying");
+                warn!(%error, "cannot sync the webhook's certificates; retrying");
             }
             tokio::time::sleep(INTERVAL).await;
         }
@@ -81,7 +81,7 @@ impl Keeper {
         });
         if next != self.shown {
             self.tls.replace(&next.certificate, &next.key)?;
-            info!(names = ?next.names, "the webhook shows another certificate");
+            info!(names = ?next.names, "reloaded the webhook's certificates");
             self.shown = next;
         }
         Ok(())
@@ -128,7 +128,7 @@ async fn current(client: &Client, endpoint: &Endpoint) -> Result<Certificates, W
         };
         match written {
             Ok(_) => {
-                info!(names = ?next.names, "the webhook's certificates were renewed");
+                info!(names = ?next.names, "wrote new certificates of the webhook to its Secret");
                 return Ok(next);
             }
             Err(error) if is_conflict(&error) || is_not_found(&error) => {}

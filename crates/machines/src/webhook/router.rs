@@ -32,7 +32,7 @@ async fn review(
 ) -> Response {
     let refuse = |status: StatusCode, why: String| {
         metrics.count(Review::Refused);
-        warn!(why, "refused a call");
+        warn!(why, "the webhook refused a request");
         (status, format!("{why}\n")).into_response()
     };
     let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

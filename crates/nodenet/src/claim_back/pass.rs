@@ -183,7 +183,7 @@ fn report(context: &Context, subnet: &str, outcome: Outcome) {
     if taken + moved > 0 {
         info!(
             subnet,
-            taken, moved, "claimed what nodes have and the ledger did not know"
+            taken, moved, "claimed addresses in the ledger for the nodes that have them"
         );
     }
     context.metrics.claimed(subnet, taken + moved);
@@ -191,7 +191,7 @@ fn report(context: &Context, subnet: &str, outcome: Outcome) {
     for conflict in context.claims.set_conflicts(subnet, conflicts) {
         let Conflict { unit, owner, other } = &conflict;
         let address: IpAddr = unit.first();
-        warn!(subnet, %address, owner, other, "two nodes have one address");
+        warn!(subnet, %address, owner, other, "two owners have the same address; both keep it");
         let note = format!(
             "{address} is in use on node {owner} and on node {other}. Both keep it and no other \
              node gets it: delete the pod that has it on one of them"

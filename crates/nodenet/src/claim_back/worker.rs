@@ -55,7 +55,11 @@ async fn follow(context: &Context, subnet: &str) {
             }
             Err(error) => {
                 let delay = BACKOFF.delay(failures);
-                warn!(subnet, %error, "can't claim what nodes have; retrying in {delay:.1?}");
+                warn!(
+                    subnet,
+                    %error,
+                    "cannot claim the addresses that nodes have; retrying in {delay:.1?}"
+                );
                 tokio::time::sleep(delay).await;
                 failures += 1;
                 continue;

@@ -189,7 +189,7 @@ impl Caller {
                 return Err(error);
             }
             let pause = backoff.fail();
-            debug!(%error, %uri, attempt, ?pause, "asking the allocator again");
+            debug!(%error, %uri, attempt, ?pause, "call of the allocator failed; retrying");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

@@ -87,7 +87,12 @@ async fn claim_of(
         match claimed {
             Claimed::Taken => {
                 let unit = holding.unit;
-                info!(subnet, node = nc.node, %unit, "claimed what the node has");
+                info!(
+                    subnet,
+                    node = nc.node,
+                    %unit,
+                    "claimed an address in the ledger for the node that has it"
+                );
             }
             // The owner is an earlier Node of this name, which is gone: a name has only one Node.
             Claimed::Owned(tenure) if is_predecessor(&tenure.owner, nc) => {
@@ -157,7 +162,7 @@ pub async fn take_over(
         let node = &nc.node;
         info!(
             subnet,
-            node, count, "the Node is back on its machine and keeps its addresses"
+            node, count, "the Node was created again on its machine; it keeps its addresses"
         );
     }
     context.index().delete_predecessor(&nc.node);
@@ -227,7 +232,12 @@ pub async fn keep_one_primary(
     let node = &nc.node;
     let mut claims = Vec::new();
     for unit in surplus {
-        info!(subnet, node, %unit, "a second address of the node's own is for its pods now");
+        info!(
+            subnet,
+            node,
+            %unit,
+            "the node has a second primary address; making it an address for its pods"
+        );
         let first = unit.first();
         claims.push(Claim {
             unit,
@@ -257,7 +267,13 @@ async fn move_to_pods(
         if !context.pod_shows(pod, *address).await? {
             continue;
         }
-        warn!(subnet, %address, pod, node, "a living pod has this address; it goes to its node");
+        warn!(
+            subnet,
+            %address,
+            pod,
+            node,
+            "a living pod has this address; moving it to the pod's node"
+        );
         let claim = of_pod(&observed, &context.nc_of(node)).claim(Some(owner.clone()))?;
         context.allocator.restore(subnet, vec![claim]).await?;
         context.wake(node);

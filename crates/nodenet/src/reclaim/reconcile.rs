@@ -30,7 +30,11 @@ pub async fn run(context: Context) {
         let looked = context.count_outcome(Controller::Reclaim, looked);
         context.pods().prune(context.node_grace, Instant::now());
         let next = looked.unwrap_or_else(|error| {
-            warn!(%error, "can't look for what nodes have left behind; retrying in {INTERVAL:?}");
+            warn!(
+                %error,
+                "cannot take back all addresses of nodes that are gone or moved; retrying in \
+                 {INTERVAL:?}"
+            );
             None
         });
         let next = next.unwrap_or(INTERVAL).min(INTERVAL);
@@ -162,7 +166,12 @@ async fn take_back(
     if count == 0 {
         return Ok(true);
     }
-    info!(subnet, %owner, count, "taken back from an owner that is gone");
+    info!(
+        subnet,
+        %owner,
+        count,
+        "took back addresses of a node that is gone or has moved to another Subnet"
+    );
     let Some(object) = context.subnets().get_opt(subnet).await? else {
         return Ok(true);
     };

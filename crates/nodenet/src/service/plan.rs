@@ -218,8 +218,7 @@ impl Plans {
             match self.catch_up(&mut *self.known.write().await).await {
                 Ok(version) => seen = version,
                 Err(error) => {
-                    warn!(%error, "another process has changed the address plan, and it can't be \
-                                   followed yet");
+                    warn!(%error, "cannot read or apply the changed address plan; retrying");
                     tokio::time::sleep(FOLLOW_INTERVAL).await;
                 }
             }

@@ -120,7 +120,11 @@ async fn follow(subnets: &Subnets, name: &str) {
             }
             // Others have removed it: a reconcile registers it again.
             Err(AllocatorError::NoSubnet { .. }) => subnets.enqueue(name),
-            Err(error) => debug!(subnet = name, %error, "can't follow the subnet; retrying"),
+            Err(error) => debug!(
+                subnet = name,
+                %error,
+                "cannot follow the counts of the subnet; retrying"
+            ),
         }
         if subnets.index().stop_following(name) {
             return;
@@ -171,7 +175,7 @@ pub async fn delete(subnets: &Subnets, name: &str) -> Result<(), ReconcileError>
     };
     warn!(
         subnet = name,
-        owners, "the Subnet is gone while addresses of it are owned"
+        owners, "the Subnet is gone, but addresses of it are owned; their owners keep them"
     );
     if subnets.writes() {
         let note = deleted_in_use(owners, allocator.is_shared());

@@ -41,7 +41,7 @@ pub async fn restore_all(subnets: &Subnets) {
         let mut failures = 0;
         while let Err(error) = restore_one(subnets, &name, &subnet).await {
             let delay = BACKOFF.delay(failures);
-            warn!(subnet = name, %error, "can't restore the subnet; retrying in {delay:.1?}");
+            warn!(subnet = name, %error, "cannot restore the subnet; retrying in {delay:.1?}");
             tokio::time::sleep(delay).await;
             failures += 1;
         }
@@ -53,7 +53,11 @@ pub async fn restore_all(subnets: &Subnets) {
 async fn unregister_gone(subnets: &Subnets) {
     let names: BTreeSet<String> = subnets.index().objects.keys().cloned().collect();
     if let Err(error) = subnets.context.allocator.unregister_all_but(&names).await {
-        warn!(%error, "Subnets that are gone stay in the address plan");
+        warn!(
+            %error,
+            "cannot remove deleted Subnets from the address plan; they stay in it until the next \
+             start"
+        );
     }
 }
 
@@ -65,7 +69,7 @@ async fn begin_epoch(subnets: &Subnets) {
     let epoch = loop {
         match context.allocator.begin_epoch().await {
             Ok(epoch) => break epoch,
-            Err(error) => warn!(%error, "can't begin with the ledger; retrying"),
+            Err(error) => warn!(%error, "cannot begin a new epoch in the ledger; retrying"),
         }
         tokio::time::sleep(BACKOFF.delay(failures)).await;
         failures += 1;
@@ -76,7 +80,13 @@ async fn begin_epoch(subnets: &Subnets) {
         let seen = subnet.status.as_ref().and_then(|status| status.epoch).unwrap_or(0);
         if seen >= i64::try_from(epoch).unwrap_or(i64::MAX) {
             let name = subnet.name_any();
-            warn!(subnet = name, epoch, seen, "the ledger was put back from an older copy");
+            warn!(
+                subnet = name,
+                epoch,
+                seen,
+                "the ledger was restored from an older copy; claiming what nodes have before \
+                 leasing"
+            );
             let note = format!(
                 "the ledger was put back from an older copy (epoch {epoch}, {seen} was seen): what \
                  nodes have is claimed again before anything is leased"
@@ -105,8 +115,8 @@ async fn restore_one(subnets: &Subnets, name: &str, subnet: &Subnet) -> Result<(
         error!(
             subnet = name,
             owners,
-            "none of its cidrs can be registered, although addresses of it are owned: nothing \
-             keeps others from them"
+            "cannot register any CIDRs of the Subnet; others may lease its addresses, although \
+             they have owners"
         );
     }
     Ok(())

@@ -83,12 +83,7 @@ async fn update(
         return Ok(());
     }
     let (exhausted, scaler) = (status.exhausted, &status.scaler);
-    info!(
-        subnet = name,
-        exhausted,
-        ?scaler,
-        "publishing whether the subnet is exhausted"
-    );
+    info!(subnet = name, exhausted, ?scaler, "publishing the ClusterSubnetState");
     let patch = json!({
         "apiVersion": ClusterSubnetState::api_version(&()),
         "kind": ClusterSubnetState::kind(&()),

@@ -175,7 +175,7 @@ impl Feed {
         if known.as_deref() == Some(&scope) {
             return;
         }
-        info!(cidrs = ?scope.cidrs(), "cluster CIDRs, from Subnets with use: node-cidrs");
+        info!(cidrs = ?scope.cidrs(), "read the cluster CIDRs from Subnets with use: node-cidrs");
         *known = Some(Arc::new(scope));
         drop(known);
         if self.shared.is_synced() {

@@ -359,7 +359,7 @@ impl Worker {
             Outcome::WrittenOwn(result) => self.own_written(&result),
             Outcome::HopsDeleted(result) => {
                 if let Err(error) = result {
-                    tracing::debug!(%error, "the record of hops could not be shortened");
+                    tracing::debug!(%error, "cannot delete unused next hops from the record");
                 }
             }
         }

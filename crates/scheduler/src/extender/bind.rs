@@ -100,7 +100,7 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
     match post(&session, &args).await {
         Outcome::Bound => {
             session.books.change(|accounting| accounting.confirm(&args.pod_uid));
-            debug!(pod = args.pod_name, node = args.node, "bound");
+            debug!(pod = args.pod_name, node = args.node, "bound the pod");
             Ok(())
         }
         Outcome::Refused(error) => {
@@ -116,7 +116,12 @@ pub async fn bind(session: Arc<Session>, args: BindingArgs) -> Result<(), BindEr
             Err(BindError::Api(Box::new(error)))
         }
         Outcome::Unknown(why) => {
-            warn!(pod = args.pod_name, node = args.node, why, "no answer to a binding");
+            warn!(
+                pod = args.pod_name,
+                node = args.node,
+                why,
+                "no answer to a binding; keeping its reservation until the pod is read"
+            );
             resolve(&session, args);
             Err(BindError::Unanswered(why))
         }
@@ -195,13 +200,17 @@ fn resolve(session: &Arc<Session>, args: BindingArgs) {
                         info!(
                             pod = args.pod_name,
                             node = args.node,
-                            "the binding was not carried out"
+                            "the pod was not bound; releasing its reservation"
                         );
                         session.books.change(|accounting| accounting.release(&args.pod_uid));
                         return;
                     }
                     Err(error) => {
-                        warn!(%error, pod = args.pod_name, "cannot read a pod; it is tried again")
+                        warn!(
+                            %error,
+                            pod = args.pod_name,
+                            "cannot read the pod of a binding without an answer; retrying"
+                        )
                     }
                 }
                 sleep(RETRY_INTERVAL).await;

@@ -236,7 +236,7 @@ impl Resources {
             && status.code != 404
             && status.code != 409
         {
-            tracing::warn!(kind = kind.kind, namespace, name, %status, "could not be collected");
+            tracing::warn!(kind = kind.kind, namespace, name, %status, "cannot delete the object");
         }
     }
 
@@ -255,7 +255,7 @@ impl Resources {
         if let Err(status) = change.await
             && status.code != 404
         {
-            tracing::warn!(kind = kind.kind, namespace, name, %status, "could not be changed");
+            tracing::warn!(kind = kind.kind, namespace, name, %status, "cannot update the object");
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn serve(
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Probably out of file descriptors. Other connections may end meanwhile.
-                    tracing::warn!(%error, "accept");
+                    tracing::warn!(%error, "cannot accept a connection; retrying");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -82,7 +82,7 @@ async fn connection(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "connection");
+        tracing::debug!(%error, "connection ended with an error");
     }
 }
 

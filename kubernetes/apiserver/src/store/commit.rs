@@ -136,7 +136,7 @@ impl Shared {
             return;
         }
         if let Some(Err(error)) = self.disk.as_ref().map(|disk| persist(disk, &accepted)) {
-            tracing::error!(%error, "the store could not be written");
+            tracing::error!(%error, "cannot write the store; failing the writes of this batch");
             for (answer, _) in answers {
                 drop(answer.send(Err(WriteError::Failed(error.to_string()))));
             }

@@ -26,8 +26,11 @@ pub async fn collect(
         let Err(error) = outcome else {
             return;
         };
-        warn!(%error, node, "what pods of an earlier start have left attached cannot be found, it \
-                             is tried again");
+        warn!(
+            %error,
+            node,
+            "cannot detach sandboxes that an earlier process left on the node; retrying"
+        );
         tokio::time::sleep(BACKOFF.delay(failures)).await;
     }
 }

@@ -53,11 +53,15 @@ impl Worker<'_> {
                 // The watch brings, or has brought, the pod's new state.
                 Err(SyncError::Api(error)) if is_gone(&error) => pod.succeeded(),
                 Err(SyncError::Api(error)) => {
-                    warn!(%error, pod = %*pod, "cannot report on a pod, it is tried again");
+                    warn!(%error, pod = %*pod, "cannot sync the pod; retrying");
                     pod.failed();
                 }
                 Err(SyncError::Network(error)) => {
-                    debug!(%error, pod = %*pod, "refused by the network, it is tried again");
+                    debug!(
+                        %error,
+                        pod = %*pod,
+                        "the network refused to attach or detach the pod; retrying"
+                    );
                     pod.failed();
                 }
             }

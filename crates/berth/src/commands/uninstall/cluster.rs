@@ -85,7 +85,11 @@ async fn delete_failed_pods(pods: &Api<Pod>) -> Result<()> {
     for pod in pods.list(&ListParams::default().labels(pod::LABEL)).await?.items {
         if phase(&pod) == "Failed" {
             let name = pod.name_any();
-            info!(pod = name, why = message(&pod), "trying its node again");
+            info!(
+                pod = name,
+                why = message(&pod),
+                "uninstall pod failed earlier; deleting it to retry its node"
+            );
             ignore_not_found(pods.delete(&name, &without_grace_period()).await)?;
         }
     }
@@ -109,7 +113,7 @@ async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
                 "Succeeded" => {}
                 "Failed" => failed.push(format!("{node}: {}", message(&pod))),
                 _ if is_unreachable(nodes.get_opt(&node).await?.as_ref()) => {
-                    warn!(node, "its kubelet is silent: what Berth has on it stays");
+                    warn!(node, "node is unreachable; leaving Berth's files on it");
                     // No kubelet can end the pod.
                     ignore_not_found(pods.delete(&pod.name_any(), &without_grace_period()).await)?;
                 }
@@ -119,7 +123,7 @@ async fn until_done(client: &Client, pods: &Api<Pod>) -> Result<Vec<String>> {
         if waiting.is_empty() {
             return Ok(failed);
         }
-        info!(nodes = waiting.join(","), "cleaning");
+        info!(nodes = waiting.join(","), "waiting for uninstall pods to finish");
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -78,7 +78,9 @@ impl Demo {
                     match played.unwrap_or_else(|_| Err(too_long())) {
                         Ok(line) => print_line(&line),
                         // People may change things, too: an object that an act needs may be gone.
-                        Err(error) => warn!(?act, %error, "an act of the demo was left out"),
+                        Err(error) => {
+                            warn!(?act, %error, "demo step failed; continuing with the next one");
+                        }
                     }
                     tokio::time::sleep(self.interval).await;
                 }

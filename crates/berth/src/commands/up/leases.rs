@@ -87,7 +87,7 @@ async fn acquire(leaderships: &mut [Leadership]) -> Option<Vec<Term>> {
         Ok(terms) => terms,
         Err(_) => {
             let names = NAMES.join(" or ");
-            warn!("another process leads the controllers: end the one that Lease {names} names");
+            warn!("another process holds Lease {names}; stop that process, the controllers wait");
             acquired.await
         }
     };

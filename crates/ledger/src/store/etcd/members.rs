@@ -116,7 +116,7 @@ impl Members {
         let tls = match read {
             Ok(tls) => tls,
             Err(error) => {
-                warn!(%error, "a file for etcd can't be read; what was read of it stays");
+                warn!(%error, "cannot read a TLS file for etcd; keeping the old ones");
                 return;
             }
         };
@@ -125,11 +125,13 @@ impl Members {
         }
         match self::connections(&self.urls, Some(&tls)) {
             Ok(members) => {
-                info!("read the certificate for etcd again: its files have changed");
+                info!("TLS files for etcd changed; reloaded them");
                 connections.members = members;
                 connections.tls = Some(tls);
             }
-            Err(error) => warn!(%error, "the changed files for etcd can't be used; the old stay"),
+            Err(error) => {
+                warn!(%error, "cannot use the changed TLS files for etcd; keeping the old ones");
+            }
         }
     }
 }

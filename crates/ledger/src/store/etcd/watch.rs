@@ -67,7 +67,7 @@ impl Watch {
                     self.responses = responses;
                     return;
                 }
-                Err(error) => warn!(%error, "a watch is broken, and etcd can't be reached"),
+                Err(error) => warn!(%error, "cannot reopen a broken etcd watch; retrying"),
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
         }

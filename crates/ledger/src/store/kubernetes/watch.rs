@@ -112,8 +112,7 @@ impl Watch {
                     return;
                 }
                 Err(error) => {
-                    warn!(%error, "a watch of AddressBlocks is broken, and the API server can't be \
-                                   reached")
+                    warn!(%error, "cannot reopen a broken watch of AddressBlocks; retrying")
                 }
             }
             tokio::time::sleep(RETRY_INTERVAL).await;

@@ -43,7 +43,7 @@ impl Slot {
             return Ok(Arc::clone(database));
         }
         let database = Arc::new(file::open(&self.path)?);
-        info!(path = %self.path.display(), "the ledger's file is open again");
+        info!(path = %self.path.display(), "reopened the ledger's file");
         *current = Some(Arc::clone(&database));
         Ok(database)
     }
@@ -52,7 +52,8 @@ impl Slot {
     pub fn discard(&self, failed: &Arc<Database>) {
         let mut current = self.current();
         if current.as_ref().is_some_and(|database| Arc::ptr_eq(database, failed)) {
-            warn!(path = %self.path.display(), "the ledger's file is closed after an error, and opened again");
+            warn!(path = %self.path.display(), "closing the ledger's file after an error; \
+                                                reopening it at its next use");
             *current = None;
         }
     }

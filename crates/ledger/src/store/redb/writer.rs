@@ -65,7 +65,7 @@ impl Writer {
                 written
             }
             Err(error) => {
-                error!(%error, "the ledger's file could not be written");
+                error!(%error, "cannot write the ledger's file");
                 // Conflicts are unknown too: they may have been with writes of this same
                 // transaction.
                 counts.into_iter().map(|count| vec![Written::Unknown; count]).collect()

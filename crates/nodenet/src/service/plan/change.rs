@@ -202,8 +202,11 @@ impl Plans {
             document.check_room(name, &before.plan)?;
             document.subnets.insert(name.clone(), before.clone());
             if self.keep(&document, version).await? {
-                warn!(subnet = %name, "somebody got an address while it was to be changed: it \
-                                       stays as it was");
+                warn!(
+                    subnet = %name,
+                    "a change of the subnet failed after it was saved; saved its earlier plan \
+                     again"
+                );
                 known.document = document;
                 return Ok(());
             }
@@ -219,8 +222,11 @@ impl Plans {
             return;
         };
         if let Err(error) = self.apply_to_ledger(known, name, before).await {
-            warn!(%error, subnet = %name, "a plan that could not be kept could not be taken back \
-                                           either");
+            warn!(
+                %error,
+                subnet = %name,
+                "a change of the subnet was not saved, and cannot be undone in the ledger"
+            );
         }
     }
 }

@@ -81,11 +81,19 @@ impl Worker {
             }
             // The node is gone or was created anew: the watch will send that.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                debug!(node = name, %status, "condition not written");
+                debug!(
+                    node = name,
+                    %status,
+                    "condition not written; the Node is gone or was created anew"
+                );
                 return;
             }
             Err(error) => {
-                warn!(node = name, %error, "condition not written; retrying in {WRITE_INTERVAL:?}");
+                warn!(
+                    node = name,
+                    %error,
+                    "cannot write the condition; retrying in {WRITE_INTERVAL:?}"
+                );
                 self.queue
                     .add_after(Key::Condition(name.to_owned()), WRITE_INTERVAL);
                 return;
@@ -120,7 +128,7 @@ impl Worker {
 
     pub(super) fn own_written(&mut self, result: &kube::Result<()>) {
         if let Err(error) = result {
-            warn!(%error, "the condition of this node could not be written; trying again");
+            warn!(%error, "cannot write the condition of this node; retrying");
             self.own_published = false;
         }
     }

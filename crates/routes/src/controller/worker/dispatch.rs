@@ -118,7 +118,7 @@ impl Worker {
         self.pace.fail(error.kind, now);
         let delay = self.retries.fail(change, error.kind, now);
         let kind = change.kind();
-        warn!(%destination, kind, %error, "route not changed; retrying in {delay:.1?}");
+        warn!(%destination, kind, %error, "cannot change the route; retrying in {delay:.1?}");
         self.queue.add_after(Key::Destination(destination), delay);
         match (error.kind, &self.options.ready) {
             // The backend is not in the state that we expected.

@@ -106,7 +106,7 @@ impl Worker {
         {
             ready.not_ready_because(&error.message);
         }
-        warn!(%error, "routes could not be listed; retrying in {delay:.1?}");
+        warn!(%error, "cannot list routes; retrying in {delay:.1?}");
         if let Some(full) = self.full.take() {
             self.options.metrics.synced("error", full.trigger);
             full.work.succeeded();
@@ -219,7 +219,10 @@ impl Worker {
         let nodes = match nodes {
             Ok(nodes) => nodes,
             Err(error) => {
-                warn!(%error, "nodes could not be listed; no route is deleted until they are");
+                warn!(
+                    %error,
+                    "cannot list nodes; routes of nodes that are gone stay until a list succeeds"
+                );
                 return self.queue.add_after(Key::Confirm, CONFIRM_INTERVAL);
             }
         };
@@ -228,7 +231,8 @@ impl Worker {
             if self.empty_lists < EMPTY_LISTS {
                 info!(
                     routes = self.unconfirmed.len(),
-                    "the cluster has routes and no nodes; looking again before they are deleted"
+                    "the cluster has routes and no nodes; listing nodes again before routes are \
+                     deleted"
                 );
                 return self
                     .queue

@@ -33,7 +33,7 @@ impl Worker {
                 .filter_map(|destination| self.obstacle(&node, destination)),
         );
         for note in self.publishing.new_warnings(name, warnings) {
-            tracing::warn!(node = name, note, "no route is made");
+            tracing::warn!(node = name, note, "cannot create a route for the node");
             publish::warn(&self.events, &node, "FailedToCreateRoute", note);
         }
     }
