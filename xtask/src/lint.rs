@@ -1,6 +1,6 @@
 //! `cargo xtask lint`: checks that no compiler does. Modules of a crate have no cycles, the two
-//! wings stay apart, each crate has one set of features, comments and docs end at 100 columns, names
-//! of tests at 60, and things have the field's words.
+//! wings stay apart, each crate has one set of features, comments and docs end at 100 columns,
+//! names of tests at 60, and things have the field's words.
 
 mod circles;
 mod features;
