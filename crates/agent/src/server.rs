@@ -28,7 +28,8 @@ const LIMITS: Limits = Limits {
     handshake: Duration::from_secs(10),
     connection: Some(Duration::from_secs(90)),
     keep_alive: true,
-    http2: false,
+    http2: None,
+    buffer: Limits::HEADERS,
     drain: Duration::ZERO,
 };
 /// The kernel's limit for the path of a socket.
@@ -37,7 +38,7 @@ pub const MAX_PATH: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error(
-        "the socket {path} can't be made: {error}; give --socket a path in a directory \
+        "the socket {path} can't be created: {error}; give --socket a path in a directory \
          that the agent can write to"
     )]
     Io { path: String, error: io::Error },

@@ -1,15 +1,13 @@
-//! The source of agents' metrics: this process, or addresses from a flag.
+//! Where the metrics of agents come from: this process, or addresses from a flag.
 
+use std::string::FromUtf8Error;
 use std::time::Duration;
 
-use axum::http::Uri;
+use axum::body::Bytes;
+use axum::http::{Request, StatusCode, Uri};
+use berth_kit::http_client::{CallError, HttpClient};
 use berth_kit::metrics::Metrics;
 use futures::future::join_all;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -24,11 +22,11 @@ enum ScrapeError {
     #[error("no answer within {SCRAPE_TIMEOUT:?}")]
     TimedOut,
     #[error("{0}")]
-    Call(#[from] hyper_util::client::legacy::Error),
+    Call(#[from] CallError),
     #[error("the answer is {0}")]
-    Status(hyper::StatusCode),
-    #[error("reading the answer: {0}")]
-    Body(Box<dyn std::error::Error + Send + Sync>),
+    Status(StatusCode),
+    #[error("the answer is not text: {0}")]
+    Text(#[from] FromUtf8Error),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,33 +49,27 @@ impl Agents {
         match self {
             Self::Unknown => Vec::new(),
             Self::Here(metrics) => vec![metrics.encode().ok()],
-            Self::At(all) => {
-                let client = Client::builder(TokioExecutor::new()).build_http();
-                join_all(all.iter().map(|uri| scrape(&client, uri))).await
-            }
+            Self::At(all) => join_all(all.iter().map(scrape)).await,
         }
     }
 }
 
-async fn scrape(client: &Client<HttpConnector, Empty<Bytes>>, uri: &Uri) -> Option<String> {
-    let answer = timeout(SCRAPE_TIMEOUT, text(client, uri)).await;
+async fn scrape(uri: &Uri) -> Option<String> {
+    let answer = timeout(SCRAPE_TIMEOUT, text(uri)).await;
     let answer = answer.unwrap_or(Err(ScrapeError::TimedOut));
     answer
         .inspect_err(|error| debug!(%uri, %error, "cannot read the metrics of an agent"))
         .ok()
 }
 
-async fn text(
-    client: &Client<HttpConnector, Empty<Bytes>>,
-    uri: &Uri,
-) -> Result<String, ScrapeError> {
-    let answer = client.get(uri.clone()).await?;
+async fn text(uri: &Uri) -> Result<String, ScrapeError> {
+    let mut request = Request::new(Bytes::new());
+    *request.uri_mut() = uri.clone();
+    let answer = HttpClient::plain()?.call(request, MAX_SCRAPE).await?;
     if !answer.status().is_success() {
         return Err(ScrapeError::Status(answer.status()));
     }
-    let body = Limited::new(answer.into_body(), MAX_SCRAPE).collect().await;
-    let body = body.map_err(ScrapeError::Body)?.to_bytes();
-    String::from_utf8(body.into()).map_err(|error| ScrapeError::Body(error.into()))
+    Ok(String::from_utf8(answer.into_body().into())?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The small HTTP server beside every process: `/healthz`, `/livez`, `/readyz` and `/metrics`.
+//! The small HTTP server for probes and metrics: `/healthz`, `/livez`, `/readyz` and `/metrics`.
 
-use std::{io, net::SocketAddr};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use axum::{Router, extract::State, response::IntoResponse, routing::get};
 use futures::future::BoxFuture;
@@ -12,6 +12,18 @@ use crate::{
     health::Readiness,
     listen::{self, BindError},
     metrics::{self, Metrics},
+    serve::{Limits, Plain},
+};
+
+const LIMITS: Limits = Limits {
+    connections: 256,
+    // Prometheus keeps its connection, and scrapes once a minute.
+    handshake: Duration::from_secs(120),
+    connection: None,
+    keep_alive: true,
+    http2: Some(256),
+    buffer: Limits::HEADERS,
+    drain: Duration::from_secs(4),
 };
 
 /// The routes, for a server that has others as well (the dashboard) and for tests.
@@ -75,17 +87,17 @@ impl Admin {
         self
     }
 
-    /// Where it listens: the port that was picked, when 0 was asked for.
+    /// The address that it listens on. If port 0 was asked for, this has the port that was picked.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Serves until `stop`; requests that have begun are answered.
-    pub fn serve(self, stop: CancellationToken) -> BoxFuture<'static, io::Result<()>> {
+    pub fn serve(self, stop: CancellationToken) -> BoxFuture<'static, Result<(), Infallible>> {
+        let (listener, router) = (self.listener, self.router);
         Box::pin(async move {
-            axum::serve(self.listener, self.router)
-                .with_graceful_shutdown(stop.cancelled_owned())
-                .await
+            LIMITS.serve(Plain { listener, router }, stop).await;
+            Ok(())
         })
     }
 }

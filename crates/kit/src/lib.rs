@@ -1,7 +1,7 @@
 //! What every Berth process needs around its work: arguments with their environment, logs, metrics
-//! and health, leader election, a work queue, back-off, events, and an orderly end. Each is a small
-//! type that stands alone; time comes from tokio and randomness is passed in, so all of it runs
-//! under a paused clock.
+//! and health, leader election, a work queue, back-off, events, and an orderly shutdown. Each is a
+//! small type that stands alone. Time comes from tokio and randomness is passed in wherever a
+//! result depends on it, so tests run under a paused clock.
 //!
 //! It is not for anything that knows what an address is: rules live in the feature crates, which
 //! use this one.
@@ -16,6 +16,7 @@ pub mod controller;
 pub mod events;
 pub mod follow;
 pub mod health;
+pub mod http_client;
 pub mod lease;
 pub mod listen;
 pub mod logs;

@@ -28,22 +28,19 @@ pub use tcp::{Plain, Tls};
 /// The pause after a failure to accept, such as too many open files: other connections may end
 /// meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Both ends of a dead HTTP/2 connection notice it after these.
+/// The server notices a dead HTTP/2 connection after both of these.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PONG_TIMEOUT: Duration = Duration::from_secs(10);
-const REQUESTS_PER_CONNECTION: u32 = 256;
-/// Headers and a little more; the least that hyper takes is half of it.
-const BUFFER: usize = 16 * 1024;
 
-/// Who calls, and what that caller may see.
+/// Decides which callers are let in, and what each of them may see.
 pub trait Door: Send + Sync + 'static {
     type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 
-    /// Lets a caller in, with what it may see; `None` if it is turned away. This may take
-    /// [`Limits::handshake`].
+    /// Lets a caller in: returns its stream and the routes that it may see, or `None` if it is
+    /// turned away. This may take as long as [`Limits::handshake`].
     fn open(
         &self,
         accepted: Self::Accepted,
@@ -58,21 +55,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub struct Limits {
     /// Connections that are served at a time; others wait to be accepted.
     pub connections: usize,
-    /// Time for the door to be opened, and for the head of a request to arrive.
+    /// Time for [`Door::open`], and again for the head of a request to arrive.
     pub handshake: Duration,
     /// Time for a whole connection, if there is a limit.
     pub connection: Option<Duration>,
-    /// Whether a connection may ask more than once.
+    /// Whether a connection may carry more than one request.
     pub keep_alive: bool,
-    /// Whether HTTP/2 is spoken, too.
-    pub http2: bool,
-    /// Time for what is under way when the server is told to stop.
+    /// Requests that an HTTP/2 connection may have under way; `None` serves HTTP/1.1 only.
+    pub http2: Option<u32>,
+    /// The most bytes that are buffered for an HTTP/1.1 connection.
+    pub buffer: usize,
+    /// Time for connections to finish when the server is told to stop.
     pub drain: Duration,
 }
 
 impl Limits {
-    /// Serves until it is told to stop; what is under way then gets [`Limits::drain`]. If it is
-    /// dropped, it serves nobody any more, not even callers that are connected.
+    /// A [`Limits::buffer`] for headers and a little more. hyper takes no less than half of it.
+    pub const HEADERS: usize = 16 * 1024;
+
+    /// Serves until `stop`; open connections then get [`Limits::drain`] to finish. Dropping the
+    /// future ends them at once.
     pub async fn serve(self, door: impl Door, stop: CancellationToken) {
         let room = Arc::new(Semaphore::new(self.connections));
         let connections = TaskTracker::new();
@@ -104,7 +106,8 @@ impl Limits {
                 }
             }
         }
-        // New callers learn at once that nobody listens, and not only when the last one has left.
+        // This closes the listener. New callers learn at once that nobody listens, and not only
+        // when the last one has left.
         drop(door);
         connections.close();
         drop(tokio::time::timeout(self.drain, connections.wait()).await);
@@ -148,14 +151,14 @@ impl Limits {
                 .timer(TokioTimer::new())
                 .header_read_timeout(self.handshake)
                 .keep_alive(self.keep_alive)
-                .max_buf_size(BUFFER);
+                .max_buf_size(self.buffer);
             builder
                 .http2()
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_INTERVAL)
                 .keep_alive_timeout(PONG_TIMEOUT)
-                .max_concurrent_streams(REQUESTS_PER_CONNECTION);
-            if !self.http2 {
+                .max_concurrent_streams(self.http2);
+            if self.http2.is_none() {
                 builder = builder.http1_only();
             }
             let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -39,7 +39,8 @@ const LIMITS: Limits = Limits {
     handshake: std::time::Duration::from_secs(10),
     connection: None,
     keep_alive: true,
-    http2: true,
+    http2: Some(256),
+    buffer: Limits::HEADERS,
     drain: std::time::Duration::from_secs(4),
 };
 
@@ -52,7 +53,7 @@ pub enum WebhookError {
     Make(#[from] rcgen::Error),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    #[error("Secret kube-system/{SECRET}: others write it all the time")]
+    #[error("Secret kube-system/{SECRET}: others changed it during each attempt")]
     Contended,
 }
 

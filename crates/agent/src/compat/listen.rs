@@ -16,7 +16,8 @@ const LIMITS: Limits = Limits {
     handshake: Duration::from_secs(5),
     connection: Some(Duration::from_secs(15)),
     keep_alive: false,
-    http2: false,
+    http2: None,
+    buffer: Limits::HEADERS,
     drain: Duration::ZERO,
 };
 

@@ -32,7 +32,8 @@ const LIMITS: Limits = Limits {
     handshake: Duration::from_secs(60),
     connection: None,
     keep_alive: true,
-    http2: false,
+    http2: None,
+    buffer: Limits::HEADERS,
     drain: Duration::from_secs(1),
 };
 

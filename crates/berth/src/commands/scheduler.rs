@@ -31,7 +31,8 @@ const LIMITS: Limits = Limits {
     handshake: Duration::from_secs(60),
     connection: None,
     keep_alive: true,
-    http2: true,
+    http2: Some(256),
+    buffer: Limits::HEADERS,
     drain: Duration::from_secs(4),
 };
 

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_kit::backoff::{Backoff, Exponential};
+use berth_kit::http_client::HttpClient;
 use berth_kit::tls::{self, CertificateError};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rustls::ClientConfig;
@@ -29,10 +25,6 @@ use crate::certificate::common_name;
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
 /// Time for an answer to a request that waits for addresses to come free.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A dead connection is detected after both times.
-const PING_INTERVAL: Duration = Duration::from_secs(10);
-const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// About ten seconds of pauses in all. Then the caller gets the error, and can retry at its own
 /// pace.
@@ -63,7 +55,7 @@ pub enum ConnectError {
 /// Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: HttpClient,
     /// `https://HOST:PORT`
     base: String,
     tls: Arc<ClientConfig>,
@@ -98,23 +90,8 @@ impl Caller {
             url: url.to_owned(),
             path: certificate.to_owned(),
         })?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config.clone())
-            .https_only()
-            .enable_all_versions()
-            .wrap_connector(tcp);
-        let http = Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .http2_keep_alive_interval(PING_INTERVAL)
-            .http2_keep_alive_timeout(PONG_TIMEOUT)
-            .build(connector);
         Ok(Self {
-            http,
+            http: HttpClient::http2(config.clone()),
             base: base.to_owned(),
             tls: Arc::new(config),
             certificate: certificate.to_owned(),
@@ -173,7 +150,7 @@ impl Caller {
         let mut backoff = Backoff::new(BACKOFF, StdRng::from_rng(&mut rand::rng()));
         let mut attempt = 1;
         loop {
-            let mut request = Request::new(Full::new(body.clone()));
+            let mut request = Request::new(body.clone());
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             request
@@ -197,20 +174,16 @@ impl Caller {
 
     async fn once(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         timeout: Duration,
     ) -> Result<(StatusCode, Bytes), CallError> {
-        let asking = async {
-            let response = self.http.request(request).await.map_err(|error| self.broken(&error))?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-            let body = body.map_err(|error| self.broken(&*error))?;
-            Ok((head.status, body.to_bytes()))
-        };
-        let late = |_| CallError::Unanswered {
+        let call = self.http.call(request, MAX_ANSWER_BYTES);
+        let answer = tokio::time::timeout(timeout, call).await;
+        let answer = answer.map_err(|_| CallError::Unanswered {
             why: format!("did not answer within {timeout:?}"),
-        };
-        tokio::time::timeout(timeout, asking).await.map_err(late)?
+        })?;
+        let answer = answer.map_err(|error| self.broken(&*error))?;
+        Ok((answer.status(), answer.into_body()))
     }
 
     async fn explained(&self, closed: CallError, uri: &Uri) -> CallError {

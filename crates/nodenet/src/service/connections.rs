@@ -28,7 +28,8 @@ impl Connections {
             handshake: self.limits.handshake,
             connection: None,
             keep_alive: true,
-            http2: true,
+            http2: Some(256),
+            buffer: berth_kit::serve::Limits::HEADERS,
             drain: self.limits.drain,
         };
         let (router, metrics) = (self.router, self.metrics);

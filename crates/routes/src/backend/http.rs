@@ -2,26 +2,24 @@
 
 use std::time::Duration;
 
+use berth_kit::http_client::{CallError, HttpClient};
+use berth_kit::tls;
 use bytes::Bytes;
 use http::header::{HeaderMap, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_rustls::ConfigBuilderExt;
+use rustls::ClientConfig;
 use tokio::time::timeout;
 
 use super::{BackendError, ErrorKind};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ANSWER: usize = 32 << 20;
 
 /// Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Http {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient,
 }
 
 #[derive(Debug)]
@@ -68,32 +66,27 @@ fn delay(retry_after: &str) -> Option<Duration> {
 
 impl Http {
     pub fn new() -> Result<Self, BackendError> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        // Passed explicitly: the process may have another default provider.
-        let provider = rustls::crypto::ring::default_provider();
-        let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider);
-        let builder = builder.map_err(|error| {
+        let unusable = |error: &dyn std::error::Error| {
             BackendError::unavailable(format!("the machine's CA certificates: {error}"))
-        })?;
-        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Ok(Self { client })
+        };
+        // Passed explicitly: the process may have another default provider.
+        let config = ClientConfig::builder_with_provider(tls::provider());
+        let config = config.with_safe_default_protocol_versions();
+        let config = config
+            .map_err(|error| unusable(&error))?
+            .with_native_roots();
+        let config = config
+            .map_err(|error| unusable(&error))?
+            .with_no_client_auth();
+        Ok(Self {
+            client: HttpClient::http1(config),
+        })
     }
 
     /// `what` names the call in errors. Errors contain neither headers nor bodies: these hold
     /// credentials.
-    pub async fn call(
-        &self,
-        what: &str,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Answer, BackendError> {
-        let failed = |error: &dyn std::error::Error| {
+    pub async fn call(&self, what: &str, request: Request<Bytes>) -> Result<Answer, BackendError> {
+        let failed = |error: CallError| {
             let mut message = format!("{what}: {error}");
             let mut source = error.source();
             while let Some(deeper) = source {
@@ -102,26 +95,13 @@ impl Http {
             }
             BackendError::unavailable(message)
         };
-        let exchange = async {
-            let answer = self
-                .client
-                .request(request)
-                .await
-                .map_err(|error| failed(&error))?;
-            let (parts, body) = answer.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await;
-            let body = body.map_err(|error| failed(&*error))?;
-            Ok(Answer {
-                status: parts.status,
-                headers: parts.headers,
-                body: body.to_bytes(),
-            })
-        };
-        let answer = timeout(ANSWER_TIMEOUT, exchange).await;
-        answer.unwrap_or_else(|_| {
-            Err(BackendError::unavailable(format!(
-                "{what}: no answer in time"
-            )))
+        let answer = timeout(ANSWER_TIMEOUT, self.client.call(request, MAX_ANSWER)).await;
+        let late = |_| BackendError::unavailable(format!("{what}: no answer in time"));
+        let (parts, body) = answer.map_err(late)?.map_err(failed)?.into_parts();
+        Ok(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
         })
     }
 }
@@ -133,12 +113,12 @@ pub fn request(
     uri: &str,
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
-) -> Result<Request<Full<Bytes>>, BackendError> {
+) -> Result<Request<Bytes>, BackendError> {
     let mut request = Request::builder().method(method).uri(uri);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Full::new(body.into()));
+    let request = request.body(body.into());
     request.map_err(|error| BackendError::new(ErrorKind::Refused, format!("{what}: {error}")))
 }
 

@@ -1,26 +1,34 @@
 //! Connections: TLS, then the token, then the router.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use berth_apimachinery::status::Status;
+use berth_kit::serve::{Door, Limits};
 use http::header;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
-/// Requests that are under way get this long once the server stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(800);
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits {
+    // As in kube-apiserver, only open files limit them.
+    connections: Semaphore::MAX_PERMITS,
+    handshake: Duration::from_secs(30),
+    connection: None,
+    keep_alive: true,
+    http2: Some(1000),
+    buffer: 512 * 1024,
+    // Requests that are under way get this long once the server stops.
+    drain: Duration::from_millis(800),
+};
 
 pub async fn serve(
     listener: TcpListener,
@@ -29,72 +37,44 @@ pub async fn serve(
     token: String,
     stop: CancellationToken,
 ) {
-    let acceptor = TlsAcceptor::from(config);
     let token: Arc<str> = token.into();
-    let connections = TaskTracker::new();
-    loop {
-        let stream = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Probably out of file descriptors. Other connections may end meanwhile.
-                    tracing::warn!(%error, "cannot accept a connection; retrying");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            },
-        };
-        let one = connection(stream, acceptor.clone(), router.clone(), token.clone(), stop.clone());
-        connections.spawn(one);
-    }
-    connections.close();
-    drop(tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await);
+    let authenticate =
+        move |request: Request, next: Next| authenticate(token.clone(), request, next);
+    let door = Tls {
+        listener,
+        acceptor: TlsAcceptor::from(config),
+        router: router.layer(middleware::from_fn(authenticate)),
+    };
+    LIMITS.serve(door, stop).await;
 }
 
-async fn connection(
-    stream: TcpStream,
+/// Lets everybody in: the token comes with each request.
+struct Tls {
+    listener: TcpListener,
     acceptor: TlsAcceptor,
     router: Router,
-    token: Arc<str>,
-    stop: CancellationToken,
-) {
-    drop(stream.set_nodelay(true));
-    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await
-    else {
-        return;
-    };
-    let service = tower::service_fn(move |request: Request<hyper::body::Incoming>| {
-        let (router, token) = (router.clone(), token.clone());
-        async move { authenticate(router, &token, request.map(axum::body::Body::new)).await }
-    });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new());
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
-    let connection =
-        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended with an error");
+}
+
+impl Door for Tls {
+    type Accepted = TcpStream;
+    type Stream = TlsStream<TcpStream>;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+
+    async fn open(&self, stream: TcpStream) -> Option<(TlsStream<TcpStream>, Router)> {
+        drop(stream.set_nodelay(true));
+        let stream = self.acceptor.accept(stream).await.ok()?;
+        Some((stream, self.router.clone()))
     }
 }
 
-async fn authenticate(
-    router: Router,
-    token: &str,
-    request: Request,
-) -> Result<Response, std::convert::Infallible> {
-    if !is_public(request.uri().path()) && !has_token(&request, token) {
-        return Ok(crate::http::failure(&Status::unauthorized()).into_response());
+async fn authenticate(token: Arc<str>, request: Request, next: Next) -> Response {
+    if !is_public(request.uri().path()) && !has_token(&request, &token) {
+        return crate::http::failure(&Status::unauthorized()).into_response();
     }
-    router.oneshot(request).await
+    next.run(request).await
 }
 
 /// Paths that need no token: health and version.
