@@ -1,4 +1,4 @@
-//! The cluster itself, with Debian's own CNI plugins: what the other suites stand on.
+//! The cluster itself, with Debian's own CNI plugins: all other suites depend on it.
 
 #![cfg(test)]
 
@@ -95,7 +95,7 @@ fn addresses_are_right(scene: &Scene, pods: &[Pod]) {
     }
 }
 
-/// Each node's first pod asks the other nodes' first pods for their names.
+/// Each node's first pod asks the first pod of every node for its name.
 fn pods_talk(scene: &Scene, pods: &[Pod]) {
     let first_of_each: BTreeMap<&str, &Pod> =
         pods.iter().rev().map(|pod| (node_of(pod), pod)).collect();
@@ -139,7 +139,7 @@ async fn all_go(scene: &Scene) {
     wait_for(scene, "all pods are gone", look).await.unwrap();
     for node in scene.cluster.nodes() {
         let look = async || {
-            // Not "containers": the kubelet clears away what has ended once a minute.
+            // Tasks, not containers: the kubelet removes ended containers only once a minute.
             let running = on_node(node, "ctr --namespace=k8s.io tasks list --quiet");
             let links = on_node(node, "ip -o link show type veth");
             let leases = std::fs::read_dir(node.path("/var/lib/cni/networks/pods"))?

@@ -1,5 +1,5 @@
-//! Debian's Prometheus beside all components, with our alerts: each of them fires when somebody
-//! makes its cause, and none before. In the end every query of the Grafana dashboard has data.
+//! Debian's Prometheus beside all components, with our alerts: each of them fires once its cause is
+//! there, and not before. In the end every query of the Grafana dashboard has data.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::stage::{CRI, METRICS_PORT, Stage, address_of, phase};
 
 const CONTROLLER_PORT: u16 = 10360;
-/// Of 16 addresses, 14 can be given.
+/// Of 16 addresses, 14 can be assigned.
 const MACHINES: &str = "10.70.0.0/28";
 const CLAIMS_THAT_FIT: usize = 14;
 const QUEUE: &str = "/var/lib/berth/release-queue";
@@ -30,7 +30,7 @@ const QUEUE: &str = "/var/lib/berth/release-queue";
 struct Watched {
     stage: Stage,
     prometheus: Prometheus,
-    /// Those whose causes were made so far.
+    /// The alerts whose causes were made so far.
     caused: BTreeSet<String>,
     audit: Audit,
     _audit_directory: tempfile::TempDir,
@@ -44,7 +44,7 @@ async fn every_alert_fires_when_its_cause_is_there() {
 
     watched.lose_an_agent().await;
     watched.fill_a_queue().await;
-    // Later the controller is refused.
+    // Taken now, because later the controller is refused.
     let asked = watched.audit.asked().unwrap();
     watched.take_rights_away().await;
     watched.fill_the_machines_subnet().await;
@@ -105,7 +105,7 @@ impl Watched {
         }
         stage.run(3).await;
         let prometheus = Prometheus::start(scene, &jobs, PendingPeriod::OneSecond).unwrap();
-        // Before its first look at the controller it misses a leader.
+        // Before the first scrape of the controller, the alert about a missing leader fires.
         let quiet = ["count(up == 1) == 4", "absent(ALERTS{alertstate=\"firing\"})"];
         let quiet = quiet.map(str::to_owned);
         let look = async || {
@@ -126,7 +126,7 @@ impl Watched {
         }
     }
 
-    /// Until these fire, too. Whatever fires has had its cause.
+    /// Waits until these alerts fire. No alert may fire whose cause was not made.
     async fn fires(&mut self, alerts: &[&str]) {
         self.caused.extend(alerts.iter().map(ToString::to_string));
         let mut left: BTreeSet<String> = alerts.iter().map(ToString::to_string).collect();
@@ -146,8 +146,8 @@ impl Watched {
         println!("fired: {alerts:?}");
     }
 
-    /// The agent is gone while a pod goes, its disk keeps what was released and has lost the
-    /// journal, and somebody has left a file in the queue.
+    /// The agent is down while a pod is deleted. Then its journal is lost, an entry of the queue
+    /// can't be removed, and the queue has a file that is no entry.
     async fn lose_an_agent(&mut self) {
         let node = &self.stage.nodes()[1];
         self.stage.kill_agent(node);
@@ -176,7 +176,7 @@ impl Watched {
                 std::fs::remove_file(path).unwrap();
             }
         }
-        // Without the runtime's socket it can't know what is gone.
+        // Without the runtime's socket the agent can't know which pods are gone.
         self.stage.start_agent_with(node, &[]).await;
         self.fires(&["BerthReleaseQueueBroken", "BerthReleaseQueueStuck", "BerthQuarantine"])
             .await;
@@ -184,7 +184,7 @@ impl Watched {
         self.start_as_it_should_be().await;
     }
 
-    /// The agent is gone for so long that the release of a pod's address no longer fits.
+    /// The agent is down for so long that a release no longer fits into the queue.
     async fn fill_a_queue(&mut self) {
         create_pod(&self.stage, "left-out", json!({"nodeName": "node-2"})).await;
         let pods = self.stage.pods();
@@ -219,24 +219,24 @@ impl Watched {
         wait_for(&self.stage.scene, "a release does not fit", look)
             .await
             .unwrap();
-        // Without the runtime's socket it can't know which.
+        // Without the runtime's socket the agent can't know which release did not fit.
         self.stage.start_agent_with(node, &[]).await;
         self.fires(&["BerthReleaseQueueOverflowed"]).await;
         self.start_as_it_should_be().await;
     }
 
-    /// The agent that was without the runtime's socket.
+    /// Restarts the agent, now with the runtime's socket.
     async fn start_as_it_should_be(&self) {
         let node = &self.stage.nodes()[1];
         self.stage.kill_agent(node);
         self.stage.start_agent_with(node, &CRI).await;
     }
 
-    /// By claims of Cluster API.
+    /// Fills the Subnet of machines with claims of Cluster API.
     async fn fill_the_machines_subnet(&mut self) {
         let spec = json!({"use": "machines", "cidrs": [MACHINES]});
         create_subnet(&self.stage, "machines", spec).await;
-        // Its series must be there for a while before it can fall.
+        // The alert about a Subnet that will be full needs some samples before the number falls.
         let free =
             vec!["count_over_time(berth_subnet_free{subnet=\"machines\"}[1m]) > 2".to_owned()];
         self.has(&free).await;
@@ -260,7 +260,7 @@ impl Watched {
         }
     }
 
-    /// Somebody takes most of it for something else, and then there are more pods than addresses.
+    /// Most of the Subnet is excluded, and then there are more pods than addresses.
     async fn fill_the_pods_subnet(&mut self) {
         let subnets = Api::<Subnet>::all(self.stage.scene.client.clone());
         let smaller = json!({"spec": {"excludes": ["10.64.0.64/26", "10.64.0.128/25"]}});
@@ -270,7 +270,7 @@ impl Watched {
         self.fires(&["BerthNodesWait", "BerthAddRefused"]).await;
     }
 
-    /// Its address is on no network of the node that makes the routes.
+    /// The new Node's address is on no network of the node that makes the routes.
     async fn put_a_node_out_of_reach(&mut self) {
         create_node(&self.stage, "far", "10.244.2.0/24", "203.0.113.9").await;
         self.fires(&["BerthRoutesFail"]).await;
@@ -323,7 +323,8 @@ impl Watched {
         bindings.create(&PostParams::default(), &again).await.unwrap();
     }
 
-    /// A pod on another node shows the address of one that runs. Who leads next sees both.
+    /// The status of a pod on another node has the address of a running pod. The next leader sees
+    /// both.
     async fn double_an_address(&mut self) {
         self.stage.stop_controller();
         self.fires(&["BerthNoLeader"]).await;
@@ -344,7 +345,7 @@ impl Watched {
         let scene = &self.stage.scene;
         let role = Some("berth-controller-route");
         let superfluous = asked.superfluous_of(scene, "berth-controller", role).await.unwrap();
-        // The kernel marks routes: nobody has to remember whose they are.
+        // The kernel marks routes, so the controller needs no ConfigMap to know which are its own.
         let elsewhere = ["/configmaps get", "/configmaps update", "/configmaps create"];
         let known: BTreeSet<String> = elsewhere.map(str::to_owned).into();
         assert_eq!(superfluous, known);
@@ -425,7 +426,7 @@ async fn create_subnet(stage: &Stage, name: &str, spec: Value) {
     subnets.create(&PostParams::default(), &subnet).await.unwrap();
 }
 
-/// An address beside that of the node, which nobody has.
+/// An unused address in the network of the node.
 fn neighbour(node: &Node) -> String {
     let [a, b, c, d] = node.address().octets();
     format!("{a}.{b}.{c}.{}", d.wrapping_add(100))

@@ -36,7 +36,7 @@ async fn what_agents_hold_is_asked_through_the_api_server() {
     };
     let (pods, ()) = tokio::join!(stage.run(2 * PODS), checks);
 
-    // Somebody takes an address from a living pod, behind the back of all others.
+    // A person releases the address of a running pod on the agent's socket.
     let pod = &pods[0];
     let node = stage.scene.node(node_of(pod)).unwrap();
     let mut held = stage.assigned(node).into_iter();
@@ -56,7 +56,7 @@ async fn what_agents_hold_is_asked_through_the_api_server() {
         "{findings}"
     );
     let problem = findings[0]["problem"].as_str().unwrap();
-    let expected = format!("which the agent of {} takes for free", node.name());
+    let expected = format!("which the agent of {} counts as free", node.name());
     assert!(problem.contains(&expected), "{problem}");
 
     // An agent that is down is named, and nothing is said of what it holds.

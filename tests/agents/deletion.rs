@@ -1,5 +1,5 @@
-//! Pods go while the agent is away: the deadlock of a full node whose agent can't come back because
-//! nothing makes room for it.
+//! Pods are deleted while the agent is away. If that needed the agent, a full node would deadlock:
+//! the agent's pod could never come back, because no other pod could make room for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -22,7 +22,7 @@ async fn addresses_of_pods_deleted_without_an_agent_are_freed_once() {
     let node = &stage.nodes()[0];
     stage.start_agent(node).await;
 
-    // Stopped, as in an update.
+    // The agent is stopped, as in an update.
     stage.deploy(node.name(), PODS).await;
     let pods = stage.run(PODS).await;
     println!("{PODS} pods run after {:.1} s", seconds());
@@ -35,7 +35,7 @@ async fn addresses_of_pods_deleted_without_an_agent_are_freed_once() {
     stage.undeploy(node.name()).await;
     stage.gone().await;
     println!("all are gone after {:.1} s, and the agent is away", seconds());
-    // A runtime may also detach once more what a pod's first try left behind.
+    // A runtime may queue more: what a pod's first attempt left behind is detached, too.
     let queued = stage.queued(node).unwrap();
     let missing: Vec<&Attachment> = attached.difference(&queued).collect();
     assert!(missing.is_empty(), "each of them left a release, but {missing:?}");
@@ -43,7 +43,7 @@ async fn addresses_of_pods_deleted_without_an_agent_are_freed_once() {
     stage.cleared(node).await;
     free_once(&stage, node).await;
 
-    // Killed in the middle of it, with pods on their way in.
+    // The agent is killed while pods start, and again while pods go.
     stage.deploy(node.name(), PODS).await;
     stage.run(PODS / 2).await;
     stage.kill_agent(node);
@@ -66,7 +66,8 @@ async fn addresses_of_pods_deleted_without_an_agent_are_freed_once() {
     free_once(&stage, node).await;
 }
 
-/// Nobody has one, none is there twice, and the pool is what it is for no pods.
+/// Waits until no address is assigned and the pool has its size for no pods; no address may be
+/// listed twice.
 async fn free_once(stage: &Stage, node: &Node) {
     let look = async || {
         let lines = stage.addresses(node);

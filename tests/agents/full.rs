@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::stage::{Stage, phase};
 
 const PODS: usize = 20;
-/// A kubelet renews its Lease every 10 seconds, and the runtime asks twice as often. Before a full
-/// node was told from a broken one, it was NotReady after 25 seconds, and 10 seconds later its pods
-/// went.
+/// A kubelet renews its Lease every 10 seconds, and the runtime asks twice as often. Before STATUS
+/// told a full node from a broken one, a full node was NotReady after 25 seconds, and its pods went
+/// 10 seconds later.
 const HEARTBEATS: usize = 9;
 
 async fn condition(stage: &Stage, kind: &str) -> Option<NodeCondition> {
@@ -44,12 +44,12 @@ async fn until(stage: &Stage, kind: &str, status: &str) -> NodeCondition {
 
 async fn heartbeat(stage: &Stage) -> Option<String> {
     let leases = Api::<Lease>::namespaced(stage.scene.client.clone(), "kube-node-lease");
-    // A young node has none yet.
+    // A new node has none yet.
     let lease = leases.get_opt("node-1").await.unwrap()?;
     lease.spec?.renew_time.map(|time| time.0.to_string())
 }
 
-/// Those that run, by UID.
+/// The UIDs of the running pods.
 async fn running(stage: &Stage) -> BTreeSet<String> {
     let pods = stage.listed().await.into_iter();
     let pods =
@@ -59,8 +59,8 @@ async fn running(stage: &Stage) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_node_stays_ready_and_keeps_its_pods() {
-    // Where no node at all is ready, nothing is evicted. So there is another, with a network that
-    // is not ours.
+    // If no node at all is ready, Kubernetes evicts nothing. So there is another node, with a
+    // network that is not ours.
     let network = |seat: &Seat| {
         let ptp = Network::ptp(seat);
         let configuration = ptp.configuration.filter(|_| seat.number > 1);
@@ -85,7 +85,8 @@ async fn a_full_node_stays_ready_and_keeps_its_pods() {
         Ok(if is_full && all_run {
             Seen::There
         } else {
-            // Not the pool: where no container starts, its counts go up and down for ever.
+            // Not the pool: while no container can start, its counts change all the time, and the
+            // wait would never end.
             Seen::NotYet(format!("{} run", full.len()))
         })
     };

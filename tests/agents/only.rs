@@ -1,4 +1,4 @@
-//! One agent for a node: another one on its machine, and one on a machine that the Node is not.
+//! Only one agent serves a node: not a second one on its machine, and not one on another machine.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::stage::Stage;
 
 const METRICS: &str = "127.0.0.1:9399";
-/// Of a mark: the boot, and which journal it is about.
+/// The part of a mark with the boot, and with the id of its journal.
 const BOOT_AND_ID: usize = 64 + 8;
 
-/// One that shares no file with the first. `before` is what a shell does first, in a mount
+/// Starts an agent that shares no file with the first. A shell runs `before` first, in a mount
 /// namespace of its own.
 async fn start_second(stage: &Stage, node: &Node, before: &str, more: &[&str]) -> Component {
     let mut command = node.command("unshare");
@@ -79,7 +79,7 @@ async fn a_second_agent_of_a_node_gives_out_nothing_wherever_it_is() {
     assert!(said.contains("another agent on this machine serves the node"), "{said}");
     assert!(!node.path("/var/lib/second/journal").exists() && !node.path("/run/second").exists());
 
-    // On a machine that was cloned from the node's. It sees no lock of the first one's.
+    // On a machine that was cloned from the node's. It does not see the lock of the first agent.
     let clone = "echo 01234567-89ab-4cde-8f01-23456789abcd >/run/boot_id\n\
                  echo 0123456789abcdef0123456789abcdef >/run/machine-id\n\
                  mount --bind /run/boot_id /proc/sys/kernel/random/boot_id\n\
@@ -106,7 +106,7 @@ async fn a_second_agent_of_a_node_gives_out_nothing_wherever_it_is() {
     assert!(!node.path("/run/second/agent.sock").exists(), "nobody is served");
     assert!(!node.path("/var/lib/second/journal").exists());
 
-    // The first one goes on, and what it has written is its own.
+    // The first agent goes on with its own journal.
     let now = fs::read(node.path("/run/berth/agent.mark")).unwrap();
     assert_eq!(
         now[..BOOT_AND_ID],

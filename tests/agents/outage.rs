@@ -1,4 +1,4 @@
-//! No API server at all: pods come and go from what the node has.
+//! No API server at all: pods come and go, with the addresses that the node already has.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -49,8 +49,8 @@ async fn without_an_api_server_addresses_are_given_and_taken_back() {
     }
 }
 
-/// As a runtime calls it. The network namespace is the node's own: this plugin only looks at its
-/// name.
+/// Calls the plugin as a runtime does. The network namespace is the node's own: this plugin only
+/// looks at its name.
 fn plugin(node: &Node, command: &str, container: &str) -> Value {
     let conf = json!({"cniVersion": "1.1.0", "name": "pods", "type": "berth-ipam", "ipam": {"type": "berth-ipam"}});
     let mut call = node.command("env");

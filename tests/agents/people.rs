@@ -13,7 +13,7 @@ use crate::stage::{Stage, address_of, node_of};
 
 const PODS: usize = 20;
 
-/// A /26 has 61 addresses: with 40 pods and two nodes it is exhausted.
+/// A /26 has 62 addresses. Two nodes with 20 pods each request 32 each, which exhausts it.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_pods_share_an_address_whatever_users_change() {
     let stage = Stage::open("agents-people", 2, json!({"cidrs": ["10.64.0.0/26"]})).await;
@@ -62,7 +62,7 @@ async fn no_two_pods_share_an_address_whatever_users_change() {
     is_calm(&stage).await;
 }
 
-/// Puts an old copy of the ledger back, under the feet of the controller.
+/// Puts an old copy of the ledger back, while the controller runs.
 async fn restore(blocks: &Api<AddressBlock>, old: Vec<AddressBlock>) {
     for block in blocks.list(&ListParams::default()).await.unwrap() {
         let name = block.name_any();
@@ -71,7 +71,7 @@ async fn restore(blocks: &Api<AddressBlock>, old: Vec<AddressBlock>) {
     for mut block in old {
         block.metadata.resource_version = None;
         block.metadata.uid = None;
-        // The controller may have been faster.
+        // The controller may have created it already.
         drop(blocks.create(&PostParams::default(), &block).await);
     }
 }
@@ -91,7 +91,7 @@ fn assigned(
         .collect()
 }
 
-/// All that the node's pods have is in its NNC.
+/// Waits until the node's NNC lists all addresses of its pods.
 async fn is_listed(stage: &Stage, node: &str) {
     let nncs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
     let look = async || {
@@ -114,7 +114,7 @@ async fn is_listed(stage: &Stage, node: &str) {
         .unwrap();
 }
 
-/// As a kubelet does that is started again after somebody deleted its Node.
+/// Deletes a Node and creates it again, as a kubelet does at its next start.
 async fn register_again(stage: &Stage, name: &str) {
     let nodes: Api<NodeObject> = Api::all(stage.scene.client.clone());
     let before = nodes.get(name).await.unwrap();
@@ -142,7 +142,7 @@ async fn register_again(stage: &Stage, name: &str) {
         .unwrap();
 }
 
-/// Nothing changes in fifty looks in a row: what never settles keeps this from ending.
+/// Waits until no NNC changes in fifty looks in a row. If they never settle, the wait never ends.
 async fn is_calm(stage: &Stage) {
     let nncs: Api<NodeNetworkConfig> = Api::namespaced(stage.scene.client.clone(), NAMESPACE);
     let (mut before, mut same) = (Vec::new(), 0);

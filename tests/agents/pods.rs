@@ -115,8 +115,8 @@ async fn ready(stage: &Stage) -> Vec<String> {
     ready.filter_map(|node| node.metadata.name).collect()
 }
 
-/// A pod of each node asks one of every node for its name. Routes between nodes are somebody else's
-/// affair: here, the test's.
+/// A pod of each node asks one of every node for its name. Nothing here makes routes between nodes,
+/// so the test does.
 fn talk(stage: &Stage, pods: &[Pod]) {
     let one_of_each: BTreeMap<&str, &Pod> = pods.iter().map(|pod| (node_of(pod), pod)).collect();
     for (to, pod) in &one_of_each {

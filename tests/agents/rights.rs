@@ -1,4 +1,4 @@
-//! What an agent's token allows: its own node's objects, and nobody else's.
+//! What an agent's token allows: to write the objects of its own node, and no others.
 
 use berth_api::NodeNetworkConfig;
 use berth_api::names::NAMESPACE;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// As far as the server: nothing is written.
+/// The server checks the request, and writes nothing.
 fn dry() -> PatchParams {
     PatchParams {
         dry_run: true,
@@ -70,7 +70,7 @@ async fn an_agents_token_can_write_only_for_its_own_node() {
     );
     let said = refusal(reports(&agent, "node-2", condition()).await);
     assert!(said.contains(expected) && said.contains("nodes node-2"), "{said}");
-    // Of its Node, nothing but conditions.
+    // Of its own Node, the agent may write only conditions.
     for patch in [
         json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}),
         json!({"status": {"allocatable": {"pods": "100000"}}}),
@@ -79,13 +79,13 @@ async fn an_agents_token_can_write_only_for_its_own_node() {
         let said = refusal(reports(&agent, "node-1", patch).await);
         assert!(said.contains("only conditions"), "{said}");
     }
-    // And what no agent may do at all.
+    // What no agent may do at all.
     let agents = Api::<NodeNetworkConfig>::namespaced(agent.clone(), NAMESPACE);
     refusal(agents.delete("node-1", &DeleteParams::default()).await);
     let status = Patch::Merge(json!({"status": {"assignedIPCount": 9}}));
     refusal(agents.patch_status("node-1", &dry(), &status).await);
 
-    // A token that is bound to the Node itself does as well.
+    // A token that is bound to the Node itself works as well.
     let bound =
         scene
             .cluster
@@ -94,7 +94,7 @@ async fn an_agents_token_can_write_only_for_its_own_node() {
     frees(&bound, "node-1").await.unwrap();
     assert!(refusal(frees(&bound, "node-2").await).contains(expected));
 
-    // A token that names no node is nobody's.
+    // A token that names no node may write nothing.
     let unbound = scene.cluster.kubeconfig_of_account(NAMESPACE, roles::AGENT, None);
     let unbound = connect(&unbound.unwrap()).await.unwrap();
     let said = refusal(frees(&unbound, "node-1").await);

@@ -1,4 +1,4 @@
-//! Nodes without a network of anybody else's, the controllers, and an agent on each node.
+//! Nodes whose only network is ours, the controllers, and an agent on each node.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-/// Of agents, on all addresses of their nodes: each node has a network of its own.
+/// The port of every agent's metrics: each node has a network of its own.
 pub const METRICS_PORT: u16 = 10363;
 /// The node's own runtime.
 pub const CRI: [&str; 2] = ["--cri-socket", "/run/containerd/containerd.sock"];
@@ -24,18 +24,18 @@ pub struct Stage {
     pub scene: Scene,
     agents: RefCell<BTreeMap<String, Component>>,
     controller: RefCell<Option<Component>>,
-    /// Of the plugins of others there is one: containerd sets up a pod's loopback interface by it,
-    /// whatever the network is.
+    /// Has one plugin of others, `loopback`: containerd calls it for every pod, whatever the
+    /// network is.
     _plugins: tempfile::TempDir,
 }
 
 impl Stage {
-    /// Nobody gives the nodes a network before `start_agents`.
+    /// The nodes have no network before [`Stage::start_agent`].
     pub async fn open(test: &str, nodes: u8, spec: Value) -> Self {
         Self::open_with(test, nodes, spec, |cluster| cluster).await
     }
 
-    /// On a cluster that is special in some way.
+    /// `special` changes the cluster before it starts.
     pub async fn open_with(
         test: &str,
         nodes: u8,
@@ -63,7 +63,7 @@ impl Stage {
         stage
     }
 
-    /// On the first node.
+    /// Starts the controllers on the first node.
     pub fn start_controller(&self, flags: &[&str]) {
         let node = self.scene.node("node-1").unwrap();
         let mut command = node.command(berth_e2e::berth().unwrap());
@@ -86,7 +86,7 @@ impl Stage {
         self.scene.cluster.nodes()
     }
 
-    /// On a node, until it serves: then the node becomes ready, and not before.
+    /// Returns when the agent serves. The node becomes Ready only after that.
     pub async fn start_agent(&self, node: &Node) {
         self.start_agent_with(node, &CRI).await;
     }
@@ -111,7 +111,7 @@ impl Stage {
         wait_for(&self.scene, "the agent serves", look).await.unwrap();
     }
 
-    /// As if the machine's memory had run out.
+    /// With SIGKILL, as when the machine's memory has run out.
     pub fn kill_agent(&self, node: &Node) {
         let agent = self.agents.borrow_mut().remove(node.name()).unwrap();
         let process = agent.process().unwrap();
@@ -152,7 +152,7 @@ impl Stage {
         self.pods().list(&ListParams::default()).await.unwrap().items
     }
 
-    /// So many pods, all on one node.
+    /// Creates `replicas` pods, all on one node.
     pub async fn deploy(&self, node: &str, replicas: usize) {
         let container = json!({"name": "web", "image": POD_IMAGE, "imagePullPolicy": "Never"});
         let labels = json!({"app": node});
@@ -184,7 +184,7 @@ impl Stage {
         deployments.delete(node, &background).await.unwrap();
     }
 
-    /// Until at least so many run.
+    /// Waits until at least `count` pods run, and returns them.
     pub async fn run(&self, count: usize) -> Vec<Pod> {
         let mut found = Vec::new();
         let look = async || {
@@ -200,7 +200,7 @@ impl Stage {
         found
     }
 
-    /// Until not one of them is left, not even on its way out.
+    /// Waits until no pod is left, not even a terminating one.
     pub async fn gone(&self) {
         let look = async || {
             let left = self.pods().list(&ListParams::default()).await?.items;
@@ -221,7 +221,8 @@ impl Stage {
         Ok(names.iter().filter_map(|name| entry_of(name.to_str()?)).collect())
     }
 
-    /// Until nobody on the node has an address, and the kernel has nothing of a pod's.
+    /// Waits until no address is assigned on the node, no release is queued, and the kernel has no
+    /// link or route of a pod.
     pub async fn cleared(&self, node: &Node) {
         let look = async || {
             let status = self.status(node)?;
@@ -232,7 +233,7 @@ impl Stage {
                 .filter(|line| line.starts_with("10.64.") || line.starts_with("fd64"))
                 .collect();
             let queued = self.queued(node)?.len();
-            // The node's own link is one, too.
+            // The link that is left is the node's own.
             let clear = status.pool.assigned == 0
                 && links.lines().count() == 1
                 && routes.is_empty()

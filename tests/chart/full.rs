@@ -1,5 +1,5 @@
-//! The deadlock that releases through a queue are for: the node has as many pods as it takes, the
-//! agent is a pod and is gone, and it can come back only when another pod goes without it.
+//! The deadlock that the release queue prevents: the node has as many pods as it takes, and the
+//! agent, which is a pod, is gone. It can come back only when another pod goes without an agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +35,8 @@ async fn on_a_full_node_a_pod_makes_room_for_its_agent_without_it() {
         .collect();
     assert_eq!(held.values().collect::<BTreeSet<_>>().len(), LOW);
 
-    // The agent's pod goes, and one that waited for room takes its place: it must not be the one
-    // that makes room again, so it is worth more than the others.
+    // The agent's pod goes, and another pod takes its place. That pod has a higher priority than
+    // the others, so that it is not the one that makes room again.
     let classes = Api::<PriorityClass>::all(site.scene.client.clone());
     let middle =
         json!({"metadata": {"name": "middle"}, "value": 1000, "preemptionPolicy": "Never"});
@@ -66,7 +66,7 @@ async fn on_a_full_node_a_pod_makes_room_for_its_agent_without_it() {
     .await;
     assert!(socket::status(&node.path("/run/berth")).is_err(), "nobody serves");
 
-    // It is to come back: nothing but a pod that goes can make room for it.
+    // The agent comes back: only a pod that goes can make room for it.
     let nodes = Api::<Node>::all(site.scene.client.clone());
     let selected = Patch::Merge(json!({"metadata": {"labels": {"agent": "none"}}}));
     nodes
@@ -86,8 +86,8 @@ async fn on_a_full_node_a_pod_makes_room_for_its_agent_without_it() {
         "{victims:?} of {held:?}"
     );
 
-    // Each address is there once, and is that of the pod that shows it; what the victim had is free
-    // or another's.
+    // Each address is listed once, and belongs to the pod that has it in its status. The victim's
+    // address is free or another pod's.
     site.until("addresses and pods agree", async || {
         let lines = socket::addresses(&node.path("/run/berth"))?;
         let mut counts = BTreeMap::<String, usize>::new();
@@ -128,7 +128,7 @@ async fn on_a_full_node_a_pod_makes_room_for_its_agent_without_it() {
     assert!(entries.is_empty(), "{entries:?}");
 }
 
-/// Those of kube-system that are there at all.
+/// The number of pods in kube-system, in any state.
 async fn system_pods(site: &Site) -> anyhow::Result<usize> {
     let pods = Api::<Pod>::namespaced(site.scene.client.clone(), "kube-system");
     Ok(pods.list(&ListParams::default()).await?.items.len())

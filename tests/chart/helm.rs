@@ -1,4 +1,4 @@
-//! The real Helm, with nothing of the user's own.
+//! The real Helm, without the user's own configuration.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ impl Helm {
         command.env_remove("KUBECONFIG");
     }
 
-    /// Its output, and what it says about it: an error when it refuses.
+    /// What the chart renders, or the error with which Helm refuses.
     pub fn template(&self, values: &[String]) -> std::result::Result<String, String> {
         let mut command = self.command(&["template", "berth"]);
         command.arg(chart());
@@ -61,12 +61,12 @@ impl Helm {
     }
 }
 
-/// What it printed.
+/// Runs a command that must succeed, and returns what it printed.
 pub fn done(command: &mut Command) -> String {
     tried(command).unwrap()
 }
 
-/// The same, or what it said when it failed.
+/// The same, but a failure is an error with all that the command printed.
 pub fn tried(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

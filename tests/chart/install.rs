@@ -24,20 +24,20 @@ const VALUES: [&str; 4] = [
     // Debian's portmap is older than CNI 1.1.0.
     "agent.extraArgs={--host-ports=always}",
 ];
-/// Rights for what does not happen here.
+/// Rights for cases that do not occur here.
 const ELSEWHERE: [&str; 15] = [
     // Kinds that this cluster does not have.
     "cluster.k8s.io/machines watch",
     "kubermatic.k8s.io/clusters watch",
     "machine.k8s.io/machines watch",
-    // What is in the index is looked at again before something is taken away.
+    // Before something is taken away, what the index says is read again.
     "/nodes get",
     "/pods get",
     "berth.dev/subnets get",
     // For API servers with OwnerReferencesPermissionEnforcement.
     "/nodes/finalizers update",
     "berth.dev/subnets/finalizers update",
-    // Nodes and Subnets go, and a newer program or a person has changed an object.
+    // Nodes and Subnets are deleted, or a newer program or a person has changed an object.
     "acn.azure.com/clustersubnetstates delete",
     "acn.azure.com/nodenetworkconfigs delete",
     "acn.azure.com/nodenetworkconfigs patch",
@@ -48,7 +48,7 @@ const ELSEWHERE: [&str; 15] = [
     "events.k8s.io/events patch",
 ];
 const PODS: usize = 60;
-/// So many more come and go while the agents are updated.
+/// This many more pods come and go while the agents are updated.
 const LOAD: usize = 12;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,12 +67,12 @@ async fn the_chart_updates_without_a_gap_and_uninstalls_completely() {
     site.until("the page's Subnet is created", async || {
         Ok(match tried(&mut site.shell("kubectl apply", &[])) {
             Ok(_) => Seen::There,
-            // A moment after its definition was created.
+            // Right after its definition was created, the kind is not served yet.
             Err(error) => Seen::NotYet(error.to_string()),
         })
     })
     .await;
-    // The page's, but for the delay: pods come and go quickly below.
+    // The page's Subnet with a shorter reuseDelay: pods come and go quickly below.
     site.create_subnet(json!({"cidrs": ["10.64.0.0/16"], "reuseDelay": "1s"}))
         .await;
     site.until_agents("v1").await;
@@ -106,14 +106,14 @@ async fn the_chart_updates_without_a_gap_and_uninstalls_completely() {
         .count();
     assert_eq!(failed, 0);
     let refused = site.events("FailedCreatePodSandBox").await;
-    // A pool that grows slower than pods come, on a busy machine, is no gap in who serves.
+    // On a busy machine a pool may grow more slowly than pods come. An agent serves all the same.
     let is_gap = |note: &&str| !note.contains("more are asked for");
     let notes = refused.iter().filter_map(|event| event.message.as_deref());
     let notes: Vec<_> = notes.filter(is_gap).collect();
     assert!(notes.is_empty(), "an ADD was not served: {notes:#?}");
 
     let prometheus = watching::start(&site);
-    // So that there are calls to see.
+    // These pods make calls that the dashboard shows.
     site.deploy("load", 2 * LOAD).await;
     site.run(PODS + 2 * LOAD).await;
     is_watched(&site, &prometheus).await;
@@ -140,7 +140,7 @@ async fn the_chart_updates_without_a_gap_and_uninstalls_completely() {
     say("every right was needed");
 }
 
-/// Of all that ran here: nobody has a right that none of its requests needed.
+/// Checks that some request needed each right of the components here, except those in `ELSEWHERE`.
 async fn rights_are_least(site: &Site, asked: &Asked) {
     let mut unknown = Vec::new();
     for component in ["controller", "agent", "dashboard"] {

@@ -6,7 +6,7 @@ use std::process::Command;
 use berth_e2e::docs::{Class, Page, pages};
 
 const PAGE: &str = "docs/install.md";
-/// What `install` does of the page, in this order: each begins one of its commands.
+/// The commands of the page that `install` runs, in this order, by their first words.
 pub const FOLLOWED: [&str; 6] = [
     "helm install",
     "kubectl apply",
@@ -15,10 +15,10 @@ pub const FOLLOWED: [&str; 6] = [
     "kubectl delete deployments",
     "helm uninstall",
 ];
-/// `$0` is the command, the others are for Helm: our image, which the page can't know.
+/// `$0` is the command, the other arguments are for Helm: our image, which the page can't know.
 const SCRIPT: &str = r#"more=("$@"); helm() { command helm "$@" "${more[@]}"; }; eval "$0""#;
 
-/// The one that begins so.
+/// The command of the page that begins with these words.
 pub fn command(beginning: &str) -> String {
     let found: Vec<String> = commands(&Page::read(PAGE).unwrap())
         .into_iter()
@@ -28,7 +28,7 @@ pub fn command(beginning: &str) -> String {
     found.concat()
 }
 
-/// A shell that runs it.
+/// A shell that runs this command.
 pub fn shell(beginning: &str, more: &[String]) -> Command {
     let mut shell = Command::new("bash");
     shell.args(["-c", SCRIPT]).arg(command(beginning)).args(more);

@@ -1,4 +1,4 @@
-//! What is reached from outside of the cluster: a pod's port on its node, and the dashboard.
+//! What is reached from outside the cluster: a pod's port on its node, and the dashboard.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use crate::site::{Site, is_ready, phase, pod};
 
 const HOST_PORT: u16 = 8099;
 
-/// Nodes get the plugin that opens ports on them, as the usual package of plugins has it: a file.
+/// Copies `portmap`, the plugin that opens ports on a node, to each node.
 pub fn install_portmap(site: &Site) {
     for node in site.nodes() {
         std::fs::copy("/usr/lib/cni/portmap", node.path("/opt/cni/bin/portmap")).unwrap();

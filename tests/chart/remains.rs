@@ -15,7 +15,7 @@ pub struct Remains {
     files: BTreeSet<String>,
 }
 
-/// Kubernetes itself makes these whenever it likes, and they are nobody's.
+/// Kubernetes itself creates these at any time.
 const OF_OTHERS: [&str; 5] = [
     "events",
     "events.events.k8s.io",
@@ -23,7 +23,7 @@ const OF_OTHERS: [&str; 5] = [
     "endpointslices.discovery.k8s.io",
     "ipaddresses.networking.k8s.io",
 ];
-/// A kubelet may renew its Lease for the first time after its Node was seen.
+/// A kubelet may create its Lease only after the first look.
 const OF_KUBELETS: &str = "Lease kube-node-lease ";
 
 impl Remains {
@@ -55,7 +55,7 @@ impl Remains {
         Ok(remains)
     }
 
-    /// For a message.
+    /// What is left and what is missing, for a message.
     pub fn beyond(&self, before: &Self) -> String {
         let mut all: Vec<&String> = self.objects.difference(&before.objects).collect();
         all.extend(self.conditions.difference(&before.conditions));

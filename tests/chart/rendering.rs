@@ -123,7 +123,7 @@ const RIGHTS: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// Those that last: what removes the chart has rights of its own, for a moment.
+/// Only rights that last: the hook that removes the chart has rights of its own, for a moment.
 fn rights_of(values: &[&str]) -> BTreeMap<String, Value> {
     let values: Vec<String> = values.iter().map(ToString::to_string).collect();
     let rendered = objects(&Helm::find().template(&values).unwrap());

@@ -20,12 +20,13 @@ const IMAGE: &str = "berth.test/berth";
 pub struct Site {
     pub scene: Scene,
     pub helm: Helm,
-    /// containerd sets up a pod's loopback interface by the one plugin in it.
+    /// Has one plugin, `loopback`: containerd calls it for every pod.
     _plugins: tempfile::TempDir,
 }
 
 impl Site {
-    /// With that image under each of the tags: another tag is another version to Kubernetes.
+    /// The nodes have our image under each of the tags: to Kubernetes, another tag is another
+    /// version.
     pub async fn open(
         test: &str,
         tags: &[&str],
@@ -61,7 +62,8 @@ impl Site {
         self.scene.cluster.nodes()
     }
 
-    /// The page's `install` or `upgrade`, with our image; where no Service leads to the API server.
+    /// Runs the page's `helm install` or `helm upgrade` with our image. No Service leads to the API
+    /// server here, so the chart gets its address.
     pub fn helm(&self, verb: &str, tag: &str, values: &[&str]) -> String {
         let server = self.scene.cluster.control_plane().server();
         let (host, port) = server.trim_start_matches("https://").rsplit_once(':').unwrap();
@@ -78,7 +80,7 @@ impl Site {
         done(&mut self.shell(&format!("helm {verb}"), &more))
     }
 
-    /// For the command of `docs/install.md` that begins so.
+    /// For the command of `docs/install.md` that begins with these words.
     pub fn shell(&self, beginning: &str, more: &[String]) -> Command {
         let mut shell = page::shell(beginning, more);
         self.helm.isolate(&mut shell);
@@ -95,7 +97,7 @@ impl Site {
         shell
     }
 
-    /// The page's; if it fails, with what the Job and the pods say of it.
+    /// Runs the page's `helm uninstall`. If it fails, the panic has the Job's log and the pods.
     pub async fn uninstall(&self) {
         let Err(error) = tried(&mut self.shell("helm uninstall", &[])) else {
             return;
@@ -117,12 +119,12 @@ impl Site {
             "apiVersion": "berth.dev/v1alpha1", "kind": "Subnet",
             "metadata": {"name": "pods"}, "spec": spec,
         });
-        // One that was made as the page says is another manager's.
+        // A Subnet that was made as the page says belongs to another field manager.
         let params = PatchParams::apply("test").force();
         self.until("the Subnet is created", async || {
             match subnets.patch("pods", &params, &Patch::Apply(&object)).await {
                 Ok(_) => Ok(Seen::There),
-                // A moment after its definition was created.
+                // Right after its definition was created, the kind is not served yet.
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     Ok(Seen::NotYet(status.message))
                 }
@@ -144,7 +146,7 @@ impl Site {
         Ok(self.pods().list(&ListParams::default()).await?.items)
     }
 
-    /// A Deployment of that many pods, or one that is changed to have as many.
+    /// Creates a Deployment of that many pods, or scales it.
     pub async fn deploy(&self, name: &str, replicas: usize) {
         let labels = json!({"app": name});
         let container = json!({"name": "web", "image": POD_IMAGE, "imagePullPolicy": "Never"});
@@ -168,7 +170,7 @@ impl Site {
         api.patch(name, &params, &Patch::Apply(&deployment)).await.unwrap();
     }
 
-    /// Until there are exactly so many pods, and all of them run.
+    /// Waits until there are exactly `count` pods, and all of them run.
     pub async fn run(&self, count: usize) -> Vec<Pod> {
         let mut found = Vec::new();
         self.until(&format!("{count} pods run"), async || {
@@ -195,7 +197,7 @@ impl Site {
         .await;
     }
 
-    /// The agents' pods, as far as they run that image and are ready.
+    /// The agents' pods that run that image and are ready.
     pub async fn agents(&self, tag: &str) -> Result<Vec<Pod>> {
         let pods = Api::<Pod>::namespaced(self.scene.client.clone(), "kube-system");
         let own = ListParams::default().labels("app.kubernetes.io/name=berth-agent");
@@ -230,7 +232,7 @@ impl Site {
     }
 }
 
-/// One that serves.
+/// A pod with a web server.
 pub fn pod(name: &str) -> Value {
     json!({
         "metadata": {"name": name},

@@ -1,4 +1,4 @@
-//! Debian's Prometheus on a cluster that the chart has made, with our alerts and the queries of our
+//! Debian's Prometheus on a cluster with the chart, with our alerts and the queries of our
 //! dashboard.
 
 use berth_e2e::Seen;
@@ -24,7 +24,7 @@ pub fn start(site: &Site) -> Prometheus {
             targets: nodes.collect(),
         }
     };
-    // Two controllers run on three nodes: the third is not there.
+    // Two controllers run on three nodes: the third target is down.
     let jobs = [job("agent", 10363), job("controller", 10360)];
     Prometheus::start(&site.scene, &jobs, PendingPeriod::AsWritten).unwrap()
 }
@@ -47,7 +47,7 @@ pub async fn is_watched(site: &Site, prometheus: &Prometheus) {
                 waiting = without;
                 Seen::NotYet(seen)
             }
-            // It takes a moment to start.
+            // Prometheus takes a moment to start.
             Err(error) => Seen::NotYet(error.to_string()),
         })
     })

@@ -1,5 +1,5 @@
-//! Azure CNS, unmodified: it finds its container, asks for addresses by its own rules, hands them
-//! to pods and gives them back.
+//! Azure CNS, unmodified: it finds its network container, asks for addresses by its own rules,
+//! hands them to pods and gives them back.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::host::{self, Host};
 use crate::stage::{NODE, Stage, addresses, container, sorted, text};
 
-/// It has two ways to count what it needs.
+/// What CNS counts to know how many addresses it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Monitor {
     /// The addresses that it has handed out.
@@ -58,7 +58,8 @@ impl Cns {
         Self { stage, host, program }
     }
 
-    /// Waits until the NNC is so and CNS has of it what pods can have.
+    /// Waits until CNS has requested `count` addresses, the NNC lists them, and CNS can hand out
+    /// all of them.
     async fn settles(&mut self, count: usize) -> NodeNetworkConfig {
         let what = format!("CNS has asked for {count} and got them");
         let asked = i64::try_from(count).unwrap();
@@ -93,7 +94,7 @@ impl Cns {
         post_on(self.stage.node(), path, body)
     }
 
-    /// As its CNI plugin asks for a pod's address.
+    /// Requests a pod's address, as the CNI plugin of CNS does.
     fn request(&self, n: usize) -> String {
         let answer = self.post("/network/requestipconfigs", &interface(n));
         assert_eq!(answer["response"]["ReturnCode"], 0, "{answer}");
@@ -141,7 +142,7 @@ fn usable(answer: &Value) -> Vec<String> {
     found.into_iter().flatten().map(|one| text(&one["IPAddress"])).collect()
 }
 
-/// `null` while it does not answer.
+/// `null` while CNS does not answer.
 fn post_on(node: &berth_testbed::Node, path: &str, body: &Value) -> Value {
     let post = || -> Result<Value> {
         let mut stream = TcpStream::connect("127.0.0.1:10090")?;
@@ -212,7 +213,8 @@ async fn cns_that_counts_pods_grows_and_shrinks() {
         .await
         .unwrap();
     let shrunk = cns.settles(16).await;
-    // It leaves the names of what it gave back where they are: they mean nothing any more.
+    // CNS leaves the names of the addresses that it gave back in its spec: they mean nothing any
+    // more.
     assert_eq!(shrunk.spec.ips_not_in_use.len(), 16);
     cns.reserves(17).await;
 }

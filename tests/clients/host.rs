@@ -1,6 +1,6 @@
-//! What an Azure node's host answers to CNS: which interface the node has, up to which version a
-//! container is programmed, and which of its metadata there are. There is no such host here, and
-//! nothing of it is ours to test: it has programmed whatever it is told of.
+//! Stands in for the host of an Azure node. It tells CNS which interface the node has, up to which
+//! version a network container is programmed, and which versions of metadata there are. A test says
+//! what the host has programmed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ const METADATA: &str = "169.254.169.254";
 
 #[derive(Clone, Default)]
 pub struct Host {
-    /// The container's id, and the version it is programmed to.
+    /// The network container's id, and the version that it is programmed to.
     programmed: Arc<Mutex<(String, i64)>>,
 }
 
@@ -35,7 +35,7 @@ impl Host {
             let (answering, interface) = (host.clone(), interface(node));
             std::thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
-                    // A client that goes away is none of ours.
+                    // A client that goes away is no failure.
                     drop(answering.answer(stream, &interface));
                 }
             });

@@ -16,7 +16,7 @@ impl Kubectl<'_> {
         }
     }
 
-    /// Once there is something. The bound only ends a run that would hang.
+    /// Returns the output once there is some. The bound only ends a run that would hang.
     fn table(&self, line: &str) -> String {
         for _ in 0..1200 {
             let table = self.run(line).unwrap();

@@ -42,7 +42,7 @@ impl Stage {
         Api::namespaced(self.scene.client.clone(), NAMESPACE)
     }
 
-    /// Waits until the node's NNC is so.
+    /// Waits until `holds` is true for the node's NNC, and returns the NNC.
     pub async fn until(
         &mut self,
         what: &str,
@@ -69,7 +69,7 @@ pub fn container(nnc: &NodeNetworkConfig) -> Option<&NetworkContainer> {
     nnc.status.as_ref()?.network_containers.first()
 }
 
-/// Of its secondary addresses.
+/// The secondary addresses that the NNC lists.
 pub fn addresses(nnc: &NodeNetworkConfig) -> Vec<String> {
     let assignments = container(nnc)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Commands of ours that are only shown: they, and their flags, must be there.
+//! Commands of ours must exist, with their flags, also where a page only shows them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use berth_e2e::docs::pages;
 
-/// Takes the place of a program: it asks the real one for help on the same command. What it does
-/// not know it refuses, before it helps.
+/// Writes a script that takes the place of a program. The script calls the real one with `--help`
+/// added: that refuses an unknown command or flag before it prints help.
 fn stand_in(directory: &Path, name: &str, guard: &str, real: &Path) {
     let path = directory.join(name);
     let (log, real) = (directory.join("log"), real.display());
@@ -22,7 +22,7 @@ fn stand_in(directory: &Path, name: &str, guard: &str, real: &Path) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The shell parses the line; it finds no program but those, and may not write anything.
+/// The shell parses the line. It finds no programs but the two scripts, and may not write anything.
 #[test]
 fn every_command_and_flag_of_ours_in_a_block_exists() {
     let directory = tempfile::tempdir().unwrap();

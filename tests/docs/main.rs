@@ -46,7 +46,7 @@ fn follow(page: &Page, blocks: &[Block]) -> Result<(), String> {
     let mut shell = Shell::open().map_err(|error| format!("{}: {error}", page.name))?;
     for block in blocks {
         let at = |line: usize| format!("{}:{line}", page.name);
-        // A page that starts its own needs no other.
+        // A block that starts its own cluster needs no other.
         let starts = block.commands.iter().any(|command| shell::is_up(&command.text));
         if block.class == Class::Up && !starts {
             shell.up().map_err(|error| format!("{}: {error}", at(block.line)))?;

@@ -1,4 +1,4 @@
-//! The tables of metrics against what a process really shows.
+//! Compares the tables of metrics with what a process really serves.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! A shell for one page: with a home, a network and processes of its own, and our program on the
-//! `PATH`. All of it ends with it.
+//! `PATH`. All of that ends with the shell.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,9 +13,9 @@ use berth_testbed::{Programs, WITHOUT_COLLECTOR};
 
 use crate::expect::{is_error, is_shown};
 
-/// Where the pages say that a reader's home is.
+/// The reader's home directory in the pages.
 const HOME: &str = "/home/you";
-/// Ends what a command prints.
+/// Begins the line that follows the output of a command.
 const MARK: &str = "--- berth-docs:";
 /// Commands of ours that run until they are told to end.
 const PROCESSES: [&str; 7] = [
@@ -27,11 +27,12 @@ const PROCESSES: [&str; 7] = [
     "machine-ipam",
     "dashboard",
 ];
-/// An answer that has not changed for so long will not change any more.
+/// An output that has not changed for this long will not change any more.
 const STANDSTILL: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// `cargo run -- …` of a page is the program that is built already; nothing else of cargo's is run.
+/// Takes the place of cargo: `cargo run -- …` runs the program that is built already, and anything
+/// else is refused.
 const CARGO: &str = r#"#!/bin/bash
 [[ $1 == run ]] || { echo "cargo $*: not run here"; exit 1; }
 while [[ $1 != -- ]]; do shift; done
@@ -51,7 +52,7 @@ pub fn is_up(command: &str) -> bool {
     process(command) == Some("up")
 }
 
-/// Which of ours it starts, for good.
+/// The one of `PROCESSES` that the command starts, if any.
 fn process(command: &str) -> Option<&str> {
     let mut words = command.split_whitespace();
     let first = words.next()?;
@@ -135,7 +136,7 @@ impl Shell {
         self.expect(&log, &page, true)
     }
 
-    /// Gives the command, and again if it only looks, until it prints what the page shows.
+    /// Runs the command until it prints what the page shows; only once if it may change something.
     fn expect(&mut self, text: &str, page: &[String], looks: bool) -> Result<(), String> {
         let mut last = String::new();
         let mut changed = Instant::now();
@@ -144,13 +145,13 @@ impl Shell {
             if (code == 0 || is_error(page)) && is_shown(page, &output) {
                 return Ok(());
             }
-            // Ages and counts go on though nothing moves.
+            // Ages and counts change even if nothing else does.
             let without_digits: String = output.chars().filter(|c| !c.is_numeric()).collect();
             if without_digits != last {
                 last = without_digits;
                 changed = Instant::now();
             }
-            // What may change something is given once.
+            // A command that may change something is run once.
             if !looks || changed.elapsed() > STANDSTILL {
                 return Err(format!(
                     "exit code {code}, and the page shows\n{}\nwhile it printed\n{output}",
@@ -217,7 +218,7 @@ impl Shell {
         }
     }
 
-    /// What the last process that was started prints.
+    /// The output of the last process that was started.
     fn log(&self) -> PathBuf {
         self.directory.path().join("process.log")
     }
@@ -229,13 +230,13 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // Its children end with it: see --kill-child.
+        // The shell's processes end with it, see `--kill-child`.
         let _ = self.bash.kill();
         let _ = self.bash.wait();
     }
 }
 
-/// Directories and programs; the `PATH` that has them.
+/// Makes the directories and programs, and returns the `PATH`.
 fn prepare(directory: &Path) -> anyhow::Result<String> {
     for name in ["home", "work", "tmp", "bin"] {
         fs::create_dir(directory.join(name))?;

@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use crate::moved::{create_in, delete_in_source};
 use crate::site::{Site, kill};
 
-/// In each of the two versions.
+/// How many claims of each of the two versions.
 const CLAIMS: usize = 20;
 const POOL: &str = "lan";
 const CLUSTER: &str = "blue";
 
-/// From claim to IPAddress.
+/// IPAddresses by the name of their claim.
 type Given = BTreeMap<String, DynamicObject>;
 
-/// Leaves the claims that are to be moved.
+/// Leaves claims, which are moved later.
 pub async fn claims_of_both_versions_get_an_address_each(source: &Site) {
     install(source).await;
     create_pool(&source.scene).await;
     let cluster = json!({"metadata": {"name": CLUSTER}, "spec": {"paused": false}});
     create(&clusters(&source.scene), "cluster.x-k8s.io/v1beta2", "Cluster", cluster).await;
-    // One that can't be served holds up nobody.
+    // A claim that can't be served holds up no other.
     claim(&source.scene, "v1beta2", "nowhere", "no-such-pool", json!({})).await;
     let first = start(source, "first");
     claim(
@@ -59,7 +59,7 @@ pub async fn claims_of_both_versions_get_an_address_each(source: &Site) {
         (&json!("False"), &json!("PoolNotReady"))
     );
 
-    // A claim that goes gives its address back, and its IPAddress goes with it.
+    // A claim that is deleted gives its address back, and its IPAddress goes with it.
     delete(&source.scene, "v1beta1-0").await;
     delete(&source.scene, "nowhere").await;
     let left = given.len() - 1;
@@ -71,11 +71,11 @@ pub async fn a_move_to_another_api_server_keeps_every_address(source: &Site, tar
     install(target).await;
     let before = ready(&source.scene).await.unwrap();
     pause(&source.scene, true).await;
-    // Pools are not in a namespace: they are made where they are missing, and stay where they were.
+    // Pools are not in a namespace, so a move leaves them out: they must be created in the target.
     create_pool(&target.scene).await;
     let cluster = json!({"metadata": {"name": CLUSTER}, "spec": {"paused": true}});
     create(&clusters(&target.scene), "cluster.x-k8s.io/v1beta2", "Cluster", cluster).await;
-    // A part before anybody works there, and a part before the eyes of who does.
+    // Half of the claims are created before a controller runs there, half while it runs.
     let names: Vec<&String> = before.keys().collect();
     let (early, late) = names.split_at(names.len() / 2);
     for name in early {
@@ -87,7 +87,7 @@ pub async fn a_move_to_another_api_server_keeps_every_address(source: &Site, tar
         create_in(&source.scene, &target.scene, name).await;
     }
     until_owned(target, before.len()).await;
-    // Others come meanwhile, and get what is left.
+    // New claims come meanwhile, and get other addresses.
     for number in 0..CLAIMS {
         let metadata = json!({"name": format!("new-{number}")});
         let object = json!({"metadata": metadata, "spec": {"poolRef": pool_ref(POOL)}});
@@ -115,7 +115,7 @@ pub async fn a_move_to_another_api_server_keeps_every_address(source: &Site, tar
         assert_eq!(after[name].data["spec"], address.data["spec"], "{name}");
     }
     assert_eq!(target.owned(POOL).await.unwrap(), after.len());
-    // What came by the move goes as any other.
+    // A claim that was moved is deleted as any other.
     delete(&target.scene, "asks").await;
     until_owned(target, after.len() - 1).await;
     assert_eq!(addresses(&target.scene).get_opt("asks").await.unwrap(), None);
@@ -190,7 +190,7 @@ async fn delete(scene: &Scene, name: &str) {
     claims(scene).delete(name, &DeleteParams::background()).await.unwrap();
 }
 
-/// The addresses of claims that say that they have one.
+/// The IPAddresses of the claims that are Ready.
 async fn ready(scene: &Scene) -> Result<Given> {
     let mut found = Given::new();
     let given = addresses(scene).list(&ListParams::default()).await?;
@@ -205,7 +205,7 @@ async fn ready(scene: &Scene) -> Result<Given> {
     Ok(found)
 }
 
-/// All of them, once there are so many.
+/// Waits until at least `count` claims are Ready, and returns all that are.
 async fn until_ready(scene: &Scene, count: usize) -> Given {
     wait_for(scene, "claims are ready", async || {
         let found = ready(scene).await?.len();
@@ -234,7 +234,8 @@ fn seen(there: bool, what: &impl std::fmt::Debug) -> Seen {
     }
 }
 
-/// As the contract has it, and none twice.
+/// Checks that the IPAddresses are as Cluster API's contract requires, and that none is given
+/// twice.
 async fn check(scene: &Scene, given: &Given) {
     let mut seen = BTreeSet::new();
     for (name, address) in given {

@@ -57,7 +57,8 @@ pub async fn the_deployment_of_a_cluster_runs(seed: &Site, user: &Site) {
         "cidrBlocks": ["192.168.1.128/25"], "gateway": "192.168.1.1", "dnsServers": ["192.168.1.1"],
     }});
     create_cluster(seed, &spec).await;
-    // Its API server has no policies: without the webhook its Machines would not wait.
+    // The user cluster's API server has no policies: without the webhook, its Machines would not
+    // wait.
     until_told(seed, "NoGate", "--webhook-url").await;
     let deployments = Api::<Deployment>::namespaced(seed.scene.client.clone(), NAMESPACE);
     assert_eq!(deployments.get_opt("machine-ipam").await.unwrap(), None);
@@ -67,7 +68,7 @@ pub async fn the_deployment_of_a_cluster_runs(seed: &Site, user: &Site) {
     flags.extend(["--webhook-listen", &listen, "--webhook-url", &url]);
     let controller = seed.start("cluster-controller", "controller", &kubeconfig, &flags);
     until_ready(seed, 1).await;
-    // It talks to the user cluster alone: there is nothing that it could show to this one.
+    // Machine IPAM talks to the user cluster alone: its pod has no token for the seed cluster.
     let pods = Api::<Pod>::namespaced(seed.scene.client.clone(), NAMESPACE);
     let pod = pods.list(&ListParams::default()).await.unwrap().items.remove(0);
     let spec = pod.spec.unwrap();
@@ -83,7 +84,7 @@ pub async fn the_deployment_of_a_cluster_runs(seed: &Site, user: &Site) {
     assert_eq!(network.addresses[0].to_string(), "192.168.1.129/25");
     assert_eq!(network.addresses[0].gateway, Some("192.168.1.1".parse().unwrap()));
 
-    // A CIDR may be added, and nothing else be done to them.
+    // CIDRs may be appended, and not changed in any other way.
     let api = clusters(seed);
     let patch =
         |cidrs: Value| Patch::Merge(json!({"spec": {"machineNetwork": {"cidrBlocks": cidrs}}}));
@@ -105,7 +106,7 @@ pub async fn the_deployment_of_a_cluster_runs(seed: &Site, user: &Site) {
     .await
     .unwrap();
 
-    // What belongs to the Cluster goes with it. Its machines keep what they have.
+    // The Deployment goes with its Cluster. The machines keep their networks.
     api.delete("blue", &DeleteParams::background()).await.unwrap();
     wait_for(&seed.scene, "the Deployment and its pods are gone", async || {
         let left = deployments.list(&ListParams::default()).await?.items.len();
@@ -155,7 +156,7 @@ async fn install(seed: &Site, user: &Site) {
     for file in ["controller.yaml", "cluster.yaml", "webhook.yaml"] {
         seed.scene.cluster.apply(&deploy.join(file)).unwrap();
     }
-    // Of a machine-controller. Our own kinds are what the cluster controller brings.
+    // The kinds of a machine-controller. The cluster controller itself installs our own kinds.
     user.apply_printed(&["crds", "machines"]).unwrap();
     let namespaces = Api::<Namespace>::all(seed.scene.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
@@ -212,7 +213,7 @@ async fn create_machine(user: &Site, name: &str) -> Machine {
     Machine::of(Shape::ProviderConfig, &made)
 }
 
-/// What the controller has applied takes a moment.
+/// Waits until the gate is on: that takes a moment after the controller has applied it.
 async fn until_gated(user: &Site) {
     let params = PostParams {
         dry_run: true,
@@ -223,7 +224,7 @@ async fn until_gated(user: &Site) {
         Ok(match machines(user).create(&params, &object).await {
             Ok(made) if Machine::of(Shape::ProviderConfig, &made).is_gated() => Seen::There,
             Ok(made) => Seen::NotYet(format!("{:?}", made.annotations())),
-            // The gate may be known before its server is up.
+            // The API server may know the webhook before its server is up.
             Err(error) => Seen::NotYet(error.to_string()),
         })
     })

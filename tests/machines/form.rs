@@ -1,4 +1,4 @@
-//! The dashboard's forms under their own roles: what they write needs every right that they have.
+//! The dashboard's forms under their own roles: their writes use every right that these roles have.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::site::{Site, kill};
 use crate::webhook::free_address;
 
-/// The network of a Cluster, and of a Machine of each kind that is made and changed.
+/// Writes the network of a Cluster. Creates and changes a Machine of each kind.
 pub async fn forms_write_under_their_own_roles(site: &Site) {
     let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac");
     for role in ["dashboard.yaml", "dashboard-write.yaml"] {
@@ -46,7 +46,7 @@ pub async fn forms_write_under_their_own_roles(site: &Site) {
     page.post(path, &json!({"version": version, "networks": networks}));
 
     for shape in Shape::ALL {
-        // Those of one kind are in namespaces.
+        // Machines of one kind are in namespaces.
         let (namespace, cidr) = match shape {
             Shape::ProviderConfig => ("", "192.168.78.7/24"),
             Shape::ProviderSpec => ("default", "192.168.78.8/24"),

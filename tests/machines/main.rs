@@ -27,7 +27,7 @@ use stage::{Stage, Step};
 
 const MACHINES: usize = 200;
 
-/// Who has which roles here.
+/// Each account, and a role that it has here.
 const ROLES: [(&str, &str); 5] = [
     ("berth-machine-ipam", "berth-machine-ipam"),
     ("berth-controller", "berth-claim"),
@@ -35,27 +35,27 @@ const ROLES: [(&str, &str); 5] = [
     ("berth-dashboard", "berth-dashboard-write"),
     ("berth-machine-ipam", "berth-webhook"),
 ];
-/// Rights for what does not happen here.
+/// Rights for cases that do not occur here.
 const ELSEWHERE: [(&str, &str); 18] = [
-    // What somebody else has written at the same moment is read again.
+    // After a conflict, an object is read again.
     ("berth-machine-ipam", "cluster.k8s.io/machines get"),
     ("berth-machine-ipam", "machine.k8s.io/machines get"),
     ("berth-machine-ipam", "berth.dev/subnets get"),
     ("berth-claim", "ipam.cluster.x-k8s.io/ipaddressclaims get"),
     ("berth-claim", "ipam.cluster.x-k8s.io/ipaddresses get"),
-    // Blocks that nobody needs any more go, and one that somebody else has written is read again.
+    // Unused blocks are deleted, and after a conflict a block is read again.
     ("berth-machine-ipam", "berth.dev/addressblocks delete"),
     ("berth-machine-ipam", "berth.dev/addressblocks get"),
-    // Nobody waits for an address, and nothing is wrong.
+    // No machine waits for an address, and nothing is wrong.
     ("berth-machine-ipam", "events.k8s.io/events create"),
     ("berth-machine-ipam", "events.k8s.io/events patch"),
-    // In namespaces of which the controller's own role says nothing.
+    // Events in namespaces that the controller's own role does not cover.
     ("berth-claim", "events.k8s.io/events create"),
     ("berth-claim", "events.k8s.io/events patch"),
     ("berth-cluster", "events.k8s.io/events create"),
     ("berth-cluster", "events.k8s.io/events patch"),
-    // What the API server asks for by itself: for owner references, and when what is applied is not
-    // there yet.
+    // The API server checks these by itself: for owner references, and when an apply creates an
+    // object.
     ("berth-claim", "ipam.cluster.x-k8s.io/ipaddressclaims/finalizers update"),
     ("berth-cluster", "/serviceaccounts create"),
     ("berth-cluster", "apps/deployments create"),
@@ -67,18 +67,19 @@ const ELSEWHERE: [(&str, &str); 18] = [
     ("berth-webhook", "/secrets update"),
 ];
 
-/// With the one that asks whether whoever names an owner may hold up its deletion.
+/// The second plugin checks that a client which writes an owner reference may hold up the deletion
+/// of the owner.
 const PLUGINS: &str =
     "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement";
 
-/// As before 1.36: no policy can gate.
+/// As in Kubernetes before 1.36: no policy can gate.
 const OLDER: [&str; 2] = [
     "--feature-gates=MutatingAdmissionPolicy=false",
     "--runtime-config=admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false,\
      admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false",
 ];
 
-/// All in one: each part goes on from what the one before has left.
+/// All in one test: each part starts from what the one before has left.
 #[tokio::test(flavor = "multi_thread")]
 async fn machines_get_their_networks_step_by_step() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,7 +95,7 @@ async fn machines_get_their_networks_step_by_step() {
     webhook::a_webhook_gates_where_there_is_no_policy(&stage).await;
     claims::claims_of_both_versions_get_an_address_each(&stage.site).await;
 
-    // Where pods of the first cluster reach it.
+    // Served where pods of the first cluster reach it.
     let address = stage.site.scene.cluster.control_plane().address();
     let user = Scene::open("machines-user", |builder| {
         OLDER
@@ -109,7 +110,7 @@ async fn machines_get_their_networks_step_by_step() {
     rights_are_least(&stage.site.scene, &audit.asked().unwrap()).await;
 }
 
-/// Nobody has a right that none of its requests needed.
+/// Checks that some request needed each right, except those in `ELSEWHERE`.
 async fn rights_are_least(scene: &Scene, asked: &Asked) {
     let mut unknown = Vec::new();
     for (account, role) in ROLES {
@@ -131,7 +132,7 @@ async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
         assert!(machine.is_gated(), "{:?}", machine.metadata.annotations);
         assert_eq!(machine.network, Ok(None));
     }
-    // A list of others keeps its order, and an entry that is there is not put twice.
+    // Entries of others keep their order, and our entry is not added twice.
     let object = stage.create_with("early-3", "a,b").await;
     let list = Machine::of(Shape::ProviderConfig, &object)
         .initializers()
@@ -144,7 +145,7 @@ async fn the_gate_holds_with_the_controller_stopped(stage: &Stage) {
     assert_eq!(list.as_deref(), Some("ipam.berth.dev"));
     stage.delete("early-3").await;
     stage.delete("early-4").await;
-    // The provider is there and would build them, were the gate open.
+    // The provider runs, and would build them if the gate were open.
     assert!(
         stage.steps("early-1").iter().all(|step| *step == Step::Gated),
         "{:?}",
@@ -184,7 +185,7 @@ async fn machines_pass_all_steps_in_order_when_the_leader_is_killed(stage: &Stag
     })
     .await
     .unwrap();
-    // No address twice, and none that is another's.
+    // No address is given twice, and none that is reserved.
     let found = stage.with_network().await.unwrap();
     let mut by_address: BTreeMap<String, String> = BTreeMap::new();
     for (name, machine) in &found {
@@ -196,7 +197,7 @@ async fn machines_pass_all_steps_in_order_when_the_leader_is_killed(stage: &Stag
     for kept in ["10.20.0.0", "10.20.0.53", "10.20.255.255"] {
         assert!(!by_address.contains_key(kept), "{kept}");
     }
-    // As a watcher saw each of them, from its first version on.
+    // The watch saw each machine pass all steps, from its first version on.
     for number in 0..MACHINES {
         let steps = stage.steps(&format!("m{number}"));
         assert_eq!(steps, [Step::Gated, Step::Open, Step::Provisioned], "m{number}");
@@ -209,8 +210,8 @@ async fn machines_pass_all_steps_in_order_when_the_leader_is_killed(stage: &Stag
 async fn every_address_comes_back(stage: &Stage) {
     let names: BTreeSet<String> = stage.with_network().await.unwrap().into_keys().collect();
     let mut names = names.iter().filter(|name| name.starts_with('m'));
-    // Half of them while nobody works: the process that comes does not know the subnet yet when it
-    // finds them.
+    // Half of them are deleted while no process runs. The next process finds them before it knows
+    // the subnet.
     for name in names.by_ref().take(MACHINES / 2) {
         stage.delete(name).await;
     }

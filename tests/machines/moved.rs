@@ -1,6 +1,6 @@
-//! What `clusterctl move` does to a claim and its IPAddress: it makes them in the target as they
-//! are in the source, with the UIDs that their owners have there, and deletes them in the source
-//! without their finalizers.
+//! What `clusterctl move` does to a claim and its IPAddress: it creates them in the target as they
+//! are in the source, with the UIDs that their owners have in the target. Then it removes the
+//! claim's finalizers in the source, and deletes the claim there.
 
 use berth_e2e::Scene;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -30,7 +30,7 @@ pub fn addresses(scene: &Scene) -> Api<DynamicObject> {
     api(scene, GROUP, "v1beta2", "IPAddress", "ipaddresses")
 }
 
-/// Owners first. Its status comes with the claim.
+/// Owners come first. The claim comes with its status.
 pub async fn create_in(source: &Scene, target: &Scene, name: &str) {
     let claim = claims_in(source, "v1beta2").get(name).await.unwrap();
     let created = create(&claims_in(target, "v1beta2"), claim.clone()).await;
@@ -57,7 +57,8 @@ async fn create(api: &Api<DynamicObject>, mut object: DynamicObject) -> DynamicO
     api.create(&PostParams::default(), &object).await.unwrap()
 }
 
-/// An IPAddress is owned by a pool, which is in no namespace: clusterctl leaves it to its owners.
+/// Deletes the claim alone. One owner of an IPAddress is a pool, which is in no namespace:
+/// clusterctl leaves the IPAddress to its owners.
 pub async fn delete_in_source(source: &Scene, name: &str) {
     let api = claims_in(source, "v1beta2");
     let patch = json!({"metadata": {"finalizers": null}});

@@ -21,7 +21,7 @@ impl Site {
         Ok(Self { scene, berth })
     }
 
-    /// Applies what a command of ours prints.
+    /// Applies the objects that a `berth` command prints.
     pub fn apply_printed(&self, arguments: &[&str]) -> Result<()> {
         let output = Command::new(&self.berth).args(arguments).output()?;
         ensure!(output.status.success(), "{output:?}");
@@ -59,7 +59,7 @@ impl Site {
     }
 }
 
-/// As if the machine's memory had run out.
+/// With SIGKILL, as when the machine's memory has run out.
 pub fn kill(component: &Component) {
     let process = component.process().unwrap();
     process.kill().unwrap();

@@ -1,5 +1,5 @@
 //! A control plane with Machines of both shapes, the gate, the role of machine IPAM, a virtual
-//! provider, and somebody who watches.
+//! provider, and a watch on the Machines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::site::Site;
 
 pub const ACCOUNT: &str = "berth-machine-ipam";
 
-/// Where a machine is on its way.
+/// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Gated,
@@ -38,7 +38,7 @@ pub enum Step {
 #[derive(Debug, Default)]
 struct Watched {
     steps: BTreeMap<String, Vec<Step>>,
-    /// Those that were seen with an open gate and without a network.
+    /// The machines that were seen with an open gate and without a network.
     broken: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// A policy takes a moment from its creation on.
+    /// Waits until the policy gates: that takes a moment after its creation.
     async fn until_gated(&self) -> Result<()> {
         wait_for(&self.site.scene, "the gate is on", async || {
             let params = PostParams {
@@ -131,9 +131,9 @@ impl Stage {
         api.delete(name, &DeleteParams::background()).await.unwrap();
     }
 
-    /// A process under its own role. It ends with the stage.
+    /// Starts machine IPAM under its own role. The process ends with the stage.
     pub fn start(&self, name: &str, networks: &[&str]) -> Component {
-        // With one dash, as the field writes it.
+        // With one dash, which must work, too.
         let networks = networks.iter().flat_map(|network| ["-network", network]);
         let flags: Vec<&str> = networks.collect();
         let name = format!("machine-ipam-{name}");
@@ -155,7 +155,7 @@ impl Stage {
         .unwrap();
     }
 
-    /// Of both shapes, by name.
+    /// The machines of both shapes that have a network, by name.
     pub async fn with_network(&self) -> Result<BTreeMap<String, Machine>> {
         let mut found = BTreeMap::new();
         for shape in Shape::ALL {
@@ -193,7 +193,7 @@ impl Stage {
     }
 }
 
-/// Every version that a watch shows.
+/// Records every version that a watch shows.
 async fn watch(api: Api<DynamicObject>, watched: Arc<Mutex<Watched>>) {
     let mut events = std::pin::pin!(
         watcher(api, watcher::Config::default())

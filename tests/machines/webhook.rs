@@ -20,7 +20,7 @@ use crate::stage::{ACCOUNT, Stage, object};
 
 const NAME: &str = "berth-machine-gate";
 
-/// One that nobody listens at.
+/// An address that nothing listens on.
 pub fn free_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, berth_testbed::free_port().unwrap()).into()
 }
@@ -36,7 +36,7 @@ pub async fn a_webhook_gates_where_there_is_no_policy(stage: &Stage) {
             "create {kind} webhook-account --{role}=berth-webhook \
              --serviceaccount=kube-system:{ACCOUNT} --namespace=kube-system"
         );
-        // Of a role in its namespace, and of one in none.
+        // A ClusterRoleBinding is in no namespace.
         let line = match kind {
             "rolebinding" => line,
             _ => line.replace(" --namespace=kube-system", ""),
@@ -73,9 +73,9 @@ pub async fn a_webhook_gates_where_there_is_no_policy(stage: &Stage) {
     let list = Machine::of(Shape::ProviderConfig, &object).initializers();
     assert_eq!(list.to_annotation().as_deref(), Some("a,b,ipam.berth.dev"));
     malformed_calls_are_refused(site, address).await;
-    certificates_that_are_gone_are_made_anew(site).await;
+    certificates_that_are_gone_are_recreated(site).await;
 
-    // Nobody serves it: new Machines are refused, and none slips through.
+    // Nothing serves the webhook: new Machines are refused, and none slips through.
     kill(&running);
     let refused = probe(site).await.unwrap_err().to_string();
     assert!(refused.contains("failed calling webhook"), "{refused}");
@@ -127,7 +127,7 @@ async fn authorities(site: &Site) -> Result<String> {
     Ok(bundle.unwrap_or_default().to_owned())
 }
 
-/// Whoever trusts the authorities that the API server is told of, as it does itself.
+/// Calls the webhook with the authorities that the API server trusts.
 async fn malformed_calls_are_refused(site: &Site, address: SocketAddr) {
     let kubeconfig = json!({
         "clusters": [{"name": "webhook", "cluster": {
@@ -165,8 +165,9 @@ async fn malformed_calls_are_refused(site: &Site, address: SocketAddr) {
     }
 }
 
-/// Meanwhile the API server may refuse Machines, but lets none through.
-async fn certificates_that_are_gone_are_made_anew(site: &Site) {
+/// Deletes the certificates. Until there are new ones, the API server may refuse Machines, but lets
+/// none through.
+async fn certificates_that_are_gone_are_recreated(site: &Site) {
     let before = authorities(site).await.unwrap();
     let secrets = Api::<Secret>::namespaced(site.scene.client.clone(), "kube-system");
     secrets.delete("berth-webhook", &DeleteParams::default()).await.unwrap();

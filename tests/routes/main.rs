@@ -69,7 +69,7 @@ async fn pods_on_different_nodes_talk_through_our_routes() {
         assert!(on_node(node, "ip route show proto 78").contains("198.51.100.0/24"));
     }
 
-    // No agent has a right for it that none of its requests needed.
+    // Some request needed each right of the role for routes.
     let asked = audit.asked().unwrap();
     let role = Some("berth-agent-routes");
     let superfluous = asked.superfluous_of(&stage.scene, "berth-agent", role).await.unwrap();
@@ -89,7 +89,7 @@ async fn no_route_flaps_when_agents_or_the_api_server_are_down() {
         stage.start_agent(node);
     }
     let server = stage.scene.cluster.control_plane().process("kube-apiserver").unwrap();
-    // What entered the cluster's namespaces with it stops when it does, and has to go on, too.
+    // Its parent, `nsenter`, stops when it does, and has to be continued, too.
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let parent = status
         .lines()
@@ -101,13 +101,13 @@ async fn no_route_flaps_when_agents_or_the_api_server_are_down() {
         assert!(sent.success());
     };
     signal("-STOP", &server.pid().to_string());
-    // One starts while nobody tells it which nodes there are.
+    // One agent starts while no API server tells it which nodes there are.
     stage.kill_agent(&stage.nodes()[0]);
     stage.start_agent(&stage.nodes()[0]);
     tokio::time::sleep(OUTAGE).await;
     signal("-CONT", &server.pid().to_string());
     signal("-CONT", &parent);
-    // All of them have seen the API server again once they have routed something new.
+    // The agents have seen the API server again once they have routed something new.
     stage.ghost("ghost", "10.244.200.0/24").await;
     for (node, monitor) in stage.nodes().iter().zip(monitors) {
         let told = monitor.until("10.244.200.0/24");

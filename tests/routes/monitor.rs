@@ -13,14 +13,14 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Returns once it hears of changes.
+    /// Returns once the monitor reports changes.
     pub fn start(node: &Node) -> Self {
         let mut command = node.command("ip");
         command.args(["monitor", "route"]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut monitor = Self { child, lines };
-        // It may not listen yet when the first ones are made: some until it tells of one.
+        // The monitor may not listen yet, so routes are changed until it reports one.
         let maker = std::thread::scope(|scope| {
             let (stop, stopped) = std::sync::mpsc::channel::<()>();
             let making = scope.spawn(move || {
@@ -39,7 +39,7 @@ impl Monitor {
         monitor
     }
 
-    /// All that it told until a line has this word.
+    /// All that the monitor printed until a line has this word.
     pub fn until(mut self, word: &str) -> String {
         let mut told = String::new();
         loop {

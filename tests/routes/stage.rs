@@ -16,7 +16,7 @@ pub struct Stage {
     agents: RefCell<BTreeMap<String, Component>>,
     kubeconfigs: BTreeMap<String, PathBuf>,
     _controller: Component,
-    /// containerd sets up a pod's loopback interface by it, whatever the network is.
+    /// Has one plugin, `loopback`: containerd calls it for every pod, whatever the network is.
     _plugins: tempfile::TempDir,
 }
 
@@ -25,7 +25,7 @@ impl Stage {
         Self::open_with(test, nodes, |cluster| cluster).await
     }
 
-    /// On a cluster that is special in some way.
+    /// `special` changes the cluster before it starts.
     pub async fn open_with(
         test: &str,
         nodes: u8,
@@ -82,7 +82,7 @@ impl Stage {
         self.agents.borrow_mut().insert(node.name().to_owned(), agent);
     }
 
-    /// As if the machine's memory had run out.
+    /// With SIGKILL, as when the machine's memory has run out.
     pub fn kill_agent(&self, node: &Node) {
         let agent = self.agents.borrow_mut().remove(node.name()).unwrap();
         let process = agent.process().unwrap();
@@ -90,7 +90,7 @@ impl Stage {
         process.wait().unwrap();
     }
 
-    /// Until every node has so many routes of ours.
+    /// Waits until every node has `count` routes of ours.
     pub async fn routed(&self, count: usize) {
         let look = async || {
             let mut seen = Vec::new();
@@ -135,7 +135,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// A Node without a machine, whose address is that of node 1's neighbour on the wire.
+    /// Creates a Node without a machine. Its address is an unused one of the wire.
     pub async fn ghost(&self, name: &str, cidr: &str) {
         let nodes = Api::<KubernetesNode>::all(self.scene.client.clone());
         let node =
@@ -153,7 +153,7 @@ impl Stage {
         nodes.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// One on each node, with a server.
+    /// Runs a pod with a web server on each node.
     pub async fn run_pods(&self) -> Vec<Pod> {
         let pods = Api::<Pod>::default_namespaced(self.scene.client.clone());
         for node in self.nodes() {
@@ -168,7 +168,7 @@ impl Stage {
                 },
             });
             let pod = serde_json::from_value(pod).unwrap();
-            // The account of pods is made by another controller.
+            // Another controller makes the ServiceAccount of pods: until then, this fails.
             let look = async || match pods.create(&PostParams::default(), &pod).await {
                 Ok(_) => Ok(Seen::There),
                 Err(error) => Ok(Seen::NotYet(error.to_string())),
@@ -193,7 +193,7 @@ impl Stage {
         found
     }
 
-    /// The pod's own process asks the other one's server.
+    /// Waits until a process in the pod gets an answer from the server at `address`.
     pub async fn reach(&self, from: &Pod, address: &str) {
         let node = self.scene.node(node_of(from)).unwrap();
         let look = async || {

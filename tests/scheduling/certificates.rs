@@ -1,4 +1,4 @@
-//! Certificates of the extender and of who calls it, in files as a Secret has them.
+//! Certificates of the extender and of its callers, in files that are named as in a Secret.
 
 use std::path::Path;
 

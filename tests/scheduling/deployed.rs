@@ -21,14 +21,15 @@ const IMAGE: &str = "docker.io/library/berth:latest";
 /// Where pods look for the API server.
 const API_SERVICE: &str = "10.96.0.1";
 
-/// Every file of `deploy/scheduler` and every role is what the API server knows, to the last field.
+/// Checks that the API server accepts every object of `deploy/scheduler` and `deploy/rbac`, and
+/// knows each of its fields.
 pub fn is_accepted(scene: &Scene) {
     let mut seen = 0;
     for directory in ["scheduler", "rbac"] {
         for file in std::fs::read_dir(deploy(directory)).unwrap() {
             let path = file.unwrap().path();
             let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
-            // A kube-scheduler reads the others by itself.
+            // kube-scheduler itself reads the other files.
             let is_object = |path: &Path| {
                 let text = std::fs::read_to_string(path).unwrap();
                 !text.contains("kind: KubeSchedulerConfiguration")
@@ -51,7 +52,7 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// With a kube-scheduler of that name that calls it.
+    /// Also starts a kube-scheduler of that name, which calls the extender.
     pub async fn start(scene: &Scene, scheduler: &str) -> Self {
         is_accepted(scene);
         let directory = tempfile::tempdir().unwrap();
@@ -93,7 +94,8 @@ impl Deployed {
         deployed
     }
 
-    /// Does what a kube-proxy would, once the Service leads to one replica, and to another one.
+    /// Does what kube-proxy would: waits until the Service leads to one replica, which is not
+    /// `before`, and lets the relay lead there.
     async fn follow(&self, scene: &Scene, before: Option<SocketAddr>) -> SocketAddr {
         let slices = Api::<EndpointSlice>::namespaced(scene.client.clone(), NAMESPACE);
         let of_service =
@@ -118,7 +120,7 @@ impl Deployed {
         found
     }
 
-    /// The leader's pod is deleted: the other replica serves.
+    /// Deletes the leader's pod, and waits until the other replica serves.
     pub async fn hands_over(&self, scene: &Scene) {
         let leader = self.follow(scene, None).await;
         let pods = Api::<Pod>::namespaced(scene.client.clone(), NAMESPACE);
@@ -157,7 +159,8 @@ fn image(directory: &Path) -> PathBuf {
     berth_testbed::image_of_program(directory, IMAGE, &berth).unwrap()
 }
 
-/// There is no kube-proxy either: on the node, the API server is where pods look for it.
+/// The nodes have no kube-proxy: a relay on each node serves the address where pods look for the
+/// API server.
 fn serve_api(scene: &Scene, node: &Node) -> Relay {
     let address = format!("{API_SERVICE}/32");
     run(node.command("ip").args(["address", "add", &address, "dev", "lo"]));

@@ -19,7 +19,7 @@ use crate::site::{
 
 const NODES: u8 = 3;
 
-/// Nodes whose network are our agents.
+/// Nodes whose pod network comes from our agents.
 struct Stage {
     scene: Scene,
     audit: Audit,
@@ -76,8 +76,8 @@ impl Stage {
         stage
     }
 
-    /// Nobody has a right in these roles that none of its requests needed, but for those that are
-    /// for what does not happen here.
+    /// Checks that some request needed each right of these roles, except the rights in `elsewhere`:
+    /// they are for cases that do not occur here.
     async fn rights_are_least(&self, roles: &[(&str, &str)], elsewhere: &[&str]) {
         let asked = self.audit.asked().unwrap();
         let mut unknown = Vec::new();
@@ -117,7 +117,7 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_in_a_subnet_get_as_many_pods_as_it_has_addresses() {
-    // 16, less network and broadcast, less one for each of three nodes' containers.
+    // 16, less network and broadcast, less one for the network container of each of three nodes.
     let spec = json!({"cidrs": ["10.64.0.0/28"], "reuseDelay": "1s", "scaler": {"batchSize": 4}});
     let stage = Stage::open("scheduling-dynamic", "pods", spec, "*").await;
     let scene = &stage.scene;
@@ -129,7 +129,7 @@ async fn nodes_in_a_subnet_get_as_many_pods_as_it_has_addresses() {
     extender.ready(scene).await;
     let _scheduler = start_scheduler(scene, "berth", extender.port);
 
-    // Up to five left, then ten more at once.
+    // Fills the subnet up to five addresses, then creates ten more pods.
     create_many(scene, room - 5, "berth").await;
     until(scene, "all but five have an address", |count| count.running == room - 5).await;
     for n in 0..10 {
@@ -160,12 +160,13 @@ async fn nodes_in_a_subnet_get_as_many_pods_as_it_has_addresses() {
         begin.elapsed()
     );
     extender.stop();
-    // A pod is asked for where the answer to its binding was lost.
+    // The extender reads a pod only when its binding failed or got no answer.
     let role = ("berth-scheduler", "berth-scheduler");
     stage.rights_are_least(&[role], &["/pods get"]).await;
 }
 
-/// By a scheduler `berth`, on nodes that have room for so many pods each.
+/// Fills nodes that have room for `each` pods each, by a scheduler named `berth`. Then two pods are
+/// deleted, and two that waited run.
 async fn fills(scene: &Scene, test: &str, each: usize) {
     let room = each * usize::from(NODES);
     create_many(scene, room + 6, "berth").await;

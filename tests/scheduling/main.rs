@@ -1,5 +1,5 @@
 //! IP-aware scheduling by a real kube-scheduler: with `berth scheduler` as its extender, and by the
-//! extended resource. What is configured is what `deploy/` has, and it runs under the roles there.
+//! extended resource. The configuration and the roles are those of `deploy/`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

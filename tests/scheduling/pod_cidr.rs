@@ -1,5 +1,5 @@
-//! The seed's use case: kube-controller-manager gives every node a podCIDR, and host-local behind
-//! it gives pods their addresses. Three nodes with a /29 each have five each.
+//! The basic case: kube-controller-manager gives every node a podCIDR, and host-local gives pods
+//! addresses of it. Three nodes with a /29 each have room for five pods each.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub const EACH: usize = 5;
 pub const ROOM: usize = NODES as usize * EACH;
 pub const PODS: usize = 30;
 const FULL: &str = "0/3 nodes are available: 3 no pod IP left in the node's podCIDR";
-/// What a pod is told in any case.
+/// A part of every reason, with or without the number of nodes.
 const REASON: &str = "no pod IP left in the node's podCIDR";
 
 /// Nodes whose podCIDRs are served by host-local.
@@ -106,7 +106,8 @@ async fn no_pod_is_bound_to_a_node_whose_pod_cidr_is_full() {
         with.running, with.creating, with.reasons
     );
     assert!(with.by_node.values().all(|pods| *pods == EACH), "{with:?}");
-    // One that another pod was ahead of at its binding has the reason alone, until it is its turn.
+    // A pod whose binding the extender refused has only the bare reason, until the scheduler tries
+    // it again.
     assert!(with.reasons.keys().all(|reason| reason.contains(REASON)), "{with:?}");
     assert!(with.reasons.keys().any(|reason| reason.starts_with(FULL)), "{with:?}");
     let events = scene.report().await.unwrap();
@@ -120,12 +121,12 @@ async fn no_pod_is_bound_to_a_node_whose_pod_cidr_is_full() {
     until(&scene, "two more run", after).await;
     println!("two more run {:.2?} after two were gone", gone.elapsed());
 
-    // A Node that is made anew has no podCIDR for a moment. Nobody who waits is bound to it then.
-    crate::resource::made_anew(&mut scene).await;
+    // A Node that is recreated has no podCIDR for a moment. No waiting pod is bound to it then.
+    crate::resource::recreated(&mut scene).await;
     let again = until(&scene, "the Node is counted again", after).await;
     assert!(again.by_node.values().all(|pods| *pods == EACH), "{again:?}");
 
-    // Whatever happens, a pod on the host needs none.
+    // A pod on the host network needs no address, even when all nodes are full.
     let mut on_host = crate::site::pod("on-host", "berth");
     on_host["spec"]["hostNetwork"] = json!(true);
     crate::site::create(&scene, on_host).await;

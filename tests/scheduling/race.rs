@@ -1,4 +1,4 @@
-//! Storms of pods on nodes that exist as objects only: binding is all that is looked at.
+//! Storms of pods on nodes that exist only as objects: these tests look only at binding.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const NODES: usize = 10;
 const EACH: usize = 10;
 const ROOM: usize = NODES * EACH;
 const PODS: usize = 500;
-/// A /28 has 16: so that 10 are left.
+/// A /28 has 16 addresses: 10 are left.
 const RESERVED: &str = "--reserved-per-cidr=6";
 
 async fn open(test: &str) -> Scene {
@@ -61,7 +61,7 @@ async fn create_nodes(scene: &Scene, prefix: &str, cidrs: impl IntoIterator<Item
     }
 }
 
-/// All at once, half for each scheduler.
+/// Creates all pods at once, half of them for each scheduler.
 async fn storm(scene: &Scene) {
     let mut running = JoinSet::new();
     for n in 0..PODS {
@@ -75,7 +75,7 @@ async fn storm(scene: &Scene) {
     }
 }
 
-/// No node ever has more than it has addresses, and in the end all have as many.
+/// Checks that no node ever has more pods than addresses, and waits until each has as many.
 async fn settles(scene: &Scene) -> Count {
     let over = |count: &Count| count.by_node.values().any(|pods| *pods > EACH);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -107,7 +107,7 @@ async fn two_schedulers_bind_exactly_as_many_pods_as_there_are_ips() {
         clear(&scene, Some(0)).await;
     }
 
-    // However many nodes are full, the pod says it in one line.
+    // The reason in the pod's status stays short, however many nodes are full.
     create_nodes(
         &scene,
         "full",
@@ -142,7 +142,7 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     let begun = until(&scene, "some are bound", |count| count.bound() > 0).await;
     leader.kill();
     println!("the leader was killed with {} pods bound", begun.bound());
-    // Nobody leads: nothing is bound, whoever asks.
+    // The relay still leads to the dead leader: no node has too many pods.
     standby.ready(&scene).await;
     let between = count(&scene).await.unwrap();
     assert!(
@@ -153,7 +153,7 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     let settled = settles(&scene).await;
     assert_eq!(settled.bound(), ROOM);
 
-    // And one that is stopped in good order hands over at once.
+    // An extender that is stopped in good order hands over, too.
     clear(&scene, Some(0)).await;
     let mut third = Extender::start(&scene, "third", &[RESERVED]);
     storm(&scene).await;
@@ -163,8 +163,8 @@ async fn an_extender_that_is_killed_over_commits_nothing() {
     relay.lead_to(third.address());
     settles(&scene).await;
 
-    // All nodes are full and no extender is there. Who may not go without it waits, and whoever
-    // may puts one pod too many somewhere.
+    // All nodes are full and no extender runs. A scheduler that needs the extender leaves its pod
+    // waiting; one that may ignore it binds one pod too many.
     third.stop();
     let _ignoring = start_ignoring_scheduler(&scene, "ignoring", relay.port);
     crate::site::create(&scene, pod("alone", "one")).await;

@@ -14,7 +14,7 @@ pub struct Relay {
 
 struct Target {
     address: SocketAddr,
-    /// Ends the connections of until now.
+    /// Ends all connections so far.
     connections: CancellationToken,
 }
 
@@ -25,7 +25,7 @@ impl Relay {
 
     pub fn on(listener: TcpListener) -> Self {
         let port = listener.local_addr().unwrap().port();
-        // Nobody is there.
+        // Nothing listens there.
         let target = Arc::new(Mutex::new(Target {
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             connections: CancellationToken::new(),
@@ -38,7 +38,7 @@ impl Relay {
                     (target.address, target.connections.clone())
                 };
                 let connection = async move {
-                    // Whoever asks while nobody is there is hung up on.
+                    // If nothing listens there, the connection is closed.
                     if let Ok(mut there) = TcpStream::connect(address).await {
                         let _ = tokio::io::copy_bidirectional(&mut from, &mut there).await;
                     }
@@ -53,7 +53,7 @@ impl Relay {
         self.target.lock().address = address;
     }
 
-    /// On whoever is connected.
+    /// Closes all connections.
     pub fn hang_up(&self) {
         std::mem::take(&mut self.target.lock().connections).cancel();
     }

@@ -1,5 +1,5 @@
-//! The extended resource, on the nodes of the seed's use case: kube-scheduler subtracts, queues and
-//! preempts by itself.
+//! The extended resource, on the nodes of `pod_cidr`: kube-scheduler subtracts, queues and preempts
+//! by itself.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -27,8 +27,8 @@ pub async fn phase(scene: &mut Scene) {
     stop(&controller);
 }
 
-/// On a cluster without pods whose nodes have so many addresses together. Then everything is as it
-/// was before.
+/// On a cluster without pods whose nodes have `room` addresses together. Leaves the cluster as it
+/// was.
 pub async fn filling_phase(scene: &Scene, room: usize, pods: usize) {
     let controller = begin(scene, room, &[]).await;
     fills(scene, room, pods).await;
@@ -90,7 +90,7 @@ fn start_controller(scene: &Scene, flags: &[&str]) -> Component {
     scene.cluster.start_component("berth-pod-ips", &berth, &all).unwrap()
 }
 
-/// Until the nodes have as many as there are addresses.
+/// Waits until the nodes publish `room` of the resource together.
 async fn published(scene: &Scene, room: usize) {
     let nodes = Api::<Node>::all(scene.client.clone());
     let look = async || {
@@ -117,7 +117,7 @@ async fn published(scene: &Scene, room: usize) {
     wait_for(scene, "all nodes publish the resource", look).await.unwrap();
 }
 
-/// The server takes a moment to know a policy that was just made.
+/// Waits until the policy holds: the server takes a moment to know a policy that was just created.
 async fn policy_holds(scene: &Scene) {
     let dry = PostParams {
         dry_run: true,
@@ -133,7 +133,8 @@ async fn policy_holds(scene: &Scene) {
         })
     };
     wait_for(scene, "pods ask for the resource", look).await.unwrap();
-    // Not who is on the host's network, nor who asks already.
+    // The policy leaves alone a pod on the host network, and one that asks for the resource
+    // already.
     let mut on_host = pod("probe", DEFAULT);
     on_host["spec"]["hostNetwork"] = json!(true);
     let made = pods(scene)
@@ -165,7 +166,7 @@ fn asks(pod: &Pod) -> (u64, u64) {
     (amount(resources.requests), amount(resources.limits))
 }
 
-/// A full cluster, and a pod that matters more.
+/// On a full cluster, one pod makes room for a pod of higher priority.
 async fn preempts(scene: &Scene) {
     let class = json!({"metadata": {"name": "high"}, "value": 1000});
     let classes = Api::<PriorityClass>::all(scene.client.clone());
@@ -191,7 +192,7 @@ async fn preempts(scene: &Scene) {
     assert_eq!(before.difference(&after).count(), 1, "one victim left");
 }
 
-/// Those that run, by UID.
+/// The UIDs of the running pods.
 async fn running(scene: &Scene) -> BTreeSet<String> {
     let all = pods(scene)
         .list(&ListParams::default())
@@ -205,7 +206,7 @@ async fn running(scene: &Scene) -> BTreeSet<String> {
     all.filter(|pod| runs(pod)).filter_map(|pod| pod.uid()).collect()
 }
 
-/// A kubelet that restarts, and a Node that is created anew: no pod dies, and the resource is back.
+/// A kubelet that restarts, and a Node that is recreated: no pod dies, and the resource is back.
 async fn survives_restarts(scene: &mut Scene) {
     let before = running(scene).await;
     scene.cluster.nodes_mut()[0].restart_kubelet().unwrap();
@@ -214,15 +215,15 @@ async fn survives_restarts(scene: &mut Scene) {
     assert_eq!(running(scene).await, before, "a kubelet that restarts ends no pod");
 
     let begin = Instant::now();
-    made_anew(scene).await;
+    recreated(scene).await;
     println!("the Node is there again after {:.2?}", begin.elapsed());
     published(scene, ROOM).await;
     println!("the resource is back after {:.2?}", begin.elapsed());
-    assert_eq!(running(scene).await, before, "a Node that is created anew ends no pod");
+    assert_eq!(running(scene).await, before, "a Node that is created again ends no pod");
 }
 
-/// Somebody deletes a Node, and its kubelet makes it anew.
-pub async fn made_anew(scene: &mut Scene) {
+/// Deletes a Node, and waits until its kubelet has recreated it.
+pub async fn recreated(scene: &mut Scene) {
     let nodes = Api::<Node>::all(scene.client.clone());
     nodes.delete("node-2", &DeleteParams::default()).await.unwrap();
     scene.cluster.nodes_mut()[1].restart_kubelet().unwrap();
@@ -237,7 +238,7 @@ pub async fn made_anew(scene: &mut Scene) {
     wait_for(scene, "the Node has a podCIDR again", look).await.unwrap();
 }
 
-/// Until the kubelet has said something of its Node.
+/// Waits until the kubelet has reported on its Node again.
 async fn reports(scene: &Scene, node: &str) {
     let nodes = Api::<Node>::all(scene.client.clone());
     let heartbeat = |node: Option<Node>| {

@@ -22,19 +22,19 @@ pub fn deploy(file: &str) -> PathBuf {
 pub struct Extender {
     component: Component,
     pub port: u16,
-    /// Where it says whether it is ready.
+    /// The port of `/readyz`.
     health: u16,
 }
 
 impl Extender {
-    /// It may not lead yet.
+    /// Does not wait: the extender may not lead yet.
     pub fn start(scene: &Scene, name: &str, flags: &[&str]) -> Self {
         let port = free_port().unwrap();
         Self::run(scene, name, port, port, flags.iter().map(ToString::to_string))
     }
 
-    /// With `tls.crt` and `tls.key` of the directory, for callers with a certificate of its
-    /// `ca.crt`.
+    /// Serves with `tls.crt` and `tls.key` of the directory, for callers with a certificate that
+    /// `ca.crt` has signed.
     pub fn start_over_tls(scene: &Scene, name: &str, directory: &Path, flags: &[&str]) -> Self {
         let (port, health) = (free_port().unwrap(), free_port().unwrap());
         let file = |flag: &str, name: &str| format!("--{flag}={}", directory.join(name).display());
@@ -91,7 +91,7 @@ impl Extender {
         wait_for(scene, "the extender is ready", look).await.unwrap();
     }
 
-    /// As if the machine's memory had run out.
+    /// With SIGKILL, as when the machine's memory has run out.
     pub fn kill(self) {
         let process = self.component.process().unwrap();
         process.kill().unwrap();
@@ -129,7 +129,7 @@ pub fn start_ignoring_scheduler(scene: &Scene, name: &str, port: u16) -> Compone
     configured(scene, name, "extender.yaml", &edits)
 }
 
-/// With its certificate, its key and the authority it trusts in a directory.
+/// The directory has its certificate, its key and the authority that it trusts.
 pub fn start_scheduler_over_tls(
     scene: &Scene,
     name: &str,
@@ -190,7 +190,7 @@ pub async fn create_many(scene: &Scene, count: usize, scheduler: &str) {
     }
 }
 
-/// Until a scheduler has said that it could not place the pod, and what it said.
+/// Waits until a scheduler has reported that it could not place the pod, and returns its message.
 pub async fn failed_scheduling(scene: &Scene, pod: &str) -> String {
     let events = Api::<Event>::default_namespaced(scene.client.clone());
     let mut said = String::new();
@@ -217,7 +217,7 @@ pub async fn failed_scheduling(scene: &Scene, pod: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub running: usize,
-    /// On a node, and not running: for want of an address, mostly.
+    /// On a node and not running, mostly for want of an address.
     pub creating: usize,
     /// On no node, and the scheduler has said why.
     pub refused: usize,
@@ -261,7 +261,7 @@ pub async fn count(scene: &Scene) -> Result<Count> {
     Ok(count)
 }
 
-/// Until the pods are as they are to be.
+/// Waits until `is_so` holds for the pods, and returns their count.
 pub async fn until(scene: &Scene, what: &str, mut is_so: impl FnMut(&Count) -> bool) -> Count {
     let mut last = Count::default();
     let look = async || {
@@ -276,8 +276,8 @@ pub async fn until(scene: &Scene, what: &str, mut is_so: impl FnMut(&Count) -> b
     last
 }
 
-/// Until not one is left. Those that wait for a node go first: schedulers would try them all again
-/// for each address that comes free.
+/// Deletes all pods, and waits until none is left. Those that wait for a node go first: schedulers
+/// would try them all again for each address that comes free.
 pub async fn clear(scene: &Scene, grace: Option<u32>) {
     let params = DeleteParams {
         grace_period_seconds: grace,
@@ -290,7 +290,7 @@ pub async fn clear(scene: &Scene, grace: Option<u32>) {
     until(scene, "all pods are gone", |count| *count == Count::default()).await;
 }
 
-/// Deletes so many that run, and returns when they are gone.
+/// Deletes `count` running pods, and returns when they are gone.
 pub async fn delete_running(scene: &Scene, count: usize) {
     let api = pods(scene);
     let listed = api.list(&ListParams::default()).await.unwrap().items;

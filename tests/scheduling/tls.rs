@@ -1,4 +1,4 @@
-//! The extender over TLS, with certificates that somebody replaces while it serves.
+//! The extender over TLS, with certificates that are replaced while it serves.
 
 use berth_e2e::Scene;
 
@@ -8,8 +8,9 @@ use crate::site::{
     Extender, create, failed_scheduling, pod, pods, start_scheduler_over_tls, until,
 };
 
-/// On nodes without pods. Each kube-scheduler trusts one authority only, and has its certificate
-/// from it: which of them is served says what the extender shows, and whom it lets in.
+/// Runs on nodes without pods. Each kube-scheduler trusts only the authority that signed its own
+/// certificate. Which of them is served tells which certificate the extender shows, and which
+/// callers it accepts.
 pub async fn phase(scene: &Scene, flags: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let (old, new) = (Authority::make("old"), Authority::make("new"));
@@ -35,7 +36,7 @@ pub async fn phase(scene: &Scene, flags: &[&str]) {
     until(scene, "the new certificate serves", |count| count.bound() == 2).await;
     assert!(extender.is_ready().unwrap(), "it is the same process");
 
-    // A connection that was there goes on; a new one is not for whom the old authority has signed.
+    // An open connection goes on. A new one with a certificate of the old authority is refused.
     relay.hang_up();
     create(scene, pod("old-2", "old")).await;
     let said = failed_scheduling(scene, "old-2").await;

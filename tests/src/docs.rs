@@ -1,13 +1,13 @@
 //! The pages as tests read them: command blocks with their class, headings, links.
 //!
-//! A command block is a fence of `console`, with its class behind it:
+//! A command block is a fence of `console`, followed by its class:
 //!
 //! | class | who runs it |
 //! | --- | --- |
 //! | `run` | `tests/docs`: in one shell for each page, in order, without a cluster |
 //! | `up` | the same, in the same shell, with a `berth up` for the page |
 //! | `chart` | `tests/chart`: on a real cluster with Helm |
-//! | `shown: WHY` | nobody, and why. That its commands and flags exist is checked all the same |
+//! | `shown: WHY` | nobody, for the reason WHY. Its commands and flags must exist all the same |
 //!
 //! A line that begins with `$ ` (or `# `, for root) is a command, with the lines that belong to it:
 //! after a `\`, up to the end of a here-document. What follows is its output. In it `…` stands for
@@ -55,7 +55,7 @@ impl Page {
     }
 }
 
-/// All that people read: those at the root, and all of `docs`.
+/// All pages that people read: those at the root, and those in `docs`.
 pub fn pages() -> Result<Vec<Page>> {
     let mut names: Vec<String> = Vec::new();
     for directory in ["", "docs/"] {

@@ -34,7 +34,7 @@ pub async fn install_subnet(scene: &Scene, subnet: &str, spec: &Value) -> Result
     wait_for(scene, "the Subnet is created", async || {
         match subnets.patch(subnet, &params, &Patch::Apply(&object)).await {
             Ok(_) => Ok(Seen::There),
-            // A moment after its definition was created.
+            // Right after its definition was created, the kind is not served yet.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::NotYet(status.message)),
             Err(error) => Err(error.into()),
         }

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: a cluster with a client, and waiting that says why it was in
-//! vain.
+//! What the end-to-end tests share: a cluster with a client, and waits that report what they saw
+//! last.
 
 pub mod docs;
 mod install;

@@ -24,7 +24,7 @@ pub struct Prometheus {
 pub enum PendingPeriod {
     /// As `rules.yaml` says.
     AsWritten,
-    /// For tests that make the cause.
+    /// For tests that make the cause and wait for the alert.
     OneSecond,
 }
 
@@ -87,7 +87,7 @@ impl Prometheus {
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{query}: {}: {errors}", output.status);
         let said = String::from_utf8(output.stdout)?;
-        // Where there is none it prints an empty line.
+        // Without a series promtool prints an empty line.
         let lines = said.lines().filter(|line| !line.is_empty());
         Ok(lines.map(str::to_owned).collect())
     }

@@ -1,6 +1,6 @@
-//! Whether a component has a right too many: what it asked for stands in the API server's audit
-//! log. One verb after another is taken from its roles, and the server's own authorizer is asked
-//! again about each of those requests: a verb that no request misses is one too many.
+//! Finds rights that a component does not need. The API server's audit log has the requests of the
+//! component. One verb after another is removed from its roles, and the server's own authorizer is
+//! asked about these requests again. If it allows all of them, the verb is superfluous.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ use serde_json::json;
 use crate::scene::Scene;
 use crate::wait::{Seen, wait_for};
 
-/// Of no API: with a rule for one the authorizer shows that it has seen the newest role.
+/// A group of no API. Once the authorizer allows a request in this group, it has seen the newest
+/// role.
 const MARK_GROUP: &str = "mark.test";
 
 /// The audit log of a cluster's API server.
@@ -69,7 +70,8 @@ struct ObjectRef {
 }
 
 impl Audit {
-    /// It is kept in that directory, about Berth's own accounts alone.
+    /// Keeps the log in that directory, with only the requests of ServiceAccounts in Berth's
+    /// namespace.
     pub fn of(directory: &Path) -> Result<Self> {
         let rule = json!({"level": "Metadata", "userGroups": [group_of_accounts()]});
         let policy = json!({
@@ -81,7 +83,7 @@ impl Audit {
         Ok(Self { directory })
     }
 
-    /// The cluster whose API server keeps it.
+    /// Lets the API server of the cluster keep the log.
     pub fn on<'a>(&self, cluster: Builder<'a>) -> Builder<'a> {
         let file = |name: &str| self.directory.join(name).display().to_string();
         cluster
@@ -89,7 +91,8 @@ impl Audit {
             .api_flag(&format!("--audit-log-path={}", file("audit.log")))
     }
 
-    /// What was asked until now. Whoever is ended after it may be refused while its roles go.
+    /// The requests until now. Call this before components and their roles are removed: a component
+    /// may be refused then.
     pub fn asked(&self) -> Result<Asked> {
         let log = std::fs::read_to_string(self.directory.join("audit.log"))?;
         Ok(Asked { log })
@@ -103,7 +106,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What the account was allowed, and what it was refused.
+    /// The requests that the account was allowed, and those that it was refused.
     fn requests(&self, account: &str) -> [BTreeSet<Request>; 2] {
         let mut requests = [BTreeSet::new(), BTreeSet::new()];
         for line in self.log.lines() {
@@ -128,20 +131,20 @@ impl Asked {
                 resource,
                 verb: line.verb,
                 namespace: object.namespace,
-                // A name that is only in the body is not asked about.
+                // The authorizer does not see a name that is only in the body.
                 name: object.name.filter(|name| !name.is_empty()),
             });
         }
         requests
     }
 
-    /// Each right of the account that none of its requests needed: `group/resource verb`. The
-    /// roles must be in the cluster, and nobody should live by them any more.
+    /// Each right of the account that none of its requests needed: `group/resource verb`. The roles
+    /// must be in the cluster, and no running component should need them any more.
     pub async fn superfluous(&self, scene: &Scene, account: &str) -> Result<BTreeSet<String>> {
         self.superfluous_of(scene, account, None).await
     }
 
-    /// The same of the roles of one name, which the account may have beside others.
+    /// The same for the roles of one name; the account may have others, too.
     pub async fn superfluous_of(
         &self,
         scene: &Scene,
@@ -218,7 +221,7 @@ impl Cut {
         format!("mark{}", self.number)
     }
 
-    /// The authorizer has rules of a moment ago.
+    /// Waits until the authorizer sees the new rules: it lags behind.
     async fn is_seen(&self, scene: &Scene, account: &str, role: &Held) -> Result<()> {
         let mark = Request {
             group: MARK_GROUP.to_owned(),
@@ -274,7 +277,7 @@ fn cuts(rules: &[PolicyRule]) -> Vec<Cut> {
     cuts
 }
 
-/// Nothing when no resource or no verb is left.
+/// `None` when no resource or no verb is left.
 fn narrowed(
     rule: &PolicyRule,
     is_resource: impl Fn(&String) -> bool,
@@ -329,7 +332,8 @@ async fn read(client: &Client, of: &RoleRef, namespace: Option<String>) -> Resul
     })
 }
 
-/// The first one that is refused is enough: a component asks for each of hundreds of pods.
+/// Ends at the first one that is refused: a component may have made the same request for each of
+/// hundreds of pods.
 async fn is_one_refused(
     client: &Client,
     account: &str,

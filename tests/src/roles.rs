@@ -1,5 +1,5 @@
-//! Berth's own roles, as `deploy/rbac` has them. Whatever of ours a test runs, it runs under these,
-//! and not as an administrator.
+//! Berth's own roles, as `deploy/rbac` has them. A test runs our programs under these, and not as
+//! an administrator.
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,8 @@ pub fn of_controller(scene: &Scene) -> Result<PathBuf> {
     scene.cluster.kubeconfig_of_account(NAMESPACE, CONTROLLER, None)
 }
 
-/// A kubeconfig for the agent of a node. Agents are processes here, so there is a pod for each that
-/// just ends: the agent's token is bound to it, as that of an agent in a pod is.
+/// A kubeconfig for the agent of a node. Agents are processes here. So there is a pod for each
+/// agent, which just ends: the agent's token is bound to it, as that of an agent in a pod is.
 pub async fn of_agent(scene: &Scene, node: &str) -> Result<PathBuf> {
     let name = format!("{AGENT}-{node}");
     let pods = Api::<Pod>::namespaced(scene.client.clone(), NAMESPACE);

@@ -1,5 +1,5 @@
-//! Where a test plays: a cluster of its own, a client, and a directory for what people want to see
-//! when it fails.
+//! The scene of a test: a cluster of its own, a client, and a directory of logs for people to read
+//! when the test fails.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
-/// Dropped, the cluster ends; the logs stay in `target/e2e/<test>`.
+/// The cluster ends when this is dropped; the logs stay in `target/e2e/<test>`.
 pub struct Scene {
     pub cluster: Cluster,
     pub client: Client,
@@ -41,8 +41,7 @@ impl Scene {
         node.with_context(|| format!("there is no node {name}"))
     }
 
-    /// What is wrong in the cluster, as far as it says so itself. All of it goes to the test's
-    /// directory, too.
+    /// The warnings among the cluster's events. All pods and events are written to the test's logs.
     pub async fn report(&self) -> Result<String> {
         let all = ListParams::default();
         let pods = Api::<Pod>::all(self.client.clone()).list(&all).await?.items;
@@ -54,7 +53,7 @@ impl Scene {
         let mut lines: Vec<String> = warnings.map(line).collect();
         lines.sort();
         lines.dedup();
-        // The rest is in the file.
+        // The rest is in `events.json`.
         lines.truncate(20);
         lines.push(format!("more in {}", logs.display()));
         Ok(lines.join("\n"))
@@ -80,7 +79,7 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
     Ok(file.flush()?)
 }
 
-/// As whoever the kubeconfig is for.
+/// A client for the user of the kubeconfig.
 pub async fn connect(kubeconfig: &Path) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

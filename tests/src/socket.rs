@@ -1,4 +1,4 @@
-//! What an agent says of itself, asked as a person would.
+//! Calls to an agent's socket, as a person would make them.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ pub fn addresses(directory: &Path) -> Result<Vec<AddressLine>> {
     get(directory, ADDRESSES)
 }
 
-/// As a plugin's DEL does it, or somebody by hand.
+/// Releases an address, as a plugin's DEL or a person does.
 pub fn release(directory: &Path, release: &Release) -> Result<Done> {
     call(directory, "POST", RELEASE, &serde_json::to_string(release)?)
 }
@@ -27,7 +27,8 @@ fn get<T: DeserializeOwned>(directory: &Path, path: &str) -> Result<T> {
     call(directory, "GET", path, "")
 }
 
-/// The directory may be deeper than a socket's path can be long: it is gone through by its handle.
+/// The directory's path may be longer than the path of a socket can be, so the call goes through a
+/// handle of the directory.
 fn call<T: DeserializeOwned>(directory: &Path, method: &str, path: &str, body: &str) -> Result<T> {
     let directory = File::open(directory).context("opening the socket's directory")?;
     let mut stream =

@@ -7,26 +7,26 @@ use tokio::time::Instant;
 
 use crate::scene::Scene;
 
-/// What was seen when one looked.
+/// What a look has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     There,
-    /// And what it looked like instead.
+    /// With what was found instead.
     NotYet(String),
 }
 
-/// A cluster in which nothing has moved for so long will not move any more. It is no measure of
-/// speed: whatever moves may take its time.
+/// If nothing has moved in the cluster for this long, nothing will. It is no measure of speed:
+/// while something moves, the wait goes on.
 const STANDSTILL: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The interval is at least so many times what a look takes: a list of hundreds of pods, asked for
-/// as often as it can be given, takes the cores from those who are waited for.
+/// The interval is at least this many times as long as a look takes. Listing hundreds of pods
+/// without a pause would take the cores from the components that the test waits for.
 const INTERVAL_PER_LOOK: u32 = 4;
 
-/// Looks until it is there. When what is seen stays the same for too long, the error says what was
-/// seen last, and what the cluster complains of.
+/// Looks until it is there. If what is seen stays the same for too long, the error has what was
+/// seen last, and the cluster's warnings.
 pub async fn wait_for(
     scene: &Scene,
     what: &str,

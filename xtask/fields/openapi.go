@@ -68,7 +68,7 @@ func writeOpenAPI(out *bufio.Writer) error {
 	return err
 }
 
-// Writes what is of any type as JSON without blanks, which is YAML too.
+// Rewrites each value of the type Any as JSON without blanks, which is YAML too.
 func compact(message protoreflect.Message) error {
 	if any, ok := message.Interface().(*openapi.Any); ok {
 		text, err := yaml.YAMLToJSON([]byte(any.Yaml))

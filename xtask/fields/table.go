@@ -49,7 +49,7 @@ func newTable(m *merging) *table {
 	return &table{merging: m, types: map[string][]string{}}
 }
 
-// Adds a struct and all that it is made of; gives its name in the table.
+// Adds a struct and all that it is made of; returns its name in the table.
 func (t *table) add(goType reflect.Type) (string, error) {
 	name := shortName(goType)
 	if lines, seen := t.types[name]; seen {

@@ -32,8 +32,8 @@ type vector struct {
 	JSON json.RawMessage `json:"json"`
 }
 
-// A body in protobuf, in hexadecimal, and what Go writes for the same object as JSON: every field
-// of every kind once, then cases by hand.
+// Each vector has a protobuf body in hexadecimal, and the JSON that Go writes for the same object.
+// First comes one object of each kind with every field set, then cases by hand.
 func writeVectors(out *bufio.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -94,7 +94,7 @@ func filled() []named {
 	return objects
 }
 
-// Gives every field a value of its own, so that two that change places are noticed.
+// Gives every field a value of its own, so that two swapped fields are noticed.
 type filler struct {
 	count int64
 	// Fill pod templates too; they are large, and a Pod has the same fields.

@@ -97,7 +97,7 @@ impl Bench {
     }
 }
 
-/// If it cannot be built, the benchmark says that it is left out.
+/// Builds Kubernetes if this machine can. Otherwise the benchmark says what it leaves out.
 fn build_kubernetes() -> Result<()> {
     if Programs::obstacle().is_none() {
         Programs::find_or_build(&|line| eprintln!("{line}"))?;
@@ -105,7 +105,7 @@ fn build_kubernetes() -> Result<()> {
     Ok(())
 }
 
-/// Builds the program as a user runs it, for figures of the whole.
+/// Builds `berth` with the release profile, as a user runs it.
 fn build_berth() -> Result<PathBuf> {
     let built = cargo().args(["build", "--release", "--package", "berth"]).status();
     ensure!(

@@ -31,8 +31,8 @@ pub fn metadata() -> Result<Vec<u8>> {
 }
 
 /// `cargo run` describes the package it runs in the environment. Some build scripts (ring's, for
-/// one) run again when these variables change: if they were passed on, `cargo xtask` and a plain
-/// `cargo test` would each recompile half of the dependencies after the other.
+/// one) run again when these variables change. If we passed them on, `cargo xtask` and a plain
+/// `cargo test` would each recompile half of the dependencies after a run of the other.
 fn describes_xtask(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with("CARGO_PKG_")
@@ -48,7 +48,7 @@ pub fn target_directory() -> Result<PathBuf> {
     target.map(Path::to_owned).context("xtask is not in a target directory")
 }
 
-/// Our exit code is cargo's.
+/// Succeeds if cargo did.
 pub fn exit_code(status: ExitStatus) -> ExitCode {
     if status.success() {
         ExitCode::SUCCESS

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::cargo;
 
-/// Tests of `berth` compare the generated files, and write them if asked to. So this program uses
-/// none of our crates, and is built in seconds.
+/// Tests of `berth` compare the generated files, and write them if asked to. So xtask uses no crate
+/// of the product, and is built in seconds.
 const TESTS: &str = "commands::reference::";
 
 /// Writes the CRDs and the tables; with `check` only says which files differ. Selects the whole
@@ -20,7 +20,7 @@ pub fn run(check: bool) -> Result<()> {
     let status = command.status().context("starting cargo test")?;
     ensure!(
         status.success(),
-        "generated files are not as the code has them: {status}"
+        "generated files differ from what the code generates: {status}"
     );
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::cargo::metadata;
 
-/// The maximum share of a crate in all lines.
+/// The maximum share of one crate in all lines.
 const MAX_PERCENT: usize = 15;
 /// The crate in `crates/` that the other wing may use: it knows nothing of addresses.
 const SHARED: &str = "berth-kit";
@@ -127,7 +127,8 @@ pub fn forbidden_uses(packages: &[Package]) -> Vec<String> {
             if used == TESTKIT {
                 findings.push(format!("{} uses {used}: that is for tests only", package.name));
             } else if package.name == TESTKIT {
-                findings.push(format!("{TESTKIT} uses {used}: whose tests then can't use it"));
+                findings
+                    .push(format!("{TESTKIT} uses {used}: the tests of {used} then can't use it"));
             } else if !may {
                 findings.push(format!("{} uses {used}: that is another wing's", package.name));
             }
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(
             forbidden_uses(&packages),
             [
-                "berth-testkit uses berth-kit: whose tests then can't use it",
+                "berth-testkit uses berth-kit: the tests of berth-kit then can't use it",
                 "berth-agent uses berth-testkit: that is for tests only",
             ]
         );

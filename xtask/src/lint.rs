@@ -1,6 +1,6 @@
 //! `cargo xtask lint`: checks that no compiler does. Modules of a crate have no cycles, the two
 //! wings stay apart, each crate has one set of features, comments and docs end at 100 columns,
-//! names of tests at 60, and things have the field's words.
+//! names of tests have at most 60 characters, and things have the field's words.
 
 mod circles;
 mod features;
@@ -49,7 +49,7 @@ fn circular_modules(package: &Package) -> Result<Vec<String>> {
 /// The first file tells of changed names; the second has the list of words.
 const EXEMPT_FILES: [&str; 2] = ["CHANGELOG.md", "xtask/src/lint/words.rs"];
 
-/// Checks all files of ours that git knows.
+/// Checks all files that git tracks.
 fn check_text() -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for path in tracked()? {

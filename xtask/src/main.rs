@@ -1,4 +1,4 @@
-//! `cargo xtask`: what is done to the workspace, as opposed to what it does.
+//! `cargo xtask`: tests, checks, generates and measures the workspace.
 
 mod bench;
 mod browser;
@@ -27,7 +27,7 @@ enum Command {
     },
     /// Print the crates, their lines and what they use, the lowest first.
     Crates,
-    /// Check what no compiler does: modules and wings.
+    /// Check what no compiler does: module cycles, wings, features, words, widths and test names.
     Lint,
     /// A real cluster on this machine.
     #[command(subcommand)]

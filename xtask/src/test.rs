@@ -111,7 +111,7 @@ impl SetUp {
     }
 }
 
-/// Building everything in one run uses all cores, and shows cargo's own progress.
+/// Builds all tests in one run of cargo, which uses all cores and shows its own progress.
 fn build_all() -> Result<()> {
     println!("== building the tests");
     let start = Instant::now();
@@ -219,7 +219,7 @@ fn run(part: Part, targets: &Targets, shown: &mut impl Write) -> Result<Tally> {
         Part::Real => drop(command.arg("--test-threads=4")),
         Part::Unit | Part::Doc | Part::Integration | Part::Crash => {}
     }
-    // The cluster is held until the end of the suite.
+    // The cluster lives until the suite has ended: dropping it would end it.
     let cluster = (part == Part::ApiReal).then(|| real::cluster(shown)).transpose()?;
     if let Some(cluster) = &cluster {
         real::use_cluster(&mut command, cluster);

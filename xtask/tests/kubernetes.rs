@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use berth_testbed::Programs;
 
 struct Place {
-    /// One at a time: what is looked for when one ends would be found while another runs.
+    /// Tests run one at a time: the cluster of one would look like a leftover of another.
     _turn: MutexGuard<'static, ()>,
     directory: tempfile::TempDir,
     before: BTreeSet<String>,
@@ -55,7 +55,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Nothing that was not there before, and no directory of a cluster.
+    /// Checks that there is no new trace, and no directory of a cluster.
     fn nothing_is_left(&self) {
         let left: Vec<String> = traces().difference(&self.before).cloned().collect();
         assert!(left.is_empty(), "{left:#?}");
@@ -148,7 +148,7 @@ fn a_control_plane_alone_is_on_loopback() {
     place.nothing_is_left();
 }
 
-/// At its first sign of life, when the control plane is there, and when the nodes are.
+/// Kills `up` at its first sign of life, when the control plane is there, and when the nodes are.
 #[test]
 fn what_a_killed_up_has_left_is_no_obstacle_to_the_next() {
     let place = Place::new();
@@ -160,7 +160,7 @@ fn what_a_killed_up_has_left_is_no_obstacle_to_the_next() {
             .unwrap();
         let mut said = BufReader::new(up.stdout.take().unwrap());
         if sign.is_empty() {
-            // The lock, and the directory.
+            // The first sign of life: the lock, and the cluster's directory.
             while std::fs::read_dir(place.clusters()).map_or(0, Iterator::count) < 2 {
                 std::thread::yield_now();
             }
@@ -169,7 +169,7 @@ fn what_a_killed_up_has_left_is_no_obstacle_to_the_next() {
         }
         up.kill().unwrap();
         up.wait().unwrap();
-        // Its end ends the cluster, too: whoever held this pipe is gone.
+        // The pipe ends when no process that holds it is left.
         said.read_to_string(&mut String::new()).unwrap();
     }
     place.run("kubernetes up --nodes 2");
@@ -194,7 +194,7 @@ fn until(said: &mut impl BufRead, words: &str) {
 #[test]
 fn an_up_that_fails_leaves_nothing() {
     let place = Place::new();
-    // A kubelet that does not start: the node never registers, and says why.
+    // First there is no kubelet, then one that ends at once: the error says so.
     let programs = place.directory.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     let real = Programs::find().unwrap();

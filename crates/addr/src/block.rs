@@ -42,7 +42,7 @@ pub struct NotOwned;
 pub struct Block {
     set_aside: Bitmap,
     owned: Bitmap,
-    /// The same units as in `queue`. Disjoint from the other two.
+    /// The same units as in `queue`. Disjoint from the other two bitmaps.
     released: Bitmap,
     /// Time of release and offset; the unit that has cooled down longest is in front.
     queue: VecDeque<(u64, u8)>,
@@ -160,8 +160,8 @@ impl Block {
         Ok(())
     }
 
-    /// The unit goes to the back; one released at the same time or by a clock that went backwards
-    /// keeps its place by time.
+    /// The unit goes to the back of the queue, but if the clock went backwards, before the units
+    /// with a later release time.
     pub fn release(&mut self, offset: u8, now: u64) -> Result<(), NotOwned> {
         if !self.owned.contains(offset) {
             return Err(NotOwned);
@@ -181,7 +181,7 @@ impl Block {
     }
 }
 
-/// A release time in the future, from another clock, has not cooled down at all.
+/// A unit whose release time is in the future, by another clock, has not cooled down at all.
 pub(crate) fn cooled_down(at: u64, now: u64, delay: u64) -> bool {
     now.checked_sub(at).is_some_and(|rest| rest >= delay)
 }

@@ -75,7 +75,7 @@ pub enum LayoutError {
     RangeOutside { range: Range },
     #[error("excludes: {exclude} is not inside the cidrs: keep both ends inside, or remove it")]
     ExcludeOutside { exclude: Range },
-    #[error("cidrs: more {family} units than can be counted: use fewer or longer CIDRs")]
+    #[error("cidrs: more {family} units than can be counted: use fewer or smaller CIDRs")]
     TooLarge { family: Family },
 }
 
@@ -225,7 +225,7 @@ impl Layout {
                 usable.insert(part.first, part.last);
             }
             for (first, last) in ranges.within(start, end) {
-                // The first unit that begins in it, and the last that ends in it.
+                // The first unit that begins in the range, and the last that ends in it.
                 let begun = (first - start).checked_add(unit_mask);
                 let ended = (last - start).checked_sub(unit_mask);
                 if let (Some(begun), Some(ended)) = (begun, ended)

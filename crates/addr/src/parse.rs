@@ -18,8 +18,8 @@ pub enum ParseError {
     BadLength { value: String, longest: u8 },
     #[error("{value:?} has host bits set: write {fix}")]
     HostBits { value: String, fix: String },
-    #[error("{value:?} is upside down: write {fix}")]
-    UpsideDown { value: String, fix: String },
+    #[error("{value:?} ends before it begins: write {fix}")]
+    Reversed { value: String, fix: String },
     #[error("{value:?} mixes IPv4 and IPv6: write both ends in one family")]
     MixedFamilies { value: String },
 }

@@ -15,10 +15,10 @@ use index::{Index, Standing};
 /// Hands out units. Blocks are made when first needed, so a pool's memory grows with the units
 /// used, not with its size.
 ///
-/// The CIDRs are tried in order. In each, the next unit is one never used, else the one that has
-/// cooled down longest, if for the whole delay. If no CIDR has such a unit, the one that has cooled
-/// down longest of all is given before its delay is over. Only a pool without any free unit
-/// refuses.
+/// The CIDRs are tried in order. In each, the next unit is one that was never used, else the one
+/// that has cooled down longest, if its delay is over. If no CIDR has such a unit, the pool cuts a
+/// delay short: it gives the unit that has cooled down longest of all. Only a pool without any free
+/// unit refuses.
 ///
 /// ```
 /// use berth_addr::{Family, Plan, Pool, UnitLengths};
@@ -115,7 +115,7 @@ impl Pool {
             && let Some((number, fresh)) = self.next(now)
         {
             if !fresh {
-                // Next, the unit that has cooled down longest may be in another block.
+                // The unit after it may be in another block.
                 units.extend(self.lease(now));
                 continue;
             }

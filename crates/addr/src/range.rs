@@ -10,8 +10,8 @@ use crate::Prefix;
 use crate::family::{Family, number};
 use crate::parse::{self, ParseError};
 
-/// `10.64.1.10-10.64.1.99`. Also read from a CIDR or a single address; never empty and never upside
-/// down.
+/// `10.64.1.10-10.64.1.99`. Also read from a CIDR or a single address; never empty and never
+/// reversed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     family: Family,
@@ -35,7 +35,7 @@ impl Range {
         }
         let (first, last) = (number(first), number(last));
         if first > last {
-            return Err(ParseError::UpsideDown {
+            return Err(ParseError::Reversed {
                 value: written(),
                 fix: Self::of_numbers(family, last, first).to_string(),
             });
@@ -43,7 +43,7 @@ impl Range {
         Ok(Self::of_numbers(family, first, last))
     }
 
-    /// The caller vouches for the order and that both lie in the family.
+    /// The caller ensures that `first` is not above `last`, and that both are in the family.
     pub(crate) fn of_numbers(family: Family, first: u128, last: u128) -> Self {
         Self { family, first, last }
     }
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn upside_down_is_refused_with_the_ends_swapped() {
+    fn reversed_ends_are_refused_with_the_fix() {
         assert_eq!(
             refusal("10.64.1.99-10.64.1.10"),
-            "\"10.64.1.99-10.64.1.10\" is upside down: write 10.64.1.10-10.64.1.99"
+            "\"10.64.1.99-10.64.1.10\" ends before it begins: write 10.64.1.10-10.64.1.99"
         );
     }
 

@@ -2,12 +2,12 @@
 //! `mf` the free fraction to keep, `U` the demand. It depends only on the current demand, so
 //! repeating a step changes nothing.
 //!
-//! All in integers: `mf` is a percentage, and the quotient is taken once, of `mf·B + U` over `B` in
+//! The code uses only integers: `mf` is a percentage, and `(mf·B + U) / B` is one division, in
 //! hundredths.
 
 use std::num::NonZeroU64;
 
-/// What the field runs with.
+/// The defaults for a missing scaler.
 const USUAL_BATCH: NonZeroU64 = NonZeroU64::MIN.saturating_add(15);
 const USUAL_PERCENT: u64 = 50;
 
@@ -21,13 +21,13 @@ pub struct Scaler {
 }
 
 impl Scaler {
-    /// From the numbers on the wire, where 0 is what a missing field reads as.
+    /// Takes the numbers on the wire, where a missing field reads as 0.
     ///
-    /// - A `batchSize` of 0 or less means a missing scaler: the defaults are a batch of 16 and 50
-    ///   %, so that losing the scaler does not lose the pool. A negative `requestThresholdPercent`
-    ///   is 50 too; 0 is valid.
-    /// - A `maxIPCount` of 0 or less is no cap. A cap of 0 would give the whole pool back, and
-    ///   without a cap the target still follows the pods that are there.
+    /// - A `batchSize` of 0 or less means that the scaler is missing. Then the batch is 16 and the
+    ///   threshold 50 %, so that a node that loses its scaler keeps its pool. A negative
+    ///   `requestThresholdPercent` counts as 50 too; 0 is valid.
+    /// - A `maxIPCount` of 0 or less is not a cap. A cap of 0 would give the whole pool back;
+    ///   without a cap, the target still follows the number of pods.
     pub fn from_wire(batch_size: i64, request_threshold_percent: i64, max_ip_count: i64) -> Self {
         let positive = |n: i64| u64::try_from(n).ok().and_then(NonZeroU64::new);
         let batch_size = positive(batch_size);
@@ -44,7 +44,7 @@ impl Scaler {
         self.max_ip_count.map(NonZeroU64::get)
     }
 
-    /// The same scaler, limited to `most` addresses. 0 is no limit.
+    /// The same scaler, limited to `most` addresses. 0 is not a limit.
     #[must_use]
     pub fn at_most(self, most: u64) -> Self {
         let limits = [self.max_ip_count, NonZeroU64::new(most)];
@@ -71,8 +71,8 @@ pub enum Supply {
     Awaited,
 }
 
-/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1, and one address
-/// is kept free.
+/// How many secondary addresses to ask for. In an exhausted subnet the batch is 1, and the node
+/// keeps one address free, or none while others wait.
 ///
 /// ```
 /// use berth_addr::scaling::{Scaler, Supply, target};
@@ -89,8 +89,7 @@ pub fn target(demand: u64, scaler: Scaler, supply: Supply) -> u64 {
         Supply::Awaited => return scaler.cap(demand),
     }
     let batch = u128::from(scaler.batch_size.get());
-    // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and nothing here
-    // overflows.
+    // Batch and percentage come from an i64, so this is below 2^126 + 2^71 and does not overflow.
     let hundredths =
         u128::from(scaler.request_threshold_percent) * batch + u128::from(demand) * 100;
     let target = hundredths.div_ceil(batch * 100) * batch;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Invariant: spans neither overlap nor touch, so a set has one form only and equality is that of
-/// the sets. All functions take the first and the last number, both included, in that order.
+/// Invariant: spans neither overlap nor touch, so each set has only one form, and `==` compares
+/// sets. All functions take the first and the last number, both included, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
     last_by_first: BTreeMap<u128, u128>,

@@ -167,7 +167,7 @@ fn parse(address: &str) -> Result<IpAddr, Outcome> {
     let wrong = |_| {
         Outcome::failure(
             Code::InvalidRequest,
-            format!("desiredIPAddresses has {address:?}, which is no address"),
+            format!("desiredIPAddresses has {address:?}, which is not an address"),
         )
     };
     address.parse().map_err(wrong)
@@ -201,7 +201,7 @@ fn answer(code: Code, document: &impl Serialize) -> Response {
     }
 }
 
-/// Why a body is no request.
+/// Why a body is not a request.
 struct NotDecoded(Undecodable);
 
 impl From<Undecodable> for NotDecoded {

@@ -50,7 +50,7 @@ pub struct Sandbox {
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
     #[error(
-        "the container runtime at {socket} can't be asked: {why}; check --cri-socket, \
+        "the container runtime at {socket} can't be reached: {why}; check --cri-socket, \
          and that the runtime runs"
     )]
     Unreachable { socket: String, why: String },
@@ -68,7 +68,7 @@ pub enum CriError {
     /// An error, because an address that is left out could be given to another pod.
     #[error(
         "the container runtime at {socket} says that sandbox {sandbox} has the address \
-         {address:?}, which is none"
+         {address:?}, which is not an IP address"
     )]
     Address {
         socket: String,
@@ -85,8 +85,8 @@ pub struct Cri {
 }
 
 impl Cri {
-    /// Connects when it is first used, and again when the runtime was started anew. Needs a runtime
-    /// of tokio around it.
+    /// Connects when it is first used, and again when the runtime was started again. Needs a
+    /// runtime of tokio around it.
     pub fn connect(socket: impl Into<PathBuf>) -> Self {
         let socket: Arc<Path> = socket.into().into();
         let path = Arc::clone(&socket);

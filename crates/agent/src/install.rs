@@ -29,9 +29,7 @@ pub const PLUGINS: [&str; 2] = ["berth-ipam", "berth-cni"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    #[error(
-        "{flag} {directory}: {name} can't be put there: {error}; what was there before still is"
-    )]
+    #[error("{flag} {directory}: {name} can't be installed: {error}; the file before it was kept")]
     Write {
         flag: &'static str,
         directory: String,
@@ -50,7 +48,7 @@ pub enum InstallError {
     )]
     Source { path: String, error: io::Error },
     #[error(
-        "--cni-conf-dir {directory}: {CONF_NAME} is there and has no plugin of ours in it; \
+        "--cni-conf-dir {directory}: {CONF_NAME} exists, without a plugin of Berth in it; \
          remove or rename it"
     )]
     Foreign { directory: String },
@@ -88,7 +86,7 @@ impl Directories {
     }
 
     /// Removes the conf first: from then on nothing calls the plugins. It removes only our files,
-    /// and missing files are no error.
+    /// and missing files are not errors.
     pub fn uninstall(&self) -> Result<(), InstallError> {
         conf::remove(&self.confs())?;
         plugins::remove(&self.bins())

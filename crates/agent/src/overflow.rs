@@ -27,7 +27,7 @@ pub enum OverflowError {
     Directory { directory: String, error: io::Error },
     #[error(transparent)]
     Runtime(#[from] CriError),
-    #[error("what was left out can't be released: {0}")]
+    #[error("the releases beyond the full queue failed: {0}")]
     Refused(#[from] Refusal),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two observers must agree. The container runtime lists no sandbox of the attachment's container,
 //! not even a stopped one. And the API server no longer has the pod on the node, or it is finished,
-//! or another pod has its name, or the pod has been attached anew. Both must say so each time they
+//! or another pod has its name, or the pod has been attached again. Both must say so each time they
 //! are asked during the whole grace period, and the API server once more at its end. An observer
 //! that can't be asked says nothing.
 //!
@@ -45,7 +45,7 @@ pub enum ReclaimError {
     Runtime(#[from] CriError),
     #[error("the API server does not say whether pod {pod} is there: {error}")]
     ApiServer { pod: String, error: Box<kube::Error> },
-    #[error("what nobody has any more can't be taken back: {0}")]
+    #[error("what no pod has any more can't be released: {0}")]
     Refused(#[from] Refusal),
 }
 

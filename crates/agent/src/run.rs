@@ -115,7 +115,7 @@ pub enum RunError {
     Compat(#[from] CompatError),
     #[error(transparent)]
     Queue(#[from] DirectoryError),
-    #[error("a part of the agent has ended, so it must be started again: {0}")]
+    #[error("a task of the agent ended, so the agent must be restarted: {0}")]
     Ended(String),
 }
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::names::SUBNET_LABEL;
 
-/// What is taken and what cools down. It is written whole, and only with the resourceVersion that
-/// was read, so that two writers can't both give a unit. There is no status: what stands here is
-/// not asked for, it is so.
+/// Which units are owned and which cool down. The ledger writes the object whole, and only over the
+/// resourceVersion that it read, so that two writers can't both lease a unit. There is no status:
+/// the spec is a record, not a request.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -31,13 +31,14 @@ use crate::names::SUBNET_LABEL;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[schemars(extend("x-kubernetes-validations" = [{
-    // The most important promise, which the API server also enforces.
+    // No unit is both owned and released: the ledger's most important promise, which the API server
+    // enforces too.
     "rule": "!has(self.owned) || !has(self.released) || self.owned.all(k, !(k in self.released))",
     "message": "has a unit that is owned too: take it out of one of the two",
     "fieldPath": ".released",
 }]))]
 pub struct AddressBlockSpec {
-    /// The Subnet that the block is of.
+    /// The Subnet that the block belongs to.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = [fixed()]))]
     pub subnet: String,
 
@@ -55,7 +56,7 @@ pub struct AddressBlockSpec {
     #[schemars(schema_with = "by_offset::<Owner>")]
     pub owned: BTreeMap<Offset, Owner>,
 
-    /// When units were released that may have to rest, by offset from 0 to 255.
+    /// When the units that may still cool down were released, by offset from 0 to 255.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "by_offset::<MicroTime>")]
     pub released: BTreeMap<Offset, MicroTime>,
@@ -75,8 +76,8 @@ pub struct Owner {
     pub since: Option<MicroTime>,
 }
 
-/// A unit's place in its block. A string on the wire, as keys are: a plain `u8` can't be read back
-/// by serde where it has to buffer.
+/// A unit's place in its block. It is a string on the wire, as JSON keys are: where serde has to
+/// buffer, it can't read a key back as a plain `u8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Offset(pub u8);
@@ -122,13 +123,13 @@ fn by_offset<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 256,
-        // Atomic, as it is written whole: otherwise the API server would store the writer of each
-        // offset, which takes more space than all the rest.
+        // Atomic, because the map is written whole. Otherwise the API server would store the writer
+        // of each offset, which takes more space than all the rest.
         "x-kubernetes-map-type": "atomic",
         "additionalProperties": generator.subschema_for::<T>(),
         "x-kubernetes-validations": [{
             "rule": "self.all(k, k.matches('^(0|[1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$'))",
-            "message": "has a key that is no offset: use numbers from 0 to 255",
+            "message": "has a key that is not an offset: use numbers from 0 to 255",
         }],
     })
 }

@@ -51,8 +51,9 @@ pub struct Request {
     pub network: String,
     #[serde(default)]
     pub pod: PodRef,
-    /// When the plugin was started. An ADD that was started before a completed DEL comes too late.
-    /// 0: unknown; then for a while an ADD after a DEL counts as late.
+    /// When the plugin was started. The agent refuses an ADD that was started before a completed
+    /// DEL of the same attachment. 0: unknown; then the agent refuses every ADD for a while after
+    /// such a DEL.
     #[serde(default)]
     pub started: u64,
     /// The addresses to give: exactly these, or none.
@@ -79,8 +80,8 @@ pub struct GrantedAddress {
     pub gateway: Option<IpAddr>,
 }
 
-/// The format of an entry in the release queue. The first has no field `format`; later ones do. It
-/// is raised when an older agent cannot read a changed entry.
+/// The format of an entry in the release queue. Entries in the first format have no field `format`;
+/// later ones do. Raise it when an older agent could not read a changed entry.
 pub const RELEASE_FORMAT: u64 = crate::format::FIRST;
 
 /// A DEL. Also the content of an entry in the release queue.
@@ -102,7 +103,8 @@ pub struct Check {
     pub addresses: Vec<IpAddr>,
 }
 
-/// The attachments that a network still has: the agent frees all its other addresses.
+/// A GC: the attachments that a network still has. The agent frees the addresses of the network's
+/// other attachments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gc {
@@ -141,7 +143,7 @@ impl Refusal {
 pub enum Reason {
     /// The request cannot be parsed, or breaks a rule.
     Invalid,
-    /// The caller is not the agent's user, nor root.
+    /// The caller is neither root nor the agent's user.
     Forbidden,
     /// There is no such path, or not for this method.
     NotFound,

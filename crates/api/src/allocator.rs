@@ -56,7 +56,7 @@ impl SubnetPlan {
                 ipv4: self.unit_lengths.ipv4.unwrap_or(Family::V4.bits()),
                 ipv6: self.unit_lengths.ipv6.unwrap_or(Family::V6.bits()),
             },
-            // The service gives no addresses to machines: so its subnets do not share CIDRs.
+            // Only subnets for machines share CIDRs, and the service has none of these.
             shares_cidrs: false,
         }
     }
@@ -70,7 +70,7 @@ impl SubnetPlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetReport {
-    /// The cluster that registered it, and may change it.
+    /// The cluster that registered it first. No other cluster may change it.
     pub cluster: String,
     pub plan: SubnetPlan,
     pub families: BTreeMap<Family, Counts>,
@@ -118,13 +118,14 @@ impl From<Counts> for berth_addr::Counts {
     }
 }
 
-/// All subnets of a network, without its name.
+/// The names of all subnets of a network, without the network's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubnetList {
     pub subnets: Vec<String>,
 }
 
-/// Owners of the caller's cluster in a subnet, as the ledger writes them: `kind/cluster/name/uid`.
+/// The owners in a subnet that belong to the caller's cluster, as the ledger writes them:
+/// `kind/cluster/name/uid`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerList {
     pub owners: Vec<String>,
@@ -146,7 +147,7 @@ pub struct Claim {
     pub owner: String,
     /// The UUID of the lease, as its holder knows it.
     pub lease: String,
-    /// The address is taken only from this owner.
+    /// If another owner has the address, the claim takes it only from this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
@@ -178,7 +179,8 @@ pub struct Generation {
     pub generation: u64,
 }
 
-/// Whether the service leases to the caller's nodes again: not if more was lost meanwhile.
+/// Whether the service leases to the caller's nodes again. It does not if more leases may have been
+/// lost meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     pub opened: bool,
@@ -211,11 +213,11 @@ pub struct Refusal {
     pub reason: Reason,
 }
 
-/// For programs. An unknown word of a later version is read as `Other`.
+/// For programs. A reason that only a later version knows is read as `Other`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason")]
 pub enum Reason {
-    /// The subnet has no unit for the container's own address.
+    /// The subnet has no unit left for the network container's own address.
     SubnetFull,
     NoSubnet,
     NoContainer,
@@ -237,11 +239,11 @@ pub enum Reason {
     Invalid,
     TooLarge,
     TooSlow,
-    /// The maximum number of requests is under way.
+    /// The service already handles its maximum number of requests.
     Busy,
     /// The store does not answer.
     Unavailable,
-    /// The cluster must claim what its nodes have before it gets more.
+    /// The cluster must claim the addresses that its nodes have before it gets more.
     Unclaimed,
     #[serde(other)]
     Other,

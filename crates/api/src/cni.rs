@@ -39,7 +39,7 @@ impl Version {
         }
     }
 
-    /// Reads 0.3.0 as 0.3.1: they differ only by a mistake in the text.
+    /// Reads 0.3.0 as 0.3.1: they differ only by a mistake in the text of the specification.
     pub fn parse(text: &str) -> Option<Self> {
         let text = if text == "0.3.0" { "0.3.1" } else { text };
         Self::ALL.into_iter().find(|version| version.as_str() == text)

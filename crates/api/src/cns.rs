@@ -23,7 +23,7 @@ pub use request::{IpConfigsRequest, NotAContext, OrchestratorContext, Undecodabl
 pub const REQUEST: &str = "/network/requestipconfigs";
 /// `POST`, with an [`IpConfigsRequest`]; answers [`Released`].
 pub const RELEASE: &str = "/network/releaseipconfigs";
-/// Older, and for one address: answers [`IpConfigResponse`].
+/// The older form, for one address; answers [`IpConfigResponse`].
 pub const REQUEST_ONE: &str = "/network/requestipconfig";
 pub const RELEASE_ONE: &str = "/network/releaseipconfig";
 /// `GET` or `POST`, with a [`StateFilter`] as its body; answers [`IpAddresses`].

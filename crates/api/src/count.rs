@@ -1,4 +1,4 @@
-//! Numbers of addresses: an IPv6 subnet has more of them than JSON numbers are good for.
+//! Counts of addresses. An IPv6 subnet can have more than a JSON number holds exactly.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,8 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number on the wire as long as every JSON reader can hold it (53 bits), a string of digits
-/// beyond. Reads either.
+/// On the wire it is a number up to 53 bits, which every JSON reader can hold, and beyond that a
+/// string of digits. Either form is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(pub u128);
 

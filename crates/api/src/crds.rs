@@ -126,9 +126,9 @@ fn bounded_name(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Cluster API finds the version of a pool by its own: a poolRef has none. By the others
-/// `clusterctl move` takes Subnets along. It could not make the IPAddress objects there without
-/// their owners.
+/// Adds the labels that Cluster API needs. `cluster.x-k8s.io/<contract>` names the version of
+/// Subnet to use with that contract, because a poolRef names no version. The labels of clusterctl
+/// make `clusterctl move` move Subnets too: it can't create an IPAddress without its owners.
 fn contract(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let label = |version: &str| (format!("cluster.x-k8s.io/{version}"), BERTH_VERSION.to_owned());
     let labels = crd.metadata.labels.get_or_insert_default();
@@ -154,9 +154,9 @@ fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSON
         .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
 }
 
-/// Takes out what speaks of Rust and not of the document:
+/// Removes what comes from Rust and does not belong in a CRD:
 /// - `nullable` of every `Option`, and the null among the values of an optional enum. Without them
-///   the API server drops a null, so that a rule which asks `has(…)` gets a straight answer;
+///   the API server drops a null, so `has(…)` in a rule is true only for a value;
 /// - formats of unsigned numbers, which Kubernetes does not know; their minimum of 0 stays;
 /// - names of types, and the line breaks of doc comments.
 fn tidy_schema(schema: &mut JSONSchemaProps) {

@@ -1,10 +1,10 @@
-//! The formats of stored data. Each store declares its format; without a declaration it has the
-//! first. A program refuses a format that it does not know, and leaves the data as it is.
+//! The formats of stored data. Each store declares its format; data without a declaration has the
+//! first. A program refuses a later format than it knows, and leaves the data as it is.
 
 use serde::Deserialize;
 
-/// The data was written by a later program, and this one must not touch it. The caller adds what
-/// data it is.
+/// A later program wrote the data, and this one must not touch it. The caller adds which data that
+/// is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is in format {found}, and this program knows formats up to {known}: run the newer Berth \

@@ -9,8 +9,8 @@ use uuid::Uuid;
 /// What a lease is for. `nc` is the id of a node's network container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseOf<'a> {
-    /// A node's own address. Its network container has the same id: there is one, however often it
-    /// is requested. Another UID is another node.
+    /// A node's own address. Its network container has the same id, so a node has one network
+    /// container, however often it is requested. A Node with another UID is another node.
     Node {
         cluster: &'a str,
         node: &'a str,
@@ -26,7 +26,7 @@ pub enum LeaseOf<'a> {
     Ipv6 { lease: Uuid },
     /// The podCIDRs that we gave the node.
     PodCidrs { nc: Uuid },
-    /// A podCIDR that the node already had, from anybody.
+    /// A podCIDR that the node already had, no matter who assigned it.
     PodCidr { nc: Uuid, cidr: Prefix },
 }
 

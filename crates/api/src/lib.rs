@@ -1,6 +1,6 @@
-//! Wire formats: the custom resources, with the defaults and rules of their CRDs, the APIs of
-//! allocator and agent, and the documents of the CNI. The feature `resources` covers all that is
-//! about Kubernetes.
+//! Wire formats: the custom resources, with the defaults and rules of their CRDs, the APIs of the
+//! allocator, the agent and CNS, and the documents of the CNI. The feature `resources` adds the
+//! custom resources and the allocator's API.
 //!
 //! Types and validation only. Nothing here talks to a cluster or decides anything; the arithmetic
 //! of addresses is in `berth-addr`. [`crds`] turns the types into the documents under

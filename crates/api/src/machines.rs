@@ -8,11 +8,11 @@ mod shape;
 
 pub use shape::{NotAMachine, Shape};
 
-/// The gate: the initializers that must act before a machine is built. While the annotation names
-/// any, machine-controller leaves the machine alone.
+/// The annotation of a Machine with the initializers that must act before the machine is built.
+/// While it names any, machine-controller leaves the machine alone.
 pub const INITIALIZERS: &str = "machine-controller.kubermatic.io/initializers";
 
-/// Our entry in it.
+/// Our entry in that annotation.
 pub const INITIALIZER: &str = "ipam.berth.dev";
 
 /// With this annotation the webhook of machine-controller accepts a change of the spec.

@@ -32,10 +32,11 @@ pub const POD_IPS: &str = "berth.dev/pod-ips";
 /// matters: it makes kube-scheduler try the waiting pods.
 pub const ROOM_ANNOTATION: &str = "berth.dev/pod-ips-came-free";
 
-/// Where the agent listens, and where plugins leave what it did not answer, unless they are told
-/// otherwise.
+/// The default path of the agent's socket.
 pub const DEFAULT_SOCKET: &str = "/run/berth/agent.sock";
 pub const DEFAULT_STATE_DIR: &str = "/var/lib/berth";
+/// The default directory of the release queue: plugins leave releases there that the agent did not
+/// answer.
 pub const DEFAULT_QUEUE_DIR: &str = "/var/lib/berth/release-queue";
 
 /// Field managers of server-side apply, one for each writer: two writers with one name would remove

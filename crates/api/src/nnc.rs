@@ -1,15 +1,16 @@
 //! NodeNetworkConfig: what a node's agent asks for (spec) and what it was given (status).
 //!
 //! The wire form is Azure's, down to the misspelt `subcriptionID`: an unmodified Azure CNS reads
-//! and writes these objects. So nothing is required, zero values may be left out, lengths are not
-//! bounded but where the agent writes, and the rules refuse only what no working agent asks for:
+//! and writes these objects. So no field is required, zero values may be left out, and lengths are
+//! bounded only in the fields that the agent writes. The rules refuse only what no working agent
+//! asks for:
 //!
-//! - `requestedIPCount` below 0. CNS writes -1 when the scaler is missing from the status; it is
-//!   refused, the last good count stands, and CNS tries again. Our controllers write the scaler
-//!   with the first container, so it does not come to that.
-//! - a `requestedIPCount` raised above `status.scaler.maxIPCount`. A rule for raising it only: when
-//!   the maximum is lowered below a count that stands, the controller must still be able to write
-//!   status and take the finalizer off.
+//! - a `requestedIPCount` below 0. CNS writes -1 when the status has no scaler. The API server
+//!   refuses that, the last good count stays, and CNS tries again. Our controllers write the scaler
+//!   with the first network container, so this does not happen with them.
+//! - a `requestedIPCount` raised above `status.scaler.maxIPCount`. The rule is only about raising
+//!   it: if the maximum is lowered below the current count, the controller must still be able to
+//!   write the status and remove the finalizer.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -17,16 +18,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{self, NewerFormat};
 
-/// On a NodeNetworkConfig, by its agent: addresses that pods on the node have although the status
-/// does not list them, as JSON in the form of `ipAssignments`. Agents that do not know it leave it
-/// alone.
+/// The annotation of a NodeNetworkConfig with the addresses that pods on the node have although the
+/// status does not list them, as JSON in the form of `ipAssignments`. The node's agent writes it.
+/// An agent that does not know it leaves it alone.
 pub const HELD_ANNOTATION: &str = "berth.dev/held";
 
 /// The first format is a list. A later one is an object with a field `format`.
 const HELD_FORMAT: u64 = format::FIRST;
 
-/// An agent of a later release holds addresses that this program cannot read: nothing may be leased
-/// that could be one of them.
+/// An agent of a later release holds addresses that this program cannot read. No address may be
+/// leased that could be one of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("NodeNetworkConfig {node}: metadata.annotations[{HELD_ANNOTATION}]: {newer}")]
 pub struct UnknownHeld {
@@ -35,8 +36,8 @@ pub struct UnknownHeld {
     pub newer: NewerFormat,
 }
 
-/// The addresses that the agent holds beyond its status. An annotation without any format holds
-/// none.
+/// The addresses that the agent holds although the status does not list them. An annotation that
+/// cannot be parsed counts as empty, unless it declares a later format.
 pub fn held_of(nnc: &NodeNetworkConfig) -> Result<Vec<IpAssignment>, UnknownHeld> {
     let annotations = nnc.metadata.annotations.as_ref();
     let Some(held) = annotations.and_then(|annotations| annotations.get(HELD_ANNOTATION)) else {
@@ -49,7 +50,7 @@ pub fn held_of(nnc: &NodeNetworkConfig) -> Result<Vec<IpAssignment>, UnknownHeld
     Ok(serde_json::from_str(held).unwrap_or_default())
 }
 
-/// What the agent wants. Only the agent writes it once the object exists.
+/// What the agent requests. Once the object exists, only the agent writes it.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -102,8 +103,8 @@ pub fn held_of(nnc: &NodeNetworkConfig) -> Result<Vec<IpAssignment>, UnknownHeld
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigSpec {
-    /// How many secondary addresses the node wants, without the primary one and without those in
-    /// ipsNotInUse.
+    /// How many secondary addresses the agent requests, without the primary one and without those
+    /// in ipsNotInUse.
     #[serde(rename = "requestedIPCount", default)]
     #[schemars(range(min = 0))]
     pub requested_ip_count: i64,
@@ -142,15 +143,15 @@ pub struct NodeNetworkConfigStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scaler {
-    /// Addresses are asked for in multiples of this.
+    /// The agent asks for addresses in multiples of this.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub batch_size: i64,
 
-    /// More is given back when this share of a batch is free.
+    /// The agent gives addresses back when this share of a batch is free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub release_threshold_percent: i64,
 
-    /// More is asked for when less than this share of a batch is free.
+    /// The agent asks for more when less than this share of a batch is free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub request_threshold_percent: i64,
 
@@ -171,7 +172,7 @@ pub enum Progress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkContainer {
-    /// In lower case: CNS leaves the addresses of others pending for ever.
+    /// In lower case: if the id has capital letters, CNS leaves the addresses pending for ever.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
 
@@ -205,7 +206,7 @@ pub struct NetworkContainer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<String>,
 
-    /// The CIDR whose length the pods' addresses carry.
+    /// The CIDR whose prefix length the pods' addresses have.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subnet_address_space: String,
 
@@ -216,11 +217,11 @@ pub struct NetworkContainer {
     #[serde(default)]
     pub version: i64,
 
-    /// The node's own address: CNS skips a container that has another one.
+    /// The node's own address: CNS skips a network container with another nodeIP.
     #[serde(rename = "nodeIP", default, skip_serializing_if = "String::is_empty")]
     pub node_ip: String,
 
-    /// Misspelt on the wire, and to stay so.
+    /// Misspelt on the wire: Azure's programs use this name.
     #[serde(rename = "subcriptionID", default, skip_serializing_if = "Option::is_none")]
     pub subscription_id: Option<String>,
 

@@ -16,7 +16,7 @@ use crate::{Count, nnc};
 
 pub use duration::parse as parse_duration;
 
-/// A Subnet's name is also the value of a label, and no longer than one may be.
+/// A Subnet's name is also the value of a label, so it may not be longer than one.
 pub const MAX_NAME_LENGTH: u8 = 63;
 
 /// Address space and how to hand it out.
@@ -81,8 +81,8 @@ pub struct SubnetSpec {
     #[schemars(schema_with = "rules::addresses")]
     pub dns: Vec<String>,
 
-    /// The nodes that draw on this subnet. Empty: all. A node takes the first match by name for
-    /// each use.
+    /// The nodes that draw on this subnet. Empty: all. If several Subnets with the same use select
+    /// a node, it draws on the first of them by name.
     #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(schema_with = "rules::node_selector")]
     pub node_selector: LabelSelector,
@@ -148,8 +148,8 @@ pub struct Scaler {
     #[schemars(range(min = *rules::REQUEST_THRESHOLD.start(), max = *rules::REQUEST_THRESHOLD.end()))]
     pub request_threshold_percent: i64,
 
-    /// An agent gives back when more than this share of a batch is free. With less than 100 between
-    /// the two it may ask again at once.
+    /// An agent gives addresses back when more than this share of a batch is free. If the two
+    /// thresholds are less than 100 apart, it may ask for more again at once.
     #[schemars(range(min = *rules::RELEASE_THRESHOLD.start(), max = *rules::RELEASE_THRESHOLD.end()))]
     pub release_threshold_percent: i64,
 
@@ -204,25 +204,26 @@ impl Default for Exhaustion {
     }
 }
 
-/// How full it is, in units.
+/// How full the Subnet is, in units.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubnetStatus {
-    /// The generation of the spec that the rest speaks of.
+    /// The generation of the spec that the rest of the status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How often controllers have begun to work on the ledger, as it counts them: a ledger that
-    /// says less was put back from a copy.
+    /// How often a controller has started to work on the ledger, as the ledger counts it: a ledger
+    /// with a lower count was restored from an older copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
 
-    /// The cidrs that are followed: those of the spec, or those from before a change that was
+    /// The CIDRs in use: those of the spec, or the earlier ones if a change of the spec was
     /// refused. No other Subnet may have them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cidrs: Vec<String>,
 
-    /// All that may be handed out. A string when it does not fit 53 bits, and so are the others.
+    /// All units that may be handed out. A string if the number does not fit 53 bits, like the
+    /// other counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Count>,
 
@@ -238,8 +239,8 @@ pub struct SubnetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<Count>,
 
-    /// How many more pods can start on its nodes: what is free, what nodes have at hand, less what
-    /// pods on their way need. Written by the scheduler.
+    /// How many more pods can start on its nodes: the free units and the spare addresses of nodes,
+    /// less what pods without an address still need. Written by the scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_that_fit: Option<Count>,
 
@@ -249,7 +250,7 @@ pub struct SubnetStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// As the CRD fills in what is left out. It has no cidrs, and so is not valid yet.
+/// The defaults of the CRD. The spec has no cidrs, so it is not valid yet.
 impl Default for SubnetSpec {
     fn default() -> Self {
         Self {
@@ -269,7 +270,7 @@ impl Default for SubnetSpec {
 }
 
 impl SubnetSpec {
-    /// The length of what is handed out in this family, as set or as it follows from `use`.
+    /// The prefix length of the units of this family: as set, or the default for `use`.
     pub fn unit_length(&self, family: Family) -> u8 {
         let set = match family {
             Family::V4 => self.unit_lengths.ipv4,

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Nothing: all there is to say stands in the status.
+/// No fields: a ClusterSubnetState has only a status.
 #[derive(
     CustomResource, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -28,10 +28,10 @@ pub struct NoSpec {}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterSubnetStateStatus {
-    /// Whether agents should hold back.
+    /// Whether the subnet is exhausted, so that agents keep fewer spare addresses.
     pub exhausted: bool,
 
-    /// When that was found out, in RFC 3339.
+    /// When exhausted or scaler last changed, in RFC 3339.
     pub timestamp: String,
 
     /// How agents size their pools while the subnet is exhausted. Agents that do not know it keep
@@ -42,9 +42,9 @@ pub struct ClusterSubnetStateStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scaler {
-    /// Addresses are asked for in multiples of this.
+    /// Agents ask for addresses in multiples of this.
     pub batch: i64,
 
-    /// How many spare addresses a node keeps: none while another one waits for addresses.
+    /// How many spare addresses a node keeps: 0 while another node waits for addresses.
     pub buffer: i64,
 }

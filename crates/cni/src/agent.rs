@@ -31,8 +31,8 @@ pub enum AgentError {
     #[error("the agent refuses: {0}")]
     Refused(Refusal),
     #[error(
-        "the agent at {socket} answers with status {status}, and says nothing that can \
-         be understood"
+        "the agent at {socket} answers with status {status} and a body that can't be \
+         decoded"
     )]
     Status { socket: String, status: u16 },
 }

@@ -20,14 +20,14 @@ use usage::Usage;
 pub enum QueueError {
     #[error("{0}")]
     Directory(io::Error),
-    #[error("{why}; nor can a mark be left instead: {mark}")]
+    #[error("{why}; and its mark was not written either: {mark}")]
     Neither { why: NoEntry, mark: io::Error },
 }
 
 /// Why a release is not in the queue as an entry.
 #[derive(Debug, thiserror::Error)]
 pub enum NoEntry {
-    #[error("it has {MAX_QUEUE_ENTRIES} entries or {MAX_QUEUE_BYTES} bytes, and takes no more")]
+    #[error("it is full: it has {MAX_QUEUE_ENTRIES} entries or {MAX_QUEUE_BYTES} bytes")]
     Full,
     #[error("{0}")]
     Unwritten(#[from] io::Error),
@@ -106,7 +106,7 @@ fn write(directory: &OwnedFd, name: &str, release: &Release) -> io::Result<()> {
     Ok(fsync(directory)?)
 }
 
-/// Whether the name is that of the mark or of its reserve file, which are no entries.
+/// Whether the name is that of the mark or of its reserve file, which are not entries.
 fn is_kept_apart(name: &str) -> bool {
     name == RESERVE || berth_api::agent::overflow_of(name).is_some()
 }

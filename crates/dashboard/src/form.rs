@@ -49,7 +49,7 @@ impl FieldError {
         }
     }
 
-    /// Makes one from an error whose text begins with its field.
+    /// Makes a `FieldError` from an error whose text begins with its field.
     fn of(field: &str, error: &impl ToString) -> Self {
         let text = error.to_string();
         let message = text.strip_prefix(field).and_then(|rest| rest.strip_prefix(": "));

@@ -1,6 +1,6 @@
 //! Which callers are accepted. Against DNS rebinding: a foreign page can make a browser call this
-//! port under its own name, but not under a loopback name. Against requests of other sites: these
-//! cannot be JSON from this page's own origin.
+//! port under the page's own name, but not under a loopback name. Against requests of other sites:
+//! these cannot be JSON with this page's own origin.
 
 use std::net::IpAddr;
 
@@ -38,7 +38,7 @@ pub async fn own_page_only(request: Request, next: Next) -> Response {
 enum CallerError {
     #[error("Content-Type: send application/json.")]
     ContentType,
-    #[error("Origin: only this page may ask for that; a program sends http:// and its Host.")]
+    #[error("Origin: only this page may send that; a program must set it to http:// and the Host.")]
     Origin,
 }
 
@@ -46,7 +46,7 @@ fn is_own(headers: &HeaderMap) -> Result<(), CallerError> {
     let text = |name: header::HeaderName| {
         let mut all = headers.get_all(name).iter();
         let first = all.next().and_then(|value| value.to_str().ok());
-        // A header that is there twice is ignored.
+        // A header that is there twice counts as missing.
         first.filter(|_| all.next().is_none())
     };
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();

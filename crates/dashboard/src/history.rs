@@ -1,4 +1,4 @@
-//! How full subnets were since this process started, and when they will be full.
+//! How full each subnet was since this process started, and when it will be full.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Forecast {
-    /// There are samples of less than half a minute.
+    /// The samples cover less than half a minute.
     Unknown,
     Full,
     /// It does not fill up, or not within a month.
@@ -68,7 +68,7 @@ pub struct LatencyColumns {
 }
 
 impl History {
-    /// Deletes subnets that are not in `samples`.
+    /// Records a sample of each subnet, and deletes subnets that are not in `samples`.
     pub fn record(&mut self, now: Timestamp, samples: BTreeMap<String, Sample>) {
         self.subnets.retain(|name, _| samples.contains_key(name));
         for (name, sample) in samples {

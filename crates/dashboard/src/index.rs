@@ -41,13 +41,13 @@ pub struct Index {
     pub clusters: BTreeMap<String, ClusterFacts>,
     /// Kinds whose first list is not complete yet.
     pub unsynced: BTreeSet<String>,
-    /// Machines come in two kinds: each key is in one of them.
+    /// The group and the key of each Machine: Machines come in two kinds.
     machine_kinds: BTreeSet<(String, Key)>,
 }
 
 impl Index {
-    /// The cluster does not have this kind. Missing Machines are not reported: most clusters have
-    /// none.
+    /// The cluster does not have this kind. Most clusters have no Machines and no Clusters. Those
+    /// go by their group, which begins in lower case, and are not reported as missing.
     pub fn mark_missing(&mut self, kind: &str) {
         let is_kind = |c: char| c.is_ascii_uppercase();
         if kind.starts_with(is_kind) && !self.facts.missing.iter().any(|one| one == kind) {
@@ -128,7 +128,7 @@ impl Index {
         self.machine_kinds.insert((group.to_owned(), key));
     }
 
-    /// A machine of the same name in the other group stays.
+    /// Does nothing if the Machine of this name is in the other group.
     pub fn delete_machine(&mut self, group: &str, key: &Key) {
         if !self.machine_kinds.remove(&(group.to_owned(), key.clone())) {
             return;

@@ -5,9 +5,9 @@
 //! [`berth_inspect`], so that the page and `berth explain` use the same sentences.
 //!
 //! [`form`] is what people can change here: the networks of Clusters and Machines. It finds errors,
-//! purely and by the rules of the controllers. The server writes a correct form, over exactly the
-//! state that it was checked against, for callers with the token. Reading needs no token, so the
-//! server listens on loopback only.
+//! purely and by the rules of the controllers. The server writes a correct form for callers with
+//! the token, and only over exactly the state that the form was checked against. Reading needs no
+//! token, so the server listens on loopback only.
 
 mod agents;
 pub mod form;

@@ -1,4 +1,4 @@
-//! A window of a subnet as cells: each is one unit, or several so that a few thousand cells hold
+//! A window of a subnet as cells. A cell is one unit, or several, so that a few thousand cells hold
 //! the window.
 
 mod states;
@@ -106,8 +106,8 @@ pub struct Map {
     pub cells: Vec<Cell>,
 }
 
-/// The window of `length` around `from`. Without them, the window is the whole first CIDR, or the
-/// one that contains `from`.
+/// The window of `length` around `from`. Without `length`, it is the whole CIDR that contains
+/// `from`; without `from`, the window begins at the first CIDR.
 pub fn map(
     index: &Index,
     name: &str,

@@ -9,8 +9,8 @@ const QUEUE_AGE: &str = "berth_agent_queue_age_seconds";
 /// One reading of one or more agents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// By upper bound in nanoseconds (`u64::MAX` for the last): how many calls of ADD took no
-    /// longer so far.
+    /// How many ADD calls took no longer than each upper bound so far. Bounds are in nanoseconds;
+    /// `u64::MAX` is `+Inf`.
     adds: BTreeMap<u64, f64>,
     /// By node.
     pub queued: BTreeMap<String, Queue>,
@@ -66,7 +66,7 @@ impl Measured {
     }
 
     /// The median and the 99th percentile of the ADDs since `before`, in seconds; `None` without
-    /// any. Each is the upper bound of its bucket, so no call counts as faster than it was.
+    /// any. Each is the upper bound of its bucket; beyond the last bound, it is that bound.
     pub fn adds_since(&self, before: &Self) -> Option<[f64; 2]> {
         let since = self.adds.iter().map(|(bound, count)| {
             let earlier = before.adds.get(bound).copied().unwrap_or_default();

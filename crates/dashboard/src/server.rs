@@ -73,7 +73,7 @@ struct Measurements {
 }
 
 impl Measurements {
-    /// An agent without an answer keeps its last metrics: otherwise all its calls would look new
+    /// An agent that does not answer keeps its last metrics: otherwise all its calls would look new
     /// when it answers again.
     fn measure(&mut self, now: Timestamp, scrapes: &[Option<String>]) {
         if scrapes.is_empty() {
@@ -118,8 +118,8 @@ impl Dashboard {
         })
     }
 
-    /// The page and its API, with the routes of `others`. All refuse callers that use another name
-    /// than a loopback one.
+    /// The page and its API, with the routes of `others`. All of them refuse requests whose Host is
+    /// not a loopback name.
     pub fn router(&self, others: Router) -> Router {
         Router::new()
             .route("/api/state", get(answer::state))

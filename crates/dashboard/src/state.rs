@@ -1,5 +1,5 @@
-//! What the page shows of an [`Index`], small enough to send at every change: counts, and of long
-//! lists the rows that need a person first.
+//! What the page shows of an [`Index`], small enough to send at every change: counts, and the first
+//! rows of long lists. Rows that need a person come first.
 
 mod nodes;
 
@@ -257,7 +257,8 @@ fn subnets(index: &Index, nodes: &[NodeRow], history: &History) -> Vec<SubnetVie
     rows.into_iter().map(view).collect()
 }
 
-/// Pods on a node without an address, or on no node because none has one. The longest wait first.
+/// Pods that are on a node and have no address, and pods that the scheduler cannot place. The
+/// longest wait first.
 fn waiting_pods(index: &Index) -> Vec<(&Key, Option<Timestamp>)> {
     let pods = index.facts.pods.iter().filter(|(_, pod)| {
         let is_unplaced = pod.node.is_none() && pod.unschedulable.is_some();
@@ -304,7 +305,7 @@ fn machine_views(index: &Index, mut rows: Vec<MachineRow>) -> Vec<MachineView> {
     rows.into_iter().take(MAX_ROWS).map(view).collect()
 }
 
-/// Clusters that can have a machine network first.
+/// Clusters that can have a machine network come first.
 fn clusters(index: &Index) -> Vec<ClusterRow> {
     let rows = index.clusters.iter().map(|(name, facts)| ClusterRow {
         name: name.clone(),

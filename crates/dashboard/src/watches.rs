@@ -1,4 +1,4 @@
-//! The shell between the API server and the index: a watch for each kind.
+//! The I/O between the API server and the index: a watch for each kind.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ enum Update<'a, K> {
 }
 
 impl Feed {
-    /// For a cluster that nothing is known about yet.
+    /// Makes a feed for a cluster of which nothing is known yet.
     pub fn new() -> Self {
         let mut index = Index::default();
         index.unsynced.extend(KINDS.map(str::to_owned));
@@ -140,7 +140,7 @@ impl Feed {
         }
     }
 
-    /// Boxed: ten of these futures are too large for the stack of a thread.
+    /// Boxed: together these futures are too large for the stack of a thread.
     fn kind<'a, K>(
         &'a self,
         api: Api<K>,

@@ -1,5 +1,5 @@
-//! What is committed in `page/` is what its sources make, with the packages of the lock file.
-//! It needs Node.js; `cargo xtask test` sets up what `npm ci` brings.
+//! The committed files in `page/` are what their sources make, with the packages of the lock file.
+//! The test needs Node.js; `cargo xtask test real` installs the packages.
 
 #![cfg(test)]
 
@@ -62,7 +62,7 @@ fn the_sources_keep_to_their_types() {
 fn the_page_asks_nobody_else_for_anything() {
     for (name, bytes) in files(&here("page")) {
         let text = String::from_utf8(bytes).unwrap();
-        // Names of XML namespaces are no addresses to call.
+        // Names of XML namespaces look like URLs, but nothing calls them.
         let text = text.replace("http://www.w3.org/", "");
         assert!(!text.contains("http://") && !text.contains("https://"), "{name}");
     }

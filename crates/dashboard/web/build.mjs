@@ -1,5 +1,5 @@
-// Builds ../page from src. `node build.mjs DIRECTORY` puts it elsewhere, for the test that
-// compares.
+// Builds ../page from src. `node build.mjs DIRECTORY` builds into another directory, for the test
+// that compares the two.
 import { build } from "esbuild";
 import { copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";

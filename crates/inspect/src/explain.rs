@@ -25,7 +25,7 @@ pub use pod::pod;
 pub use reason::{GOOD, REFUSALS, STEPS, step};
 pub use subnet::subnet;
 
-/// An answer in order: the symptom first, then its causes.
+/// An answer: the symptom first, then its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {

@@ -140,7 +140,7 @@ impl Facts {
             .filter(move |(_, pod)| pod.node.as_deref() == Some(node))
     }
 
-    /// The owner of the unit that holds this address, from the ledger's records.
+    /// The unit that contains this address, with its owner, from the ledger's records.
     pub fn unit_of(&self, address: IpAddr) -> Option<(&str, Prefix, &Unit)> {
         let found = self.units.iter().find(|((_, unit), _)| unit.contains(address));
         found.map(|((subnet, prefix), unit)| (subnet.as_str(), *prefix, unit))
@@ -152,7 +152,8 @@ impl Facts {
     }
 }
 
-/// The CIDRs that the controllers use; those of the spec until the status has some.
+/// The CIDRs that the controllers use: those of the status, or of the spec while the status has
+/// none.
 pub fn cidrs(subnet: &Subnet) -> Vec<Prefix> {
     let followed = subnet.status.as_ref().map(|status| &status.cidrs);
     let cidrs = followed.filter(|cidrs| !cidrs.is_empty()).unwrap_or(&subnet.spec.cidrs);

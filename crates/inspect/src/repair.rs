@@ -37,7 +37,7 @@ impl std::fmt::Display for Repair {
 }
 
 impl Repair {
-    /// An object that is gone already counts as repaired, also if another one has its name by now.
+    /// An object that is gone already counts as repaired, even if a new object has its name by now.
     pub fn apply<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, kube::Result<()>> {
         Box::pin(async move {
             let deleted = match self {

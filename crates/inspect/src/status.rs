@@ -215,7 +215,7 @@ fn node_state(node: &ObservedNode, waiting: usize) -> String {
     state.to_owned()
 }
 
-/// Its status, and its message or reason.
+/// The condition's status, and its message; its reason if it has no message.
 pub fn condition(node: &ObservedNode, kind: &str) -> Option<(String, String)> {
     let found = node.condition(kind)?;
     let message = found.message.clone().filter(|message| !message.is_empty());

@@ -14,14 +14,14 @@ pub fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
-/// What the server said, in its own words; for an answer without any, what to do about it.
+/// The server's own words. If it does not serve the kind at all: what to do about that.
 pub fn told(error: &Error) -> String {
     let Error::Api(status) = error else {
         return error.to_string();
     };
     if is_unserved(status) {
-        return "404, it does not serve this kind: if its definition was deleted, `berth crds | \
-                kubectl apply -f -` brings it back"
+        return "the API server does not serve this kind (404): if its definition was deleted, \
+                `berth crds | kubectl apply -f -` brings it back"
             .to_owned();
     }
     let reason = if status.reason.is_empty() {
@@ -32,7 +32,8 @@ pub fn told(error: &Error) -> String {
     format!("{} ({}, {reason})", status.message, status.code)
 }
 
-/// A path that the server does not know is answered with plain text. A missing object has details.
+/// A server answers an unknown path with plain text, so the Status that kube makes of it does not
+/// have the reason `NotFound`. The answer for a missing object has it.
 fn is_unserved(status: &Status) -> bool {
     status.code == 404 && !status.is_not_found()
 }

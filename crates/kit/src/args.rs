@@ -35,7 +35,7 @@ pub struct LogArgs {
     pub log_level: Option<Filter>,
 }
 
-/// The server ends watches before that.
+/// The server ends every watch before this time.
 const READ_TIMEOUT: Duration = Duration::from_secs(295);
 
 /// Which cluster to talk to.
@@ -47,8 +47,8 @@ pub struct ClusterArgs {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Each names what was tried. The first source that is given decides: a kubeconfig that can't be
-/// read is an error, never a reason to talk to some other cluster.
+/// Each error names what was tried. The first source that is given decides: a kubeconfig that can't
+/// be read is an error, never a reason to talk to some other cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error("kubeconfig {} (from {origin}): {error}", path.display())]
@@ -58,8 +58,8 @@ pub enum ClusterError {
         error: KubeconfigError,
     },
     #[error(
-        "no cluster: --kubeconfig is not given, KUBECONFIG is not set, and this is no \
-         pod of one ({0}); give --kubeconfig FILE"
+        "no cluster: --kubeconfig is not given, KUBECONFIG is not set, and this process \
+         does not run in a pod ({0}); give --kubeconfig FILE"
     )]
     Nowhere(InClusterError),
     #[error("the client for {url}: {error}")]
@@ -67,19 +67,19 @@ pub enum ClusterError {
 }
 
 impl ClusterArgs {
-    /// A client for the cluster. It has not called yet.
+    /// A client for the cluster. It has not made a call yet.
     pub fn client(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
         Box::pin(async move {
             let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
-            // A server that has vanished must not be waited for for ever; a watch receives
-            // something more often.
+            // The client must not wait for ever for a server that has vanished. A watch receives
+            // something more often than this.
             config.read_timeout.get_or_insert(READ_TIMEOUT);
             let url = config.cluster_url.clone();
             Client::try_from(config).map_err(|error| ClusterError::Client { url, error })
         })
     }
 
-    /// A client without retries: for requests to which no answer is an answer, too.
+    /// A client without retries, for callers to which "no answer" is an answer, too.
     pub fn client_without_retries(&self) -> BoxFuture<'_, Result<Client, ClusterError>> {
         Box::pin(async move {
             let mut config = self.config(std::env::var_os("KUBECONFIG")).await?;
@@ -114,7 +114,7 @@ impl ClusterArgs {
     }
 }
 
-/// KUBECONFIG is a list like PATH; empty names in it mean nothing, as for kubectl.
+/// KUBECONFIG is a list like PATH. Empty names in it are ignored, as in kubectl.
 fn named(list: &OsString) -> Vec<PathBuf> {
     std::env::split_paths(list)
         .filter(|path| !path.as_os_str().is_empty())
@@ -235,7 +235,7 @@ mod tests {
     async fn with_nothing_given_the_error_names_all_that_was_tried() {
         for unset in [None, Some(OsString::new())] {
             let error = ClusterArgs::default().config(unset).await.unwrap_err().to_string();
-            for tried in ["--kubeconfig", "KUBECONFIG", "no pod"] {
+            for tried in ["--kubeconfig", "KUBECONFIG", "in a pod"] {
                 assert!(error.contains(tried), "{error}");
             }
         }

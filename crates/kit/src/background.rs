@@ -19,7 +19,7 @@ use crate::events::{Event, EventMetrics, Recorder};
 /// How long the last events may take to be written at the end.
 const LAST_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Passed to code that starts a loop or emits events. Clones share the same state.
+/// Code that starts a loop or emits events gets this. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct Background {
     events: Recorder,
@@ -61,7 +61,7 @@ impl Background {
     }
 }
 
-/// Ends all of it when it is dropped.
+/// A controller that runs. Dropping it ends its loops and the writer of its events.
 #[derive(Debug)]
 pub struct Run {
     background: Background,
@@ -70,7 +70,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// With the same `seed` and clock a run takes the same steps.
+    /// With the same `seed` and clock, a run takes the same steps: the seed decides the names of
+    /// events.
     pub fn start(
         client: Client,
         reporter: Reporter,
@@ -101,13 +102,13 @@ impl Run {
         self.background.clone()
     }
 
-    /// Runs the task; `None` if it is told to stop before.
+    /// Runs the task; `None` if the run is stopped first.
     pub async fn until_stopped<T>(&self, task: impl Future<Output = T>) -> Option<T> {
         self.background.stop.run_until_cancelled(task).await
     }
 
-    /// Waits until it is told to stop, and then until everything has ended: at once, except for the
-    /// last events.
+    /// Waits for the stop and then until everything has ended: that is at once, except for writing
+    /// the last events.
     pub async fn ended(self) {
         let Background { tasks, stop, events } = self.background;
         stop.cancelled().await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt};
 
-/// `base`, twice as long after each failure, never more than `max`. Pure; no pair of values is
-/// wrong.
+/// `base`, twice as long after each failure, never more than `max`. Pure; every pair of values is
+/// valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponential {
     pub base: Duration,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 pub enum Clock {
     /// The machine's.
     System,
-    /// tokio's: at this instant it was this time.
+    /// tokio's: it was this time at this instant.
     Tokio(Instant, Timestamp),
 }
 

@@ -1,4 +1,4 @@
-//! Which controllers `berth controller` has, from whatever crate, and which of them a process runs.
+//! The controllers of `berth controller`, from all crates, and the choice that a process runs.
 //!
 //! Controllers that share what they have observed are one [`Group`]: they start together.
 //! Everything else about them is private to the group.
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controller {
     pub name: &'static str,
-    /// Part of `*`.
+    /// Whether `*` includes it.
     pub is_on_by_default: bool,
-    /// What it may do, as a file under `deploy/`.
+    /// Its permissions: a file under `deploy/`.
     pub rbac: &'static str,
 }
 
-/// What ends a group before it is told to stop.
+/// The error that ends a group before it is told to stop.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
 type Start = dyn Fn(BTreeSet<&'static str>, CancellationToken) -> BoxFuture<'static, Result<(), StartError>>
@@ -35,8 +35,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// `start` is given which of them to run, and runs until its token is cancelled. It may be
-    /// called again after that: a process can lead, lose its Lease, and lead once more.
+    /// `start` gets the controllers of the group to run, and runs until its token is cancelled. It
+    /// may be called again after that: a process can lead, lose its Lease, and lead once more.
     pub fn new<F, E>(
         controllers: impl IntoIterator<Item = Controller>,
         start: impl Fn(BTreeSet<&'static str>, CancellationToken) -> F + Send + Sync + 'static,
@@ -62,7 +62,7 @@ impl fmt::Debug for Group {
     }
 }
 
-/// Which controllers there are.
+/// All controllers that `--controllers` can name.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     controllers: Vec<Controller>,
@@ -72,7 +72,7 @@ pub struct Catalogue {
 pub enum ChoiceError {
     #[error("there is no controller {name:?}: use some of {known}, or '*'")]
     Unknown { name: String, known: String },
-    #[error("names none: leave it out for all that are on by default")]
+    #[error("it names no controller: leave it out to run all that are on by default")]
     Empty,
 }
 
@@ -87,8 +87,8 @@ impl Catalogue {
         &self.controllers
     }
 
-    /// Reads a list as kube-controller-manager's: names separated by commas, `*` for all that are
-    /// on by default, `-name` for all but that one.
+    /// Reads a list as kube-controller-manager does: names separated by commas, `*` for all that
+    /// are on by default, `-name` to leave one out.
     pub fn choose(&self, list: &str) -> Result<Choice, ChoiceError> {
         let (mut named, mut dropped) = (BTreeSet::new(), BTreeSet::new());
         let items = || list.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -99,7 +99,8 @@ impl Catalogue {
                 None => drop(named.insert(self.find(item)?.name)),
             }
         }
-        // As in kube-controller-manager, `-name` drops a controller wherever it is in the list.
+        // `-name` leaves a controller out, wherever it is in the list: before or after `*`, as in
+        // kube-controller-manager, and also before or after `name`.
         let all = self.controllers.iter().map(|controller| controller.name);
         let is_chosen = |name: &&str| named.contains(name) && !dropped.contains(name);
         let names: Vec<_> = all.filter(is_chosen).collect();
@@ -127,7 +128,7 @@ impl Catalogue {
     }
 }
 
-/// What a process runs.
+/// The controllers that a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// In the catalogue's order.
@@ -148,8 +149,8 @@ impl Choice {
         self.names.iter().copied()
     }
 
-    /// The Lease that processes with the same controllers compete for. Processes with others do
-    /// other work, and must not wait for these.
+    /// The Lease that processes with the same controllers compete for. Processes with other
+    /// controllers do other work, and must not wait for these.
     pub fn lease(&self, prefix: &str) -> String {
         if self.is_default {
             return prefix.to_owned();
@@ -158,14 +159,14 @@ impl Choice {
         std::iter::once(prefix).chain(names).collect::<Vec<_>>().join(".")
     }
 
-    /// Runs what is chosen of `groups` until `stop`, or until one of them fails.
+    /// Runs the chosen controllers of `groups` until `stop`, or until one group fails.
     pub fn run<'a>(
         &'a self,
         groups: &'a [Group],
         stop: CancellationToken,
     ) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
-            // Those that did not fail end with the one that did.
+            // If one group fails, this stops the others.
             let stop = stop.child_token();
             let _ended = stop.clone().drop_guard();
             let runs = groups.iter().filter_map(|group| {
@@ -240,7 +241,7 @@ mod tests {
 
     type Started = Arc<Mutex<Vec<Vec<&'static str>>>>;
 
-    /// Keeps what it was started with, and fails if told so.
+    /// Records the controllers that it was started with, and fails if told so.
     fn group(controllers: &[Controller], started: &Started, fails: bool) -> Group {
         let started = Arc::clone(started);
         Group::new(controllers.iter().copied(), move |chosen, stop: CancellationToken| {

@@ -1,8 +1,8 @@
 //! Events about objects, for `kubectl describe` and `kubectl get events`, in `events.k8s.io/v1`.
 //!
 //! Recording never waits: the event goes into a bounded queue, and a task of its own writes it.
-//! What repeats becomes a series of one event, and events about one object are rate-limited, by
-//! client-go's measures. Dropped events are counted by reason.
+//! Repeated events become one event with a series, and events about one object are rate-limited,
+//! both with client-go's limits. Dropped events are counted by reason.
 
 mod correlate;
 mod writer;
@@ -23,11 +23,11 @@ use tokio::sync::mpsc;
 
 pub use writer::Writer;
 
-/// As client-go's broadcaster has it.
+/// The limit of client-go's broadcaster.
 const MAX_QUEUED: usize = 1000;
 
-/// What happened. `reason` and `action` are words of the code, so they can be searched for; the
-/// note is for reading.
+/// What happened. `reason` and `action` are fixed in the code, so people can search for them; the
+/// note is free text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub type_: EventType,
@@ -93,7 +93,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder, and the writer to be run. `rng` makes the names of the events.
+    /// Returns the recorder and the writer, which the caller must run. `rng` makes the names of
+    /// events.
     pub fn new(
         client: Client,
         reporter: Reporter,

@@ -1,15 +1,15 @@
 //! A watch that lasts as long as the process: it lists, watches, goes on where a watch ended, and
 //! lists again when it must.
 //!
-//! It differs from `kube::runtime::watcher` in one thing. An API server whose store was put back
-//! from a backup has lower resourceVersions than its clients have seen. It takes a watch from a
-//! version that it has not reached yet and stays silent until it gets there, which may be never. So
-//! before a watch goes on, the server is asked for its version; if that is behind what was seen,
-//! everything is listed again.
+//! It differs from `kube::runtime::watcher` in one thing. An API server whose store was restored
+//! from a backup has lower resourceVersions than its clients have seen. Such a server accepts a
+//! watch from a version that it has not reached yet, and stays silent until it reaches that
+//! version, which may be never. So before a watch goes on, the client asks the server for its
+//! version, and lists everything again if that is behind the version seen.
 //!
-//! All of that is compiled once, here. Only the code that reads an object from its JSON exists for
-//! each kind ([`Reader`]): compiled for each kind, the rest was a fifth of a controller crate's
-//! code.
+//! All of that is compiled once, here. Only the code that reads an object from its JSON
+//! ([`Reader`]) is compiled for each kind. When the rest was, too, it was a fifth of a controller
+//! crate's code.
 
 mod json;
 
@@ -36,10 +36,10 @@ use json::{Line, Page};
 
 /// Objects in one page of a list, as in client-go.
 const PAGE: u32 = 500;
-/// The server ends a watch after this time. The client's own limit for a silent connection is 295
-/// s.
+/// The server ends a watch after this time. The client's own limit for a silent connection is
+/// longer: 295 s.
 const WATCH_SECONDS: u32 = 290;
-/// A watch that has not ended by then is on a dead connection.
+/// How much longer the client waits. After that, it gives up the connection as dead.
 const WATCH_SLACK: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A watch that ends sooner has failed, whatever the server says: it must not be restarted in a
@@ -50,11 +50,11 @@ const BACKOFF: Exponential = Exponential {
     max: Duration::from_secs(30),
 };
 
-/// Why a watch does not go on from where it is.
+/// Why a list or a watch failed.
 enum WatchError {
-    /// The server no longer knows what happened since, or what was seen never happened.
+    /// The server no longer has the changes since the version seen: list everything again.
     Relist,
-    /// The watch is retried from the same version.
+    /// Try again: a watch goes on from the version seen.
     Failed(String),
 }
 
@@ -93,8 +93,9 @@ impl<K: Send, F: FnMut(Event<K>) + Send> Told<K> for F {
     }
 }
 
-/// Tells every change of what `selection` selects, for ever. [`Event::Init`] to [`Event::InitDone`]
-/// is all that exists, also if it is older than what was told before.
+/// Tells every change to the objects that `selection` selects, for ever. The events from
+/// [`Event::Init`] to [`Event::InitDone`] list all objects that exist, even if their state is older
+/// than what was told before.
 pub fn follow<'a, K>(
     api: Api<K>,
     selection: ListParams,
@@ -114,7 +115,7 @@ where
     .follow(Box::new(Typed { told, kind }))
 }
 
-/// Reads objects of one kind and tells them.
+/// Reads objects of one kind from their JSON and tells them.
 trait Reader: Send {
     /// Returns the object's resourceVersion, if there is an object.
     fn tell<'a>(
@@ -235,8 +236,8 @@ impl Watch {
         }
     }
 
-    /// Runs until the server or the connection ends it: [`Watch::is_behind`] finds out whether the
-    /// server still answers.
+    /// Runs until the server or the connection ends the watch. [`Watch::is_behind`] then finds out
+    /// whether the server still answers.
     async fn watch(&self, seen: &mut String, reader: &mut dyn Reader) -> Result<(), WatchError> {
         let params = WatchParams {
             label_selector: self.selection.label_selector.clone(),
@@ -264,7 +265,7 @@ impl Watch {
                 Ok(Ok(_)) | Err(_) => return Ok(()),
             }
             let event = match Line::read(&line) {
-                // The connection ended in the middle of it.
+                // The connection ended in the middle of the event.
                 Err(error) if error.is_eof() => return Ok(()),
                 event => event?,
             };

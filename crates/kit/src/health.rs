@@ -8,7 +8,7 @@ use std::sync::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// All checks of a process. Ready once every one of them is; with none, ready at once.
+/// All checks of a process. The process is ready once every check is; without checks, at once.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     checks: Arc<Mutex<Vec<Arc<Flag>>>>,
@@ -18,7 +18,7 @@ pub struct Readiness {
 struct Flag {
     name: String,
     ready: AtomicBool,
-    /// Why it is not, where that is known.
+    /// Why the check is not ready, if that is known.
     why: Mutex<String>,
 }
 
@@ -34,8 +34,8 @@ impl Readiness {
         Check { flag }
     }
 
-    /// The names of the checks that are not ready, in the order they were made, with why where that
-    /// is known.
+    /// The names of the checks that are not ready, in the order they were made, each with the
+    /// reason if that is known.
     pub fn not_ready(&self) -> Vec<String> {
         self.lock()
             .iter()
@@ -60,7 +60,7 @@ impl Flag {
     }
 }
 
-/// One check, set by its owner. A dropped check keeps what it last said: a part that died before it
+/// One check, set by its owner. A dropped check keeps its last state: a part that died before it
 /// was ready leaves the process not ready.
 #[derive(Debug)]
 pub struct Check {

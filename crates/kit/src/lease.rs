@@ -1,20 +1,21 @@
 //! Leader election on a `coordination.k8s.io` Lease, compatible with client-go's: same fields, same
 //! rules, same defaults.
 //!
-//! What holds, as long as the processes' monotonic clocks run at about the same rate:
+//! Its promises, as long as the processes' monotonic clocks run at about the same rate:
 //! - At most one process believes that it leads. A leader counts its time from before it sent the
-//!   renewal, and stops believing at the renew deadline by itself, also when the election's task is
-//!   starved or gone; the others count from when they saw that renewal, and wait for the whole,
-//!   longer lease. Nobody compares wall clocks: those in the Lease are for people.
-//! - Every write carries the resourceVersion of what it was decided on.
+//!   renewal. At the renew deadline it stops believing by itself, even if the election's task is
+//!   starved or gone. The others count from when they saw that renewal, and wait for the whole,
+//!   longer lease. Nobody compares the wall clocks of two processes: those in the Lease are for
+//!   people.
+//! - Every write carries the resourceVersion of the Lease that it was decided on.
 //! - A lease is released when the election is stopped, but not while a [`Term`] is held: work
 //!   first, then the lease.
 //! - An error of the API server is a reason to try again, never to panic or to give up.
 //!
-//! kube-lease-manager 0.13 does not hold the first (its channel goes on saying "leader" while
-//! renewals fail, and expiry is wall clock against wall clock) nor the second (its renewals and
-//! forced releases are patches without a version), and its `SystemTime` does not stop with tokio's
-//! paused clock.
+//! kube-lease-manager 0.13 does not keep the first promise: its channel goes on saying "leader"
+//! while renewals fail, and it compares wall clocks to find expiry. Nor does it keep the second:
+//! its renewals and forced releases are patches without a resourceVersion. Its `SystemTime` also
+//! does not stop with tokio's paused clock.
 
 mod decide;
 mod elect;
@@ -32,8 +33,8 @@ use crate::metrics::Name;
 pub use elect::LeaderElection;
 pub use term::{Leadership, Term};
 
-/// How long a lease lasts and how it is kept. `Timing::new` refuses what could give two leaders or
-/// a leader by chance.
+/// How long a lease lasts and how it is kept. `Timing::new` refuses values with which two processes
+/// could lead, or with which a leader has no second try to renew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     lease_duration: Duration,
@@ -71,13 +72,14 @@ impl Timing {
         })
     }
 
-    /// As the Lease has it. `new` lets no other value in, so the fallback is never written.
+    /// The duration as the Lease has it. `new` refuses values that do not fit, so the fallback is
+    /// never written.
     fn lease_seconds(&self) -> i32 {
         i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)
     }
 }
 
-/// As kube-controller-manager: 15 s, 10 s, 2 s.
+/// The defaults of kube-controller-manager: 15 s, 10 s, 2 s.
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -88,7 +90,7 @@ impl Default for Timing {
     }
 }
 
-/// Which elections this process leads, named as client-go names it.
+/// Which elections this process leads, under client-go's metric name.
 #[derive(Clone, Debug, Default)]
 pub struct ElectionMetrics {
     leading: Family<Name, Gauge>,
@@ -105,8 +107,8 @@ impl ElectionMetrics {
         metrics
     }
 
-    /// A sample in each family. One that is empty is not encoded: this is for the tables of `docs`,
-    /// which are made from what is encoded.
+    /// Adds a sample to the family: an empty family is not encoded. The tables of `docs` are made
+    /// from the encoded text.
     pub fn sample(&self) {
         self.leading("");
     }

@@ -1,4 +1,5 @@
-//! Binding a listener that a flag asks for. Port 0 picks a free one; the bound address is returned.
+//! Binds the listener that a flag asks for. Port 0 picks a free port; the bound address is
+//! returned.
 
 use std::{io, net::SocketAddr};
 

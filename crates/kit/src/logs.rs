@@ -15,7 +15,7 @@ pub enum Format {
     Json,
 }
 
-/// Which spans and events are logged; only one that `EnvFilter` understands can exist.
+/// Which spans and events are logged. Parsing refuses a text that `EnvFilter` does not understand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter(String);
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 const OWNER_ONLY: u32 = 0o600;
 
-/// Opens a file for reading and writing, or makes it. From then on its owner alone can do that,
-/// whatever its permissions were and whatever the umask is.
+/// Opens a file for reading and writing, or creates it. From then on only its owner can read or
+/// write it, whatever its permissions were and whatever the umask is.
 pub fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -22,12 +22,12 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A killed process may leave a child behind for a moment, which it had just started and which
-/// still has its files open.
+/// A killed process may leave behind a child that it had just started. For a moment, that child
+/// still has the files open.
 const UNLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits for a moment until no other process has the file locked. It does not lock the file: the
-/// code that opens it does, and reports if another process still has it.
+/// Waits for a moment until no other process has the file locked. It does not lock the file. The
+/// code that opens it does that, and reports it if another process still has the lock.
 pub fn wait_until_unlocked(file: &File) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -49,8 +49,8 @@ fn restrict(file: &File) -> Result<()> {
     file.set_permissions(PermissionsExt::from_mode(OWNER_ONLY))
 }
 
-/// Writes a file that its owner alone can read, from its first byte on; after a crash it exists as
-/// a whole or not at all.
+/// Writes a file that only its owner can read, from its first byte on. After a crash the path has
+/// the content from before or all of the new content.
 pub fn write(path: &Path, content: &str) -> Result<()> {
     let unfinished = path.with_extension("new");
     // A file that a crash left behind may have other permissions: it is not reused.

@@ -1,11 +1,11 @@
 //! A work queue for loops that `kube::runtime::Controller` does not fit: items that do not come
 //! from a watch, several workers, delays. It keeps client-go's promises:
 //! - An item that is added often before it is taken is taken once.
-//! - No item is worked on by two workers at once; one that is added while it is worked on is taken
-//!   once more afterwards.
+//! - No two workers work on the same item at once. An item that is added while it is worked on is
+//!   taken once more afterwards.
 //! - Items are taken in the order they were added; a delayed one counts as added when its delay is
 //!   over.
-//! - One that fails comes back later each time, until it succeeds.
+//! - An item that fails comes back, after a longer delay each time, until it succeeds.
 
 mod metrics;
 mod state;

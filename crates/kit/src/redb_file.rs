@@ -1,4 +1,4 @@
-//! A redb file that records its format. A file of a later program is refused before a byte of it
+//! A redb file that records its format. A file in a newer format is refused before a byte of it
 //! changes.
 //!
 //! redb writes when it opens a file and when it closes it. So what it writes is held back until the
@@ -19,7 +19,8 @@ use redb::{
 
 /// Numbers by name. Every file of ours has this table.
 pub const NUMBERS: TableDefinition<&str, u64> = TableDefinition::new("numbers");
-/// Raised when the tables change in a way that an older program can't read.
+/// The name of the format number. The number is raised when the tables change in a way that an
+/// older program can't read.
 pub const FORMAT: &str = "format";
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +43,7 @@ impl OpenError {
     }
 }
 
-/// Opens the file and returns the format that it records: `None` for a new one.
+/// Opens the file and returns the format that it records: `None` for a new file.
 pub fn open(
     file: File,
     cache_bytes: usize,
@@ -87,7 +88,7 @@ enum Step {
 #[derive(Debug)]
 struct Storage {
     file: FileBackend,
-    /// `None` once all of it is in the file: from then on everything is written directly.
+    /// `None` once all steps are in the file: from then on everything is written directly.
     held_back: RwLock<Option<Vec<Step>>>,
 }
 
@@ -105,7 +106,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Applies the step to the file, or appends it to what is held back.
+    /// Applies the step to the file, or appends it to those that are held back.
     fn step(&self, step: Step, now: impl FnOnce(&FileBackend) -> io::Result<()>) -> io::Result<()> {
         if self.held_back.read().is_none() {
             return now(&self.file);
@@ -128,7 +129,7 @@ impl Storage {
         }))
     }
 
-    /// Reads what would be in the file by now.
+    /// Reads the file as if the steps had been applied.
     fn read_with(&self, steps: &[Step], offset: u64, out: &mut [u8]) -> io::Result<()> {
         if offset + size(out) > self.length(steps)? {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -174,7 +175,7 @@ fn overlay(offset: u64, out: &mut [u8], at: u64, bytes: &[u8]) {
     }
 }
 
-/// What redb is given.
+/// The storage that redb gets.
 #[derive(Debug)]
 struct Backend(Arc<Storage>);
 
@@ -204,7 +205,7 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        // No copy is needed if it goes straight to the file.
+        // A write that goes straight to the file needs no copy.
         if self.0.held_back.read().is_none() {
             return self.0.file.write(offset, bytes);
         }

@@ -1,5 +1,5 @@
-//! An orderly end: the first SIGINT or SIGTERM, or a task that fails, asks every task to stop;
-//! those get a bounded time to finish; a second signal ends the wait at once.
+//! An orderly shutdown. The first SIGINT or SIGTERM, or a task that fails, asks every task to stop.
+//! The tasks get a bounded time to finish; a second signal ends that time at once.
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 
@@ -58,7 +58,7 @@ impl Shutdown {
         }
     }
 
-    /// For starting tasks, also from within tasks.
+    /// Starts tasks. Tasks can use it, too.
     pub fn tasks(&self) -> Tasks {
         self.tasks.clone()
     }
@@ -110,7 +110,7 @@ impl Tasks {
     }
 
     /// Starts a task that the process cannot do without: when it fails or panics, the process
-    /// stops. The task watches [`Tasks::stopping`] and returns soon after.
+    /// stops. The task must watch [`Tasks::stopping`] and return soon after it is cancelled.
     pub fn spawn<E: fmt::Display>(
         &self,
         name: impl Into<String>,
@@ -120,7 +120,8 @@ impl Tasks {
         self.start(name.into(), task.boxed());
     }
 
-    /// A box, so that what runs a task is compiled once and not for each.
+    /// The future is boxed, so that the code that runs a task is compiled once and not for each
+    /// task.
     fn start(&self, name: String, task: BoxFuture<'static, Result<(), String>>) {
         let running = Running::new(self.clone(), name);
         self.tracker.spawn(async move {

@@ -17,26 +17,25 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// How often files are looked at. A kubelet needs a minute or more to bring a changed Secret.
+/// How often the files are compared. A kubelet takes a minute or more to bring a changed Secret.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Each names the file, and the fix.
+/// Why certificates, keys or CAs cannot be used. Most name the file and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     #[error(
-        "certificate {}: {why}; give a PEM file that has it first and then those that signed it",
+        "certificate {}: {why}; give a PEM file that begins with it, then its intermediates",
         path.display()
     )]
     Certificate { path: PathBuf, why: String },
     #[error("key {}: {why}; give a PEM file with the private key of the certificate", path.display())]
     Key { path: PathBuf, why: String },
     #[error(
-        "CA {}: {why}; give a PEM file with the certificates of those whose signature \
-         is to be trusted",
+        "CA {}: {why}; give a PEM file with the CA certificates to trust",
         path.display()
     )]
     Authority { path: PathBuf, why: String },
-    #[error("the certificate and its key: {why}; make them anew")]
+    #[error("the certificate and its key: {why}; issue new ones")]
     Given { why: String },
     #[error("certificate {} and key {}: {why}", certificate.display(), key.display())]
     Pair {
@@ -102,7 +101,7 @@ fn said(error: &pem::Error) -> String {
 pub struct ServerFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// Clients must show a certificate that one of these has signed; without it they show none.
+    /// Clients must show a certificate that one of these CAs has signed. `None`: clients need none.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -131,8 +130,8 @@ impl ServerFiles {
         Ok(finish_config(config.map_err(unusable)?))
     }
 
-    /// The content of each file, to notice a change. Times do not show it: a Secret's files are
-    /// links that are turned to another directory.
+    /// The content of each file, to notice a change. Modification times are no reliable sign: in a
+    /// mounted Secret the files are links, and the kubelet turns them to another directory.
     fn contents(&self) -> [Option<Vec<u8>>; 3] {
         let content = |path: &PathBuf| std::fs::read(path).ok();
         let authority = self.client_ca.as_ref().and_then(content);
@@ -140,8 +139,8 @@ impl ServerFiles {
     }
 }
 
-/// Every connection shows its certificate: one that has expired must not live on in a session that
-/// is resumed.
+/// Turns session resumption off, so that both ends show their certificates on every connection.
+/// Otherwise an expired certificate would live on in a resumed session.
 fn finish_config(mut config: ServerConfig) -> Arc<ServerConfig> {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -167,7 +166,7 @@ fn config_from_pem(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, Ce
 /// state.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// `None` where certificates are given.
+    /// `None` if the certificates come from [`Self::from_pem`].
     files: Option<Arc<ServerFiles>>,
     current: Arc<RwLock<Arc<ServerConfig>>>,
 }

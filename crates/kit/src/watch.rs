@@ -48,8 +48,8 @@ impl fmt::Display for Key {
 pub enum Change<K> {
     Apply(Arc<K>),
     Delete(Key),
-    /// The watch starts over, and sends everything again: a server that was put back from a backup
-    /// may send older states.
+    /// The watch starts or starts over, and sends everything. A server that was restored from a
+    /// backup may send older states.
     Restarted,
     /// All that existed when the watch began has been reported. This comes once.
     Synced,
@@ -67,7 +67,7 @@ impl<K> Clone for Change<K> {
     }
 }
 
-/// Tells every change of what `selection` selects, for ever.
+/// Tells every change to the objects that `selection` selects, for ever.
 pub async fn changes<K>(api: Api<K>, selection: ListParams, mut tell: impl FnMut(Change<K>) + Send)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -148,7 +148,7 @@ impl Default for Synced {
 }
 
 impl Synced {
-    /// For one more watch, which hands every change to [`Synced::observe`].
+    /// Counts one more watch. That watch must hand every change to [`Synced::observe`].
     pub fn one_more(&self) -> Self {
         self.missing.send_modify(|missing| *missing += 1);
         self.clone()
@@ -164,12 +164,12 @@ impl Synced {
     /// Returns once every watch has reported all that existed.
     pub async fn all(&self) {
         let mut missing = self.missing.subscribe();
-        // This process holds the sender, so it does not end before.
+        // `self` holds the sender, so the channel does not close before.
         let _ = missing.wait_for(|missing| *missing == 0).await;
     }
 }
 
-/// The names that were reported.
+/// The objects that were reported.
 #[derive(Debug, Default)]
 struct Known {
     keys: BTreeSet<Key>,

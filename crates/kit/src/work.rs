@@ -1,4 +1,4 @@
-//! Works through a queue, several items at a time and never one of them twice at once.
+//! Works through a queue: several items at a time, but never the same item twice at once.
 
 use std::fmt::{Debug, Display};
 
@@ -11,14 +11,14 @@ use crate::queue::Queue;
 
 /// Why an item is to be tried again.
 pub trait Retry: Display + Send + 'static {
-    /// Somebody else was faster: not worth a log line for people.
+    /// Another writer was faster: this is logged at debug level only.
     fn is_contention(&self) -> bool {
         false
     }
 }
 
-/// Takes items for as long as there is a queue. One that fails comes back after its back-off. Can
-/// be dropped at any point: what is under way ends with it.
+/// Takes items until the queue is shut down and empty. An item that fails comes back after its
+/// back-off. The future can be dropped at any point: the running handlers end with it.
 pub async fn work<T, F, E>(queue: Queue<T>, at_once: usize, handle: impl Fn(T) -> F)
 where
     T: Clone + Debug + Ord + Send + 'static,

@@ -1,4 +1,4 @@
-//! Real signals, in a process of their own: a handler is the whole process's.
+//! Real signals, in a test process of their own: a signal handler is for the whole process.
 
 #![cfg(test)]
 

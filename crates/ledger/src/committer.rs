@@ -4,7 +4,7 @@
 //!
 //! Why no unit is given twice: the committer answers only after the store has swapped every changed
 //! block against the version that the decision was based on. If the store refuses a swap, or does
-//! not say, that block is read again and the requests are decided anew. They name their leases, so
+//! not say, that block is read again and the requests are decided again. They name their leases, so
 //! what is already written is found and kept. If the block can't be read either, or does not fit
 //! the plan, nothing more is decided until everything has been loaded again.
 

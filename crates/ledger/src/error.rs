@@ -9,10 +9,10 @@ use crate::store::StoreError;
 pub enum LedgerError {
     #[error("there is no subnet {subnet}")]
     NoSubnet { subnet: String },
-    #[error("subnet {subnet}: others write the same blocks all the time: try again")]
+    #[error("subnet {subnet}: others changed its blocks during each attempt: try again")]
     Contended { subnet: String },
     #[error(
-        "subnet {subnet}: the store does not say whether it writes: see the log for \
+        "subnet {subnet}: the store did not say whether it wrote: see the log for \
          why, and try again"
     )]
     Unsure { subnet: String },

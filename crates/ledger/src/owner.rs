@@ -61,7 +61,7 @@ impl Kind {
 /// The text names no owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no owner: write it as kind/cluster/name/uid, or for machines and claims as \
+    "{text:?} is not an owner: write it as kind/cluster/name/uid, or for machines and claims as \
      kind/cluster/namespace/name/uid, without other slashes and at most {MAX_LENGTH} bytes"
 )]
 pub struct NotAnOwner {

@@ -37,7 +37,7 @@ pub struct Record {
 
 /// An offset is both owned and released, or is listed twice: no ledger writes such a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("offset {offset} is there twice")]
+#[error("offset {offset} is listed twice")]
 pub struct Contradiction {
     pub offset: u8,
 }

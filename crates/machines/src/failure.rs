@@ -11,7 +11,7 @@ pub enum ReconcileError {
     Api(#[source] Box<kube::Error>),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("{object}: others write it all the time")]
+    #[error("{object}: others changed it during each attempt")]
     Contended { object: String },
     #[error(transparent)]
     Owner(#[from] NotAnOwner),

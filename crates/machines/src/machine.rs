@@ -62,9 +62,9 @@ impl Machine {
 /// Why a document is not a usable Machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    #[error("the document is no YAML: {0}")]
+    #[error("the document is not YAML: {0}")]
     Yaml(String),
-    #[error("the document is no object of Kubernetes: {0}")]
+    #[error("the document is not a Kubernetes object: {0}")]
     Object(String),
     #[error(transparent)]
     Kind(#[from] NotAMachine),

@@ -1,5 +1,5 @@
 //! The manifests of the cluster controller against golden files: `BERTH_GOLDEN=write` writes them
-//! anew.
+//! again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn check(name: &str, documents: &[Value]) {
     let golden = std::fs::read_to_string(&path).unwrap();
     assert_eq!(
         text, golden,
-        "{name} is not as it was: BERTH_GOLDEN=write writes it anew"
+        "{name} is not as it was: BERTH_GOLDEN=write writes it again"
     );
 }
 

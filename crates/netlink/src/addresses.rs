@@ -27,7 +27,7 @@ const LOCAL: u16 = 2;
 pub struct InterfaceAddress {
     /// The address.
     pub address: IpAddr,
-    /// How many of its bits are those of the link's network.
+    /// Its prefix length.
     pub length: u8,
     /// The index of the link.
     pub link: u32,

@@ -40,11 +40,11 @@ impl Answers {
         }
     }
 
-    /// Takes in a datagram, and says whether the kernel is through with the request at `last`.
+    /// Takes in a datagram, and returns whether the kernel has finished the request at `last`.
     pub fn take(&mut self, datagram: &[u8], last: usize) -> bool {
         let mut is_through = false;
         for message in messages(datagram) {
-            // An answer to an earlier batch, which nobody read, has no place here.
+            // Skips an answer to an earlier batch that was not read then.
             let Ok(at) = usize::try_from(message.sequence.wrapping_sub(self.first)) else {
                 continue;
             };

@@ -14,8 +14,8 @@ pub const MAX_REQUESTS_PER_SEND: usize = 1024;
 /// The most bytes in one send: well below the 208 KiB that a socket takes by default.
 const MAX_BYTES_PER_SEND: usize = 128 << 10;
 
-/// Requests that go to the kernel in one send, or in as few as it takes: a send holds 1,024
-/// requests. The kernel tries each of them, in their order, also after one that fails.
+/// Requests that go to the kernel in as few sends as possible: one takes up to 1,024 requests. The
+/// kernel tries all of them in order, even after one that fails.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ struct Request {
     name: Name,
 }
 
-/// What a request is called in errors. Few fail, so it is put into words only then.
+/// What a request is called in errors. Few requests fail, so the text is made only then.
 pub struct Name(Box<dyn Fn() -> String + Send>);
 
 /// A batch that is ready to go.
@@ -74,8 +74,8 @@ impl Batch {
 
     /// Gives the requests their sequence numbers, from `first` on, and cuts the batch into sends.
     ///
-    /// The kernel always answers a request that fails. The last one of a send asks for an
-    /// acknowledgement too, which says that the kernel is through with all of them.
+    /// The kernel always answers a request that fails. The last request of a send also asks for an
+    /// acknowledgement, which says that the kernel has finished all of them.
     pub(crate) fn number(mut self, first: u32) -> Numbered {
         let mut sends: Vec<OneSend> = Vec::new();
         let mut sequence = first;
@@ -140,7 +140,7 @@ impl<F: Fn() -> String + Send + 'static> From<F> for Name {
     }
 }
 
-/// Writes a request behind others.
+/// Appends a request.
 pub fn append(bytes: &mut Vec<u8>, flags: u16, sequence: u32, message: RouteNetlinkMessage) {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | flags;

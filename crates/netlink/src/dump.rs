@@ -36,7 +36,7 @@ impl<T> Dump<T> {
         }
     }
 
-    /// Takes in a datagram, and says how the dump ended if this was its last one.
+    /// Takes in a datagram, and returns how the dump ended if this was its last one.
     pub fn take(
         &mut self,
         datagram: &[u8],

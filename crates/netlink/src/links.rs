@@ -63,7 +63,7 @@ pub struct Link {
     pub name: String,
     /// Its hardware address.
     pub mac: Vec<u8>,
-    /// The most bytes of a packet.
+    /// The maximum size of a packet, in bytes.
     pub mtu: u32,
     /// The index of the other end of a pair, in the namespace of that end; else 0.
     pub peer: u32,
@@ -97,16 +97,15 @@ fn end(name: &str, mac: Mac, mtu: Option<u32>) -> LinkMessage {
         .attributes
         .push(LinkAttribute::Address(mac.to_vec()));
     message.attributes.extend(mtu.map(LinkAttribute::Mtu));
-    // A pair uses one queue. By default it has memory for one on each processor, and making it
-    // takes longer.
+    // By default, each end of a pair has a queue for each processor, which takes memory and time.
     message.attributes.push(LinkAttribute::NumTxQueues(1));
     message.attributes.push(LinkAttribute::NumRxQueues(1));
     message
 }
 
 impl Batch {
-    /// Makes a pair of interfaces. The end in the socket's namespace is up at once; the other end
-    /// can't be before both are there.
+    /// Makes a pair of interfaces. The end in the socket's namespace is up at once. The other end
+    /// can't be set up before both exist, so that is left to the caller.
     pub fn new_veth(&mut self, veth: &Veth<'_>) {
         let mut peer = end(veth.peer.name, veth.peer.mac, veth.mtu);
         peer.attributes
@@ -151,7 +150,7 @@ impl Batch {
         );
     }
 
-    /// Deletes the link of a name.
+    /// Deletes the link with this name.
     pub fn delete_link_named(&mut self, name: &str) {
         let message = DelLink(of_name(name));
         let name = name.to_owned();
@@ -167,7 +166,7 @@ impl Batch {
 }
 
 impl Socket {
-    /// The link of a name, if there is one.
+    /// The link with this name, if there is one.
     pub fn link(&self, name: &str) -> Result<Option<Link>, NetlinkError> {
         Link::found(self.ask(|batch| batch.get_link(name)))
     }

@@ -1,9 +1,8 @@
 //! Reads messages of the kernel.
 //!
-//! Only the attributes that somebody asks for are decoded. `netlink-packet-route` can decode whole
-//! messages, but gives up on all of a link when one attribute is not as it expects: the name of an
-//! interface that is no UTF-8, the statistics of a newer kernel. Links of other programs must not
-//! keep us from finding ours.
+//! It decodes only the attributes that we use. `netlink-packet-route` can decode whole messages,
+//! but rejects a whole link when one attribute is not as it expects: a name that is not UTF-8, or
+//! the statistics of a newer kernel. Links of other programs must not keep us from finding ours.
 
 use std::net::IpAddr;
 

@@ -31,7 +31,7 @@ pub struct Protocol(pub u8);
 impl Protocol {
     /// The kernel itself, for example for the network of an address.
     pub const KERNEL: Self = Self(2);
-    /// An administrator, or a program on his behalf.
+    /// An administrator, or a program that acts for one.
     pub const STATIC: Self = Self(4);
 }
 
@@ -200,12 +200,12 @@ impl Batch {
         );
     }
 
-    /// Deletes a route that matches this one in all fields that are set: one to the same
-    /// destination of another protocol or with another gateway stays. [`NetlinkError::is_gone`]
-    /// says that there was none.
+    /// Deletes a route that matches this one in all fields that are set. A route to the same
+    /// destination with another protocol or gateway stays. [`NetlinkError::is_gone`] says that no
+    /// route matched.
     pub fn delete_route(&mut self, route: &Route) {
         let mut message = route.message();
-        // This matches any scope that the kernel gave it.
+        // This matches a route of any scope.
         message.header.scope = RouteScope::NoWhere;
         let route = route.clone();
         self.push(

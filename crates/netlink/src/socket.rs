@@ -21,7 +21,7 @@ pub const MAX_DATAGRAM: usize = 64 << 10;
 const ERRORS_KEPT_BY_DEFAULT: usize = 128;
 /// What the kernel counts for one error in a socket's buffer, rounded up.
 const BYTES_PER_ERROR: usize = 2 << 10;
-/// How often a list that changes meanwhile is read.
+/// How often a list is read if it changes each time.
 const MAX_DUMP_ATTEMPTS: u32 = 16;
 
 /// A socket of the network namespace that it was opened in, even when its thread enters another.
@@ -43,7 +43,7 @@ impl Socket {
         strict.map_err(NetlinkError::socket(
             "ask for strict checks, new in Linux 4.20",
         ))?;
-        // An error need not repeat its request, and comes with the kernel's words.
+        // With these, an error does not repeat its request, and has the kernel's explanation.
         let set = socket
             .set_cap_ack(true)
             .and_then(|()| socket.set_ext_ack(true));
@@ -141,7 +141,7 @@ impl Socket {
     }
 
     /// Makes room for an error for each request of a full send. A process without the right to do
-    /// that may not change links and routes either, and gets that error for each request.
+    /// this may not change links and routes either, and gets that error for each request.
     fn enlarge_buffer(&self) {
         if !self.has_large_buffer.replace(true) {
             let size = MAX_REQUESTS_PER_SEND * BYTES_PER_ERROR;

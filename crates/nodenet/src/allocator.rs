@@ -129,8 +129,8 @@ pub enum AllocatorError {
     Service { address: String, why: String },
     /// From an allocator in another process.
     #[error(
-        "allocator {address}: the service gives no podCIDRs: leave the controller nodeipam out, or \
-         use a store instead of the service"
+        "allocator {address}: the service allocates no podCIDRs: leave the controller nodeipam out, \
+         or use a store instead of the service"
     )]
     NoPodCidrs { address: String },
 }
@@ -181,7 +181,7 @@ pub trait Allocator: Registry + PodCidrs {
         update: Update,
     ) -> Answer<'a, Container>;
 
-    /// Takes back all that the container has. A container that does not exist is no error.
+    /// Takes back all that the container has. A container that does not exist is not an error.
     fn delete<'a>(&'a self, subnet: &'a str, container: &'a ContainerRef) -> Answer<'a, ()>;
 
     /// What the container has, from the store and not from memory; `None` if there is no container.

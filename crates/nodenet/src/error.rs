@@ -16,7 +16,7 @@ pub enum ReconcileError {
     Allocator(#[from] AllocatorError),
     #[error(transparent)]
     Held(#[from] UnknownHeld),
-    #[error("{object}: others write it all the time")]
+    #[error("{object}: others changed it during each attempt")]
     Contended { object: String },
 }
 

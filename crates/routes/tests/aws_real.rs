@@ -84,7 +84,7 @@ async fn every_table_of_the_cluster_has_the_routes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_midway_converges_and_keeps_foreign_routes() {
     let ec2 = Ec2::start(1, 8);
-    // Of somebody else, with an instance that is no node.
+    // Of somebody else, with an instance that is not a node.
     let foreign = format!(
         "RouteTableId={}&DestinationCidrBlock=10.120.200.0%2F24&InstanceId={}",
         ec2.tables[0], ec2.instances[7]

@@ -14,7 +14,7 @@ pub enum CidrCapacity {
     Pods(u64),
     #[default]
     Missing,
-    /// One of them is no CIDR.
+    /// One of them is not a CIDR.
     Unreadable,
 }
 
@@ -57,7 +57,7 @@ fn size(prefix: Prefix) -> u64 {
     u64::try_from(prefix.size()).unwrap_or(u64::MAX)
 }
 
-/// Reads `10.0.0.1/30` as 10.0.0.0/30, as kubelets and agents do. A bare address is no block.
+/// Reads `10.0.0.1/30` as 10.0.0.0/30, as kubelets and agents do. A bare address is not a block.
 fn parse(text: &str) -> Option<Prefix> {
     let (address, length) = text.trim().split_once('/')?;
     Prefix::around(address.parse().ok()?, length.parse().ok()?)

@@ -22,9 +22,9 @@ impl Browser {
         Self::run(Command::new("node"), None, web, url)
     }
 
-    /// In its own network, from which only [`Browser::allow`] leads out. Chromium aborts loading
-    /// when a link or an address is added or removed (`ERR_NETWORK_CHANGED`), and the clusters of
-    /// other tests have links on this machine.
+    /// Starts a browser in its own network, from which only [`Browser::allow`] leads out. Chromium
+    /// aborts loading when a link or an address is added or removed (`ERR_NETWORK_CHANGED`), and
+    /// the clusters of other tests have links on this machine.
     pub fn start_apart(web: &Path, url: &str) -> Self {
         let network = Namespace::new();
         network.ip("link set lo up");
@@ -96,7 +96,7 @@ impl Browser {
         self.command(&json!({"do": "counts"}))
     }
 
-    /// The text about the cell under the mouse.
+    /// Moves the mouse to a cell of the map, and returns the text about the cell.
     pub fn hover(&mut self, index: u64) -> String {
         let text = self.command(&json!({"do": "hover", "index": index}));
         text.as_str().unwrap().to_owned()

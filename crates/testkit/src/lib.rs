@@ -1,7 +1,7 @@
 //! Helpers that tests of several crates share. Only for dev-dependencies.
 //!
-//! It knows nothing of Berth and uses none of its crates, so that all of them can use it. A scene
-//! that needs the types of a crate belongs into that crate's `tests/`.
+//! It knows nothing of Berth and uses none of its crates, so that all of them can use it. A helper
+//! that needs the types of a crate belongs in that crate's `tests/`.
 //!
 //! A test fails by panicking, and so do all of these functions. The lints that forbid panics exempt
 //! tests (`clippy.toml`): a test program declares itself with `#![cfg(test)]` at its top.

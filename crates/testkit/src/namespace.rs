@@ -27,7 +27,8 @@ impl Namespace {
         Self { name }
     }
 
-    /// Has a pair `near` and `far` that is up, where `near` has 192.0.2.1/24 and 2001:db8::1/64.
+    /// Has a veth pair `near` and `far` that is up, where `near` has 192.0.2.1/24 and
+    /// 2001:db8::1/64.
     pub fn with_pair() -> Self {
         let namespace = Self::new();
         for words in [
@@ -93,7 +94,7 @@ impl Namespace {
         let listener = self.inside(|| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
         std::thread::spawn(move || {
             for inner in listener.incoming() {
-                // Nobody listens on the host: dropping the connection ends it.
+                // If nothing listens on the host, dropping `inner` closes the connection.
                 if let Ok(outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                     connect(inner.unwrap(), outer);
                 }

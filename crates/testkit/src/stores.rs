@@ -1,5 +1,5 @@
-//! Stores that earlier programs wrote, kept as test data: `testdata/stores`, with a directory for
-//! each commit before a stored format changed.
+//! Stores that earlier versions of our programs wrote, kept as test data: `testdata/stores`, with a
+//! directory for each commit before a stored format changed.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub fn kept() -> Vec<PathBuf> {
 /// `BERTH_KEEP_STORES` names, created if needed.
 pub fn keep() -> PathBuf {
     let name = std::env::var("BERTH_KEEP_STORES").expect("BERTH_KEEP_STORES names a directory");
-    assert!(!name.is_empty() && !name.contains('/'), "{name:?} is no name");
+    assert!(!name.is_empty() && !name.contains('/'), "{name:?} is not a name");
     let directory = root().join(name);
     std::fs::create_dir_all(&directory).unwrap();
     directory

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The limit for a run that would hang. It is no measure of speed: nothing that works takes a part
-/// of it, however busy the machine is. A stopped clock reaches it at once.
+/// The limit for a run that would hang. It is no measure of speed: a test that works stays far
+/// below it, however busy the machine is. A stopped clock reaches it at once.
 const BOUND: Duration = Duration::from_secs(4 * 3600);
 
 /// The same by the machine's clock: a hanging run ends before the process that waits for it gives
@@ -59,7 +59,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 struct Wait<'a> {
     what: &'a str,
     start: Instant,
-    /// By the machine's clock, as the run's supervisor uses it.
+    /// By the machine's clock, which goes on while tokio's is stopped.
     begun: std::time::Instant,
     told: std::time::Instant,
 }
@@ -74,7 +74,8 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Short at first, then longer: slow conditions are polled less often.
+    /// The time until the next poll: short at first, then longer, so that slow conditions are
+    /// polled less often.
     #[track_caller]
     fn pause(&mut self, seen: impl Fn() -> String) -> Duration {
         let (what, waited) = (self.what, self.start.elapsed());

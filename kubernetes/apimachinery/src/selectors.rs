@@ -81,8 +81,8 @@ impl Matcher {
         self.single_node.as_deref()
     }
 
-    /// Whether the object in this JSON text matches. Text that is no JSON object has no labels and
-    /// no fields.
+    /// Whether the object in this JSON text matches. Text that is not a JSON object has no labels
+    /// and no fields.
     pub fn matches(&self, json: &[u8]) -> bool {
         if self.is_everything() {
             return true;

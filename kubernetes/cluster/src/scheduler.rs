@@ -1,9 +1,9 @@
 //! Finds a node for every pod that has none: resources, taints, node selectors and required node
 //! affinity.
 //!
-//! This is enough to place pods on one machine. It is no kube-scheduler: no preemption, no affinity
-//! between pods, no topology spread, no volumes, no host ports. It ignores pods that name another
-//! scheduler.
+//! This is enough to place pods on one machine. It is not a kube-scheduler: no preemption, no
+//! affinity between pods, no topology spread, no volumes, no host ports. It ignores pods that name
+//! another scheduler.
 
 mod affinity;
 mod index;

@@ -46,14 +46,15 @@ impl std::fmt::Debug for Builder<'_> {
     }
 }
 
-/// A running cluster. It ends when this is dropped, and when this process ends.
+/// A running cluster. It ends when this is dropped or when this process ends, unless it is
+/// detached.
 #[derive(Debug)]
 pub struct Cluster {
     entry: Entry,
     registry: Registry,
     control_plane: ControlPlane,
     nodes: Vec<Node>,
-    /// `None` once it is detached or has ended.
+    /// `None` once the cluster is detached or has ended.
     init: Option<Init>,
 }
 
@@ -95,9 +96,9 @@ impl Cluster {
         shell::run(self.kubectl().args(["apply", "--filename"]).arg(file)).map(drop)
     }
 
-    /// Writes a kubeconfig for a ServiceAccount into a file of the cluster. With `bound`, the kind
-    /// and name of a Pod in the account's namespace or of a Node, the token is bound to that object
-    /// and carries the name of the node.
+    /// Writes a kubeconfig for a ServiceAccount to the cluster's directory. `bound` is the kind and
+    /// name of a Pod in the account's namespace, or of a Node. The token is then bound to that
+    /// object and names its node.
     pub fn kubeconfig_of_account(
         &self,
         namespace: &str,
@@ -202,7 +203,7 @@ impl Drop for Cluster {
 }
 
 fn end(mut init: Init, registry: &Registry, entry: &Entry) -> Result<()> {
-    // Faster than to wait for it to read the end of its pipe: nothing has to be ended one by one.
+    // Kills process 1, which is faster than waiting until it reads the end of its pipe.
     registry.remove(entry)?;
     init.end()
 }
@@ -213,7 +214,7 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// The network of each node; `ptp` and `host-local` when nothing is said.
+    /// The network of each node; the default is `ptp` with `host-local`.
     pub fn network(mut self, network: impl Fn(&Seat) -> Network + Sync + 'a) -> Self {
         self.network = Box::new(network);
         self
@@ -224,14 +225,15 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Just etcd and kube-apiserver.
+    /// Only etcd and kube-apiserver run.
     pub fn without_controllers(mut self) -> Self {
         self.controllers = false;
         self
     }
 
-    /// The address where the API is served, instead of loopback. At the host's end of another
-    /// cluster's wire, the nodes and pods of that cluster reach it.
+    /// The address where the API is served; the default is loopback or, with nodes, the host's end
+    /// of the wire. At the host's end of another cluster's wire, the nodes and pods of that cluster
+    /// reach the API.
     pub fn address(mut self, address: Ipv4Addr) -> Self {
         self.address = Some(address);
         self
@@ -243,7 +245,7 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// How many pods each node takes; 250 when nothing is said.
+    /// How many pods each node takes; the default is 250.
     pub fn max_pods(mut self, max_pods: u32) -> Self {
         self.max_pods = max_pods;
         self
@@ -261,7 +263,7 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// One more variable for each process of the control plane.
+    /// One more environment variable for each process of the control plane.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
@@ -274,7 +276,7 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Gets a line about each step.
+    /// `say` gets a line about each step.
     pub fn say(mut self, say: &'a dyn Fn(&str)) -> Self {
         self.say = say;
         self
@@ -285,7 +287,7 @@ impl<'a> Builder<'a> {
     pub fn start(self) -> Result<Cluster> {
         ensure!(
             self.nodes <= MAX_NODES,
-            "nodes: {} are too many for one machine, {MAX_NODES} is the most",
+            "nodes: {} are too many for one machine, the maximum is {MAX_NODES}",
             self.nodes
         );
         ensure!(
@@ -411,7 +413,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Lets kubectl wait for a condition of the named nodes, while all nodes run.
+/// Waits with kubectl for a condition of the named nodes. Fails as soon as a component of any node
+/// ends.
 fn wait(
     control_plane: &ControlPlane,
     nodes: &mut [Node],

@@ -1,4 +1,4 @@
-//! A process of the cluster: its log, and its last lines if it did not start.
+//! A process of the cluster, and its log. If the process ends, the error has its last lines.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub struct Component {
 }
 
 impl Component {
-    /// `command` enters the cluster's namespaces; its output goes to `NAME.log` in `logs`, after
-    /// what is there already.
+    /// `command` must enter the cluster's namespaces. Its output is appended to `NAME.log` in
+    /// `logs`.
     pub fn start(name: &str, mut command: Command, logs: &Path) -> Result<Self> {
         std::fs::create_dir_all(logs).with_context(|| format!("making {}", logs.display()))?;
         let log = logs.join(format!("{name}.log"));
@@ -48,7 +48,7 @@ impl Component {
         &self.log
     }
 
-    /// Fails if the process has ended, with its last lines.
+    /// Fails if the process has ended; the error has the last lines of its log.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(

@@ -17,13 +17,13 @@ use crate::process::Process;
 use crate::programs::{Programs, WITHOUT_COLLECTOR};
 use crate::{init, kubeconfig, shell};
 
-/// The durability of an answered write in etcd.
+/// Where a write is when etcd answers it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// It is in memory: for tests.
+    /// In the page cache: etcd does not call fsync. For tests.
     #[default]
     Quick,
-    /// It is on disk, as in production: for measuring.
+    /// On disk, as in production. For benchmarks.
     Durable,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
     pub api_flags: Vec<String>,
     /// Additional flags for kube-controller-manager.
     pub manager_flags: Vec<String>,
-    /// Additional variables for every process.
+    /// Additional environment variables for every process.
     pub environment: Vec<(String, String)>,
     /// The address of the API: loopback, or the host's end of the wire.
     pub address: Ipv4Addr,
@@ -61,7 +61,7 @@ pub struct ControlPlane {
 const ADMIN: &str = "admin";
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";
-/// The first address of this CIDR is the API's own.
+/// The CIDR of Services. Its first address is that of the Service `kubernetes`.
 const SERVICES: &str = "10.96.0.0/16";
 const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
@@ -120,7 +120,7 @@ impl ControlPlane {
         self.kubeconfig_text(&node_user(node))
     }
 
-    /// Writes a kubeconfig with this token into a file of that name, or replaces it.
+    /// Writes or replaces the file `NAME.kubeconfig`, with this token.
     pub fn write_kubeconfig(&self, name: &str, token: &str) -> Result<PathBuf> {
         let path = self.file(&format!("{name}.kubeconfig"));
         let next = path.with_extension("next");
@@ -244,7 +244,7 @@ impl ControlPlane {
     fn write_credentials(&self, authority: &Authority) -> Result<()> {
         let addresses = [self.plan.address, Ipv4Addr::LOCALHOST, API_SERVICE].map(IpAddr::V4);
         let server = authority.server(&addresses)?;
-        // The client certificate of the API server for kubelets, for logs and exec.
+        // kube-apiserver shows this client certificate to kubelets, for logs and exec.
         let kubelet_client = authority.client("kube-apiserver-kubelet-client", "system:masters")?;
         for (name, Pair { certificate, key }) in
             [("server", server), ("kubelet-client", kubelet_client)]
@@ -320,7 +320,7 @@ impl ControlPlane {
             "--allow-privileged".to_owned(),
         ];
         if address.is_loopback() {
-            // Endpoints cannot be on loopback, and nobody would reach them.
+            // Endpoints cannot be on loopback, and no pod would reach them there.
             flags.push("--endpoint-reconciler-type=none".to_owned());
         }
         flags.extend(self.plan.api_flags.iter().cloned());
@@ -333,14 +333,15 @@ impl ControlPlane {
             self.flag("cert-dir", "certificates"),
             self.flag("root-ca-file", "ca.crt"),
             self.flag("service-account-private-key-file", "service-accounts.key"),
-            // Otherwise it creates a directory of the system.
+            // The default is a directory of the system, and kube-controller-manager would create
+            // it.
             self.flag("flex-volume-plugin-dir", "volume-plugins"),
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".to_owned(),
             "--leader-elect=false".to_owned(),
             // Each controller's own account has a role; the manager's account has few rights.
             "--use-service-account-credentials".to_owned(),
-            // Tests would wait for the default of 20 requests a second.
+            // The default of 20 requests a second would slow tests down.
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
         ];

@@ -1,4 +1,4 @@
-//! SHA-256, as it is written in images and directory names.
+//! SHA-256 in hexadecimal, for images and directory names.
 
 use ring::digest::{Context, SHA256};
 

@@ -97,7 +97,7 @@ impl Figures {
         }
     }
 
-    /// The figures whose names start with the label, without it.
+    /// The figures whose names start with the label, with the label removed.
     fn of(&self, label: &str) -> Vec<Figure> {
         let of_label = |figure: &Figure| {
             let name = figure.name.strip_prefix(label)?.strip_prefix(": ")?.to_owned();

@@ -1,6 +1,6 @@
 //! The image of every pod: a static busybox, and a server that answers with the pod's name. The
 //! sandbox image has the same files and does nothing. Any other program gets its own image, see
-//! [`write_program`].
+//! [`of_program`].
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub const POD_IMAGE: &str = "berth.test/pod:1";
 /// For the sandbox container of every pod.
 pub const SANDBOX_IMAGE: &str = "berth.test/sandbox:1";
 
-/// Handles the signal to stop: process 1 of a container ignores signals without a handler.
+/// The trap is needed because process 1 of a container ignores signals that it has no handler for.
 const SERVE: &str = "#!/bin/sh
 trap 'exit 0' TERM
 hostname >/www/index.html
@@ -84,7 +84,7 @@ fn archive(directory: &Path, root: &Path, images: &[(&str, &[&str])]) -> Result<
     std::fs::create_dir_all(&archive)?;
     let layer = archive.join("layer.tar");
     tar(root, &layer)?;
-    // sha256sum, as our own is slow in a debug build and a layer may have many megabytes.
+    // sha256sum reads the file in pieces: a layer may have many megabytes.
     let sum = shell::run(Command::new("sha256sum").arg(&layer))?;
     let sum = sum.split_whitespace().next().context("sha256sum says nothing")?;
     let mut manifest = Vec::new();

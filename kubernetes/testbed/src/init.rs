@@ -41,8 +41,8 @@ impl Init {
             command.args(["--user", "--map-current-user"]);
         }
         command.args(["sh", "-c", SCRIPT, "init"]).arg(directory).args(groups);
-        // In its own process group: signals of the terminal are for us only, and this process ends
-        // with us.
+        // In its own process group, so that signals of the terminal reach only us. Process 1 ends
+        // when we do.
         command.process_group(0);
         let log = directory.join("init.log");
         let stderr_log =
@@ -88,7 +88,8 @@ impl Init {
     }
 }
 
-/// Runs a program in the process namespace of `init`, but in none of its other namespaces.
+/// Runs a program in the process namespace of `init`, but not in its network namespace. Without
+/// root, the program also enters its user namespace.
 pub fn enter(init: &Process) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--target={}", init.pid())).arg("--pid");

@@ -5,7 +5,8 @@
 //! A pipe ties a [`Cluster`] to the process that started it. When that process ends, in whatever
 //! way, process 1 of the cluster reads the end of the pipe and everything ends with it, see
 //! [`init`]. So a killed test leaves nothing behind, and neither does a shared cluster in a
-//! `static`, which nobody drops. [`Cluster::detach`] unties a cluster that outlives a command.
+//! `static`, which is never dropped. [`Cluster::detach`] unties a cluster that must outlive the
+//! command that started it.
 //!
 //! Blocking on purpose: a `LazyLock` and a program without a runtime call it. Errors are for people
 //! to read, hence anyhow.

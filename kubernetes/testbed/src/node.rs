@@ -42,10 +42,10 @@ pub struct NodeContext<'a> {
     pub wire: Wire,
     pub control_plane: &'a ControlPlane,
     pub programs: &'a Programs,
-    /// The pods' image, as an archive.
+    /// The archive with the images of pods.
     pub image: &'a Path,
     pub runtime: Runtime,
-    /// How many pods a node takes.
+    /// The kubelet's `maxPods`.
     pub max_pods: u32,
     /// The cluster's own directory.
     pub directory: &'a Path,
@@ -135,8 +135,8 @@ impl Node {
         command(&self.groups, &self.init, program)
     }
 
-    /// Runs `work` in the node's network: sockets that it opens stay there, whoever uses them
-    /// later.
+    /// Runs `work` in the node's network. A socket that it opens stays in that network, no matter
+    /// which thread uses it later.
     pub fn on_network<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let path = format!("/proc/{}/ns/net", self.init.pid());
         let namespace = File::open(&path).with_context(|| format!("opening {path}"))?;
@@ -150,7 +150,7 @@ impl Node {
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Runs a program on the node until it or the cluster ends. Its output goes to the other logs.
+    /// Runs a program on the node until it or the cluster ends. Its output goes to the node's logs.
     pub fn start_component(&self, name: &str, command: Command) -> Result<Component> {
         Component::start(name, command, &self.logs)
     }
@@ -180,7 +180,7 @@ impl Node {
         Ok(())
     }
 
-    /// Fails if one of its components has ended, with its last lines.
+    /// Fails if containerd or the kubelet has ended; the error has the last lines of its log.
     pub fn check(&mut self) -> Result<()> {
         let checked = self.containerd.check().and_then(|()| self.kubelet.check());
         checked.with_context(|| format!("on {}", self.seat.node))
@@ -192,14 +192,14 @@ impl Node {
         self.directory.join(on_node.trim_start_matches('/'))
     }
 
-    /// Puts a CNI configuration in place, or replaces it.
+    /// Writes or replaces the node's CNI configuration.
     pub fn configure_network(&self, configuration: &str) -> Result<()> {
         configure_network(&self.directory, configuration)
     }
 }
 
-/// Makes the node's part of the file system, as far as mounts need it. The node has its own plugin
-/// directory, which others can add to.
+/// Makes the directories and files that the node's mounts need. The node has its own plugin
+/// directory, so that a test can add plugins.
 fn lay_out(directory: &Path, plugins: &Path) -> Result<()> {
     for place in [
         "etc",
@@ -304,7 +304,7 @@ fn command(groups: &Groups, init: &Process, program: impl AsRef<Path>) -> Comman
     command
 }
 
-/// Through stdin: the node may not see the file.
+/// The archive goes through stdin: the node may not see the file.
 fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Result<()> {
     let archive =
         || std::fs::File::open(image).with_context(|| format!("opening {}", image.display()));
@@ -328,5 +328,5 @@ fn import(groups: &Groups, init: &Process, runtime: Runtime, image: &Path) -> Re
         last = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         std::thread::sleep(crate::component::POLL_INTERVAL);
     }
-    anyhow::bail!("containerd does not take the pods' image: {last}")
+    anyhow::bail!("containerd did not import {}: {last}", image.display())
 }

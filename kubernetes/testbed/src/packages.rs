@@ -9,7 +9,7 @@ use crate::init::is_root;
 use crate::node::network::PLUGINS;
 use crate::shell;
 
-/// Each package with a program of it: if the program is there, nothing is installed.
+/// Programs and their packages. A package is installed only if its program is missing.
 const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("containerd", "containerd"),
@@ -24,14 +24,15 @@ const PACKAGES: &[(&str, &str)] = &[
     ("systemd-nspawn", "systemd-container"),
 ];
 
-/// Only its commands are needed: at the next start of this machine it must do nothing.
+/// Tests need only the commands of cloud-init. With this file it does nothing when the machine
+/// boots.
 const CLOUD_INIT_DISABLED: &str = "/etc/cloud/cloud-init.disabled";
 
 /// For the tests of the dashboard's page: a browser, and the tools that build the page.
 const BROWSER_PACKAGES: &[(&str, &str)] =
     &[("chromium", "chromium"), ("node", "nodejs"), ("npm", "npm")];
 
-/// Only promtool is needed: Debian would also start a server.
+/// Debian's package would start a server; tests start their own.
 const PROMETHEUS_UNIT: &str = "/etc/systemd/system/prometheus.service";
 
 const PLUGINS_PACKAGE: &str = "containernetworking-plugins";
@@ -72,7 +73,7 @@ fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     );
     say(&format!("installing {names}"));
     if missing.contains(&"prometheus") && !Path::new(PROMETHEUS_UNIT).exists() {
-        // For systemd a unit that is /dev/null must not start.
+        // systemd starts no unit that is a link to /dev/null.
         let masked = std::fs::create_dir_all("/etc/systemd/system")
             .and_then(|()| std::os::unix::fs::symlink("/dev/null", PROMETHEUS_UNIT));
         masked.with_context(|| format!("masking {PROMETHEUS_UNIT}"))?;
@@ -97,7 +98,7 @@ fn install_all(missing: &[&str], say: &dyn Fn(&str)) -> Result<()> {
     Ok(())
 }
 
-/// Why they cannot be installed, if so.
+/// Why the missing packages cannot be installed; `None` if they can.
 pub fn obstacle() -> Option<String> {
     let missing = missing();
     (!missing.is_empty() && shell::find("apt-get").is_none())

@@ -10,7 +10,7 @@ const FIRST: u16 = 12_000;
 const LAST: u16 = 32_000;
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// A port on which nobody listens.
+/// A port that nothing listens on.
 pub fn free_port() -> Result<u16> {
     let [port] = free_ports()?;
     Ok(port)

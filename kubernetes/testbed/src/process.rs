@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Proportional set size, in bytes: shared pages count divided by the number of their users.
+    /// Proportional set size, in bytes: a page that N processes share counts as an Nth of its size.
     pub fn memory(&self) -> Result<u64> {
         self.bytes("smaps_rollup", "Pss:")
     }
@@ -127,11 +127,11 @@ impl Process {
         Ok(kibibytes * 1024)
     }
 
-    /// Opens the handle first and compares after: so the handle is for this process and not for a
-    /// later one.
+    /// Opens the handle first and compares after, so that the handle is for this process and not
+    /// for a later one with the same number.
     fn handle(&self) -> Result<Option<OwnedFd>> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        let pid = pid.with_context(|| format!("{} is no process number", self.pid))?;
+        let pid = pid.with_context(|| format!("{} is not a process number", self.pid))?;
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => handle,
             Err(Errno::SRCH) => return Ok(None),
@@ -159,7 +159,7 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// In user mode (the 14th field) and in the kernel.
+/// The ticks in user mode (the 14th field) and in the kernel (the 15th).
 fn processor_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);

@@ -59,14 +59,14 @@ fn kubernetes_version(version: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The variable of other tools for such a directory.
+/// The variable that other tools use for such a directory, such as envtest of controller-runtime.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 /// A directory with programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     directory: PathBuf,
-    /// What to do when one is missing.
+    /// What to do when a program is missing.
     advice: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl Programs {
         Self::find()
     }
 
-    /// Why they cannot be built, if so.
+    /// Why the programs cannot be built; `None` if they can, or are there.
     pub fn obstacle() -> Option<String> {
         if Self::find().is_ok() {
             return None;
@@ -115,7 +115,7 @@ impl Programs {
         })
     }
 
-    /// The built programs.
+    /// The directory of the built programs; they may not be built yet.
     fn built() -> Result<Self> {
         Ok(Self {
             directory: KUBERNETES.built()?,

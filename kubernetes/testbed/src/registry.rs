@@ -1,9 +1,9 @@
 //! The clusters on this machine: a directory for each, with a record of its owner and its process
 //! 1.
 //!
-//! One lock is held while directories are made, read and removed: so a directory that was just made
-//! is not taken for an abandoned one. A directory name is never used twice: process 1 of an ended
-//! cluster may still be removing its own.
+//! One lock is held while directories are made, read and removed, so that a directory that was just
+//! made is not taken for an abandoned one. A directory's name contains its owner's process number:
+//! process 1 of an ended cluster may still be removing the directory of an earlier owner.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,8 +26,8 @@ pub struct Record {
     /// The number of the wire between its nodes, if any; no two running clusters share one.
     pub wire: Option<u8>,
     pub owner: Process,
-    /// `None` until process 1 runs. If the owner dies before, process 1 reads the end of its pipe
-    /// and ends.
+    /// `None` until process 1 runs. If the owner dies before that, process 1 reads the end of its
+    /// pipe and ends.
     pub init: Option<Process>,
     /// Process 1 of each node, by name; set once the cluster is detached.
     pub nodes: BTreeMap<String, Process>,
@@ -39,7 +39,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether somebody still wants this cluster.
+    /// Whether the cluster is still in use. If not, it may be removed.
     fn is_wanted(&self) -> bool {
         if self.detached {
             self.init.as_ref().is_some_and(Process::is_alive)
@@ -187,7 +187,8 @@ fn remove(entry: &Entry) -> Result<()> {
     remove_directory(&entry.directory)
 }
 
-/// Process 1 may be removing it, too, and children of a dead owner may still write to it.
+/// Tries again for a while: process 1 may be removing the directory, too, and children of a dead
+/// owner may still write to it.
 fn remove_directory(directory: &Path) -> Result<()> {
     let mut removed = Ok(());
     for _ in 0..100 {

@@ -32,7 +32,7 @@ pub struct Loan {
 /// Control planes that no test uses now. They end with the program.
 static FREE: Mutex<Vec<&'static Cluster>> = Mutex::new(Vec::new());
 
-/// Starts as many as there are tests at a time.
+/// Starts another one if none is free: there are as many as tests run at the same time.
 pub fn borrow_control_plane() -> Result<Loan> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();

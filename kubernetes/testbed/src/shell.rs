@@ -1,4 +1,4 @@
-//! Running small programs of the system, with their output in errors.
+//! Runs small programs of the system. Errors contain their stderr.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};

@@ -11,8 +11,8 @@ use crate::component::POLL_INTERVAL;
 use crate::process::Process;
 use crate::shell;
 
-/// 198.18.0.0/15 is reserved for tests of network devices; `berth up` uses the lower half for its
-/// virtual nodes.
+/// 198.18.0.0/15 is reserved for tests of network devices. Wires use the upper half; `berth up`
+/// uses the lower half for its virtual nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     number: u8,
@@ -70,7 +70,7 @@ impl Wire {
         laid().context("laying the wire between the nodes")
     }
 
-    /// Connects a node, in whose namespaces `process` is: as `eth0`.
+    /// Connects a node as `eth0`. `process` is in the node's namespaces.
     pub fn connect(self, init: &Process, node: u8, process: &Process) -> Result<()> {
         let pid = process.pid();
         let plugged = || -> Result<()> {

@@ -1,4 +1,4 @@
-//! A program that does nothing: what starting any plugin costs.
+//! A program that does nothing. It shows what starting any plugin costs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -39,7 +39,8 @@ pub fn measure(figures: &mut Figures, site: &Site, directory: &Path) {
     let host = Namespace::new("host");
     let pods: Vec<Namespace> = (0..PODS).map(|n| Namespace::new(&format!("pod{n}"))).collect();
     let mut measured = [(); 2].map(|()| (Samples::default(), Samples::default()));
-    // Children are born where the thread is that starts them, which costs them nothing.
+    // A child process starts in the network namespace of the thread that starts it, at no extra
+    // cost.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             host.enter();

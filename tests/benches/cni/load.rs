@@ -27,7 +27,7 @@ pub fn measure(figures: &mut Figures, site: &Site) {
     );
 }
 
-fn run(socket: &Path, anew: bool) -> f64 {
+fn run(socket: &Path, fresh: bool) -> f64 {
     let start = Instant::now();
     let count: usize = std::thread::scope(|scope| {
         let caller = |n| {
@@ -36,7 +36,7 @@ fn run(socket: &Path, anew: bool) -> f64 {
                 let mut count = 0;
                 while start.elapsed() < DURATION {
                     for step in 0..2 {
-                        if anew {
+                        if fresh {
                             caller = Caller::connect(socket);
                         }
                         caller.step(&format!("load-{n}-{count}"), step == 0);
@@ -52,7 +52,7 @@ fn run(socket: &Path, anew: bool) -> f64 {
     count as f64 / start.elapsed().as_secs_f64()
 }
 
-/// A connection that stays.
+/// A connection that is kept open.
 pub struct Caller {
     stream: UnixStream,
     received: Vec<u8>,
@@ -97,7 +97,7 @@ impl Caller {
         assert_eq!(status, 200, "{path}: {answer}");
     }
 
-    /// Null until the agent can say it.
+    /// Null while the agent has no valid answer.
     pub fn status(&mut self) -> Value {
         let (_, answer) = self.exchange("GET", STATUS, "");
         serde_json::from_str(&answer).unwrap_or(Value::Null)

@@ -1,6 +1,6 @@
-//! `cargo xtask bench cni`: what a container waits for when it gets and gives back its address,
-//! spawn of the plugin included, beside what the peers take in the same run; and what the agent
-//! behind it can do. The floor is a program that does nothing at all.
+//! `cargo xtask bench cni`: how long a container waits to get its address and to give it back, the
+//! start of the plugin included; the same for the peers, in the same run; and how many requests the
+//! agent serves. The floor is a program that does nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -70,7 +70,7 @@ fn main() {
     figures.print(json);
 }
 
-/// Where `cargo xtask` has built ours.
+/// Where `cargo xtask bench cni` has built our plugins.
 fn plugins() -> PathBuf {
     let named = std::env::var_os("BERTH_PLUGINS");
     PathBuf::from(

@@ -1,4 +1,4 @@
-//! Starting a plugin, the same for all.
+//! Starts plugins, all in the same way.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Program {
         Self { netns, ..self.clone() }
     }
 
-    /// How long it takes from before it is started until it has ended.
+    /// Runs the plugin, and returns the time from its start to its end.
     pub fn call(&self, command: &str, container: &str) -> Duration {
         let mut process = self.command(command, container);
         process.stdout(Stdio::null());
@@ -57,12 +57,12 @@ impl Program {
         process.env("CNI_COMMAND", command).env("CNI_CONTAINERID", container);
         process.env("CNI_NETNS", &self.netns).env("CNI_IFNAME", "eth0");
         process.env("CNI_PATH", super::DEBIAN);
-        // What plugins of others call: iptables, for one.
+        // Plugins of others call programs there, such as iptables.
         process.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         process
     }
 
-    /// What it says of its failure, if it fails again.
+    /// The plugin's error. Calls the plugin again, because the first call dropped its output.
     fn excuse(&self, command: &str, container: &str) -> String {
         let output = self
             .command(command, container)
@@ -73,7 +73,8 @@ impl Program {
     }
 }
 
-/// For host-local itself, and for a plugin that delegates to it. What it holds is in the directory.
+/// For host-local itself, and for a plugin that delegates to it. host-local keeps its leases in the
+/// directory.
 pub fn host_local_conf(kind: &str, directory: &Path) -> Value {
     json!({
         "cniVersion": "1.0.0", "name": "bench", "type": kind,

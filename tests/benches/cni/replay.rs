@@ -1,4 +1,4 @@
-//! A start of the agent with a long journal.
+//! The start of an agent with a long journal.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,8 @@ pub fn measure(figures: &mut Figures, directory: &Path) {
     figures.millis(&format!("agent: replay of {RECORDS} records"), times[TIMES / 2]);
 }
 
-/// In milliseconds. With a journal of its own: one that is read may be made shorter.
+/// In milliseconds. Each run has a journal of its own: the agent may compact a journal that it has
+/// read.
 fn replay(directory: &Path) -> f64 {
     let storage = Storage {
         node: "bench".to_owned(),
@@ -45,7 +46,7 @@ fn replay(directory: &Path) -> f64 {
     took.as_secs_f64() * 1e3
 }
 
-/// An attachment comes, and goes.
+/// An attachment is made and released.
 fn pair(n: u64) -> [Entry; 2] {
     let attachment = attachment(&format!("{n:064x}"));
     let address = [10, 64, 0, u8::try_from(n % 250).unwrap()].into();

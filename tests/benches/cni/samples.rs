@@ -1,4 +1,4 @@
-//! Many times of the same thing.
+//! Many measurements of the same operation.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ impl Samples {
         self.0.push(took.as_secs_f64() * 1e3);
     }
 
-    /// In milliseconds: what so many of a hundred do not exceed.
+    /// In milliseconds: this many of a hundred samples do not exceed it.
     pub fn percentile(&self, hundredths: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::load::Caller;
 
 const NODE: &str = "bench";
-/// What the pool grows by, and so what it has with nobody there.
+/// The pool grows by this many addresses, so this many are free on an idle node.
 const BATCH: u32 = 250;
 
 pub struct Site {
@@ -63,7 +63,7 @@ impl Site {
         lines
             .find(|line| line.starts_with("Berth is up"))
             .expect("`berth up` comes up");
-        // So that it can go on talking.
+        // Reads on, so that `berth up` can go on writing.
         std::thread::spawn(move || lines.for_each(drop));
         let kubeconfig = directory.join("up/kubeconfig");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -122,7 +122,7 @@ impl Site {
         json!({"cniVersion": "1.0.0", "name": "bench", "type": "berth-cni", "socket": socket, "queueDir": queue})
     }
 
-    /// So many attachments that stay.
+    /// Makes `count` attachments that stay.
     pub fn hold(&self, count: usize) {
         let mut caller = Caller::connect(&self.socket());
         for n in 0..count {
@@ -132,12 +132,12 @@ impl Site {
                 pod: PodRef::default(),
                 started: 0,
                 desired: Vec::new(),
-                // The pool grows with what is held.
+                // The request may have to wait until the pool has grown.
                 wait_ms: 60_000,
             };
             caller.call(REQUEST, &request);
         }
-        // What the callers take comes on top.
+        // The callers need free addresses on top of that.
         while self.free() < 32 {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -157,7 +157,7 @@ impl Site {
         }
     }
 
-    /// 0 also while nobody answers.
+    /// The free addresses of the pool; 0 while the agent does not answer.
     fn free(&self) -> u64 {
         let asked = std::os::unix::net::UnixStream::connect(self.socket());
         let Ok(stream) = asked else {
@@ -173,7 +173,7 @@ pub fn attachment(container: &str) -> Attachment {
     Attachment::new(container, "eth0").unwrap()
 }
 
-/// A pool that can be as large as the benchmark wants it, and a node for it.
+/// Lets the pool of a node grow as large as the benchmark needs it, and creates the Node.
 async fn prepare(kubeconfig: &Path) {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())

@@ -1,5 +1,5 @@
-//! ADD, then DEL: the number of addresses held stays. Programs take turns, so that what else the
-//! machine does meets all of them.
+//! ADD, then DEL, so that the number of held addresses stays the same. Programs take turns, so that
+//! other work of the machine affects all of them.
 
 use std::time::Instant;
 

@@ -23,10 +23,10 @@ const PER_NODE: usize = 200;
 const PODS_PER_NODE: usize = 10;
 pub const CIDR: &str = "10.64.0.0/12";
 
-/// Nodes at the same time.
+/// How many nodes are filled at the same time.
 const CONCURRENCY: usize = 64;
 
-/// Gives how many addresses have an owner.
+/// Returns how many addresses have an owner.
 pub async fn fill(client: &Client) -> usize {
     let store = Arc::new(KubernetesStore::new(client.clone()));
     let ledger = Ledger::new(store, Clock::system(), LedgerMetrics::unregistered());

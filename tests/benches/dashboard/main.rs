@@ -1,6 +1,6 @@
 //! `cargo xtask bench dashboard`: 5,000 nodes with a million addresses on a real kube-apiserver,
-//! and `berth dashboard` in a real Chromium: how soon something is on the page, how soon a change,
-//! and what the server takes.
+//! and `berth dashboard` in a real Chromium: how soon the page shows something, how soon it shows a
+//! change, and how much memory the server takes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,12 +23,12 @@ async fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if let Err(error) = Programs::find() {
         eprintln!(
-            "kube-apiserver can't be had here, and there is nothing to measure without \
+            "kube-apiserver is not available here, and there is nothing to measure without \
              it: {error:#}"
         );
         return;
     }
-    // Without the cluster's own controllers: they would write to nodes that no kubelet cares for.
+    // Without the cluster's own controllers: they would write to nodes that have no kubelet.
     let durable = |cluster: Builder<'static>| {
         cluster
             .without_controllers()

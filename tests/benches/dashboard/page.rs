@@ -1,4 +1,4 @@
-//! `berth dashboard`, and a browser that looks at it.
+//! `berth dashboard`, and a browser that shows its page.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 
-/// How often a change is made.
+/// The number of changes.
 const UPDATES: usize = 20;
 
 pub struct Page {
@@ -56,13 +56,13 @@ impl Page {
         }
     }
 
-    /// Of the overview, and of the map of a million addresses.
+    /// Measures the overview, and the map of a million addresses.
     pub fn measure_paint(&mut self, figures: &mut Figures) {
         // The server has seen everything once the overview counts it.
         self.browser.open("");
         self.browser.has("main", "5,000");
         for (view, name) in [("", "overview"), ("subnets/pods", "map of the Subnet")] {
-            // With another address: a page that was open already would only change its view.
+            // A new URL makes the browser load the page: an open page would only change its view.
             let begin = milliseconds();
             self.browser.visit(&format!("{}?{begin}#/{view}", self.url));
             self.browser.wait("main h2, main .tile");
@@ -76,7 +76,7 @@ impl Page {
         }
     }
 
-    /// From the API server's answer until it is on the page.
+    /// Measures the time from the API server's answer until the page shows the change.
     pub async fn measure_updates(&mut self, client: &Client, figures: &mut Figures) {
         self.browser.open("subnets");
         let subnets = Api::<Subnet>::all(client.clone());

@@ -1,4 +1,4 @@
-//! A client that makes the same writes and nothing else: no watch, no ledger, no thought.
+//! A client that makes the same writes and nothing else: no watch, no ledger, no decisions.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::server::{Send, Server, VERSION};
 
-/// For each node its Node, its NNC and that one's status; and of the other objects as many
-/// writes as there were.
+/// For each node: its Node, its NNC and the status of the NNC. For other objects: as many writes as
+/// the controller made.
 pub struct Script {
     nodes: Vec<(String, NodeNetworkConfig)>,
     blocks: Vec<AddressBlock>,
@@ -50,8 +50,8 @@ impl Script {
         server.send_all(groups).await;
     }
 
-    /// Each block by one client, so that they don't get in each other's way. Where there are no
-    /// blocks it is the Subnet that is written.
+    /// One client writes all versions of a block, so that clients do not conflict. Without blocks,
+    /// the Subnet is written instead.
     fn others(&self) -> Vec<Vec<Send>> {
         if self.blocks.is_empty() {
             let mark = |n: usize| json!({"metadata": {"annotations": {"mark": n.to_string()}}});
@@ -93,7 +93,8 @@ fn with_status(nnc: &NodeNetworkConfig) -> String {
     serde_json::to_string(&nnc).unwrap()
 }
 
-/// As a block is on average when it is written: to be created, or for the n-th time after that.
+/// The body of a write to a block, which is half full on average: `None` creates the block,
+/// `Some(n)` updates it for the n-th time.
 fn half_full(block: &AddressBlock, again: Option<usize>) -> String {
     let mut block = block.clone();
     let mut keep = false;
@@ -104,13 +105,13 @@ fn half_full(block: &AddressBlock, again: Option<usize>) -> String {
     block.metadata = as_sent(block.metadata);
     if let Some(n) = again {
         block.metadata.resource_version = Some(VERSION.to_owned());
-        // Else nothing would be written.
+        // An update without a change would write nothing.
         block.metadata.annotations = Some([("mark".to_owned(), n.to_string())].into());
     }
     serde_json::to_string(&block).unwrap()
 }
 
-/// Without what the server adds.
+/// The metadata without what the server adds.
 fn as_sent(metadata: ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: metadata.name,

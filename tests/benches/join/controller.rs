@@ -41,11 +41,11 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Returns when it has made the Subnet known.
+    /// Returns when the Subnet is Ready.
     pub async fn start(server: &Server, store: Store) -> Self {
         let program = std::env::var_os("BERTH_PROGRAM")
             .expect("BERTH_PROGRAM names the program: use `cargo xtask bench join`");
-        // Free a moment ago.
+        // A port that was free a moment ago.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let metrics = listener.local_addr().unwrap();
         drop(listener);
@@ -77,8 +77,8 @@ impl Controller {
         controller
     }
 
-    /// How many nodes it has given a container. Asked of itself: a watch of all of them would be
-    /// more work for the server.
+    /// How many nodes got a network container, by the controller's own metrics. A watch of all
+    /// nodes would be more work for the API server.
     pub fn containers(&self) -> usize {
         let mut stream = TcpStream::connect(self.metrics).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();

@@ -1,6 +1,6 @@
 //! `cargo xtask bench join`: 5,000 nodes join at once, on a real kube-apiserver and etcd, with the
-//! ledger in each of the two stores; and a client that does nothing but make the same writes, in
-//! the same run. Then 150,000 pods on these nodes.
+//! ledger in each of the two stores; and then a client that only makes the same writes, in the same
+//! run. Then 150,000 pods on these nodes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,10 +36,10 @@ struct Options {
     /// Leave out the 150,000 pods: creating them takes longer than all the rest.
     #[arg(long)]
     without_pods: bool,
-    /// The figures once more, as one JSON object on the last line.
+    /// Print the figures once more, as one JSON object on the last line.
     #[arg(long)]
     json: bool,
-    /// As cargo calls it.
+    /// Cargo passes this flag to benchmarks.
     #[arg(long = "bench", hide = true)]
     _bench: bool,
 }
@@ -49,7 +49,7 @@ async fn main() {
     let options = Options::parse();
     if let Err(error) = Programs::find() {
         eprintln!(
-            "kube-apiserver can't be had here, and there is nothing to measure without \
+            "kube-apiserver is not available here, and there is nothing to measure without \
              it: {error:#}"
         );
         return;
@@ -66,7 +66,7 @@ async fn main() {
 }
 
 struct Joined {
-    /// All writes a second, those of the Nodes themselves included: one server did them all.
+    /// All writes a second, including those of the Nodes: one API server did all of them.
     rate: f64,
     script: Script,
 }
@@ -123,7 +123,8 @@ fn time(process: &Process) -> Duration {
     process.processor_time().unwrap()
 }
 
-/// On a fresh server: the second would find the first one's objects in its way.
+/// Plays the script on a fresh server, where no object of the first run is in the way. Returns the
+/// writes a second.
 async fn replay(script: &Script) -> f64 {
     let server = Server::start().await;
     let start = Instant::now();
@@ -146,7 +147,7 @@ fn nodes() -> Vec<String> {
     (0..NODES).map(|n| node(n).to_string()).collect()
 }
 
-/// Every node has one, and no two have the same address.
+/// Checks that every node has a network container, and that no two have the same primary address.
 fn check(nncs: &[NodeNetworkConfig]) {
     let primary = |nnc: &NodeNetworkConfig| {
         let status = nnc.status.as_ref();

@@ -1,4 +1,4 @@
-//! 150,000 pods on the nodes that have joined: what the controller's view of them costs.
+//! 150,000 pods on the nodes that have joined: how much memory they cost the controller.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::controller::{Controller, Store};
 use crate::server::{Send, Server};
 
 const PODS_PER_NODE: usize = 30;
-/// Two batches, as an agent with 30 pods asks for at most.
+/// Two batches, which are enough for the pods of a node.
 const REQUESTED: usize = 32;
 
-/// Ends `controller`, and starts another one that finds all of it there.
+/// Measures `controller`, then another one that starts when all objects exist.
 pub async fn measure(server: &Server, controller: Controller, store: Store, figures: &mut Figures) {
     let nncs = supply(server).await;
     create(server, &nncs).await;
@@ -35,12 +35,12 @@ pub async fn measure(server: &Server, controller: Controller, store: Store, figu
     figures.mebibytes(&format!("{label}: that of one started now, at most"), most);
 }
 
-/// Time for what it has been told to be worked off, and for claims.
+/// Gives the controller time to work off its events, and to claim back the nodes' addresses.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(30)).await;
 }
 
-/// Every node asks as its agent would, and gets what it asks for.
+/// Every node requests addresses as its agent would, and gets them.
 async fn supply(server: &Server) -> Vec<NodeNetworkConfig> {
     let body = json!({"spec": {"requestedIPCount": REQUESTED}}).to_string();
     let path = |n: usize| {
@@ -62,7 +62,7 @@ fn addresses(nnc: &NodeNetworkConfig) -> impl Iterator<Item = &str> {
     containers.flat_map(|container| container.ip_assignments.iter().map(|one| one.ip.as_str()))
 }
 
-/// As kubelets show them.
+/// Creates the pods, with the status that kubelets would write.
 async fn create(server: &Server, nncs: &[NodeNetworkConfig]) {
     let collection = "/api/v1/namespaces/default/pods";
     let pods = nncs.iter().flat_map(|nnc| {

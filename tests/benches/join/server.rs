@@ -20,13 +20,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Without the cluster's own controllers: they would write to nodes that no kubelet cares for.
+    /// Without the cluster's own controllers: they would write to nodes that have no kubelet.
     pub async fn start() -> Self {
         let durable = |cluster: Builder<'static>| {
             cluster
                 .without_controllers()
                 .storage(Storage::Durable)
-                // Nobody makes the account that pods would have.
+                // No controller makes the ServiceAccount that pods would need.
                 .api_flag("--disable-admission-plugins=ServiceAccount")
         };
         let scene = Scene::open("join", durable).await.unwrap();
@@ -62,9 +62,9 @@ impl Server {
         self.send_all(requests.collect()).await;
     }
 
-    /// Each client takes the next group when it is done with its last one, and sends it in order.
-    /// Of an answer no more is parsed than the next request needs: the client costs as little as a
-    /// client can.
+    /// A client that has sent its group takes the next one. It sends the requests of a group in
+    /// order. A client parses only what the next request needs of an answer, so that it costs as
+    /// little as possible.
     pub async fn send_all(&self, groups: Vec<Vec<Send>>) {
         let (groups, next) = (Arc::new(groups), Arc::new(AtomicUsize::new(0)));
         let each = self.clients.iter().map(|client| {
@@ -92,7 +92,7 @@ pub struct Send {
     body: String,
 }
 
-/// Stands in a body for the resourceVersion of the answer before.
+/// Stands in a body for the resourceVersion of the previous answer.
 pub const VERSION: &str = "RESOURCE-VERSION";
 
 impl Send {

@@ -1,4 +1,4 @@
-//! What kube-apiserver counts as written.
+//! The writes that kube-apiserver counts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use http::Request;
 
 use crate::server::Server;
 
-/// How many, by verb and resource.
+/// How many, by verb, resource and response code.
 pub struct Writes {
     counts: BTreeMap<String, usize>,
 }
@@ -57,12 +57,12 @@ impl Writes {
     }
 }
 
-/// Those go on for as long as a process runs, whatever it does; kube-apiserver has one, too.
+/// Leases are renewed for as long as a process runs, whatever it does. kube-apiserver has one, too.
 fn renews_a_lease(labels: &BTreeMap<&str, &str>) -> bool {
     labels["resource"] == "leases"
 }
 
-/// None of these has a comma or a quote in its value.
+/// No value of these labels has a comma or a quote in it.
 fn parse(labels: &str) -> BTreeMap<&str, &str> {
     let pairs = labels.split(',').filter_map(|label| label.split_once('='));
     pairs.map(|(name, value)| (name, value.trim_matches('"'))).collect()

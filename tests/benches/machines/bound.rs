@@ -1,5 +1,5 @@
-//! What the API server itself can do on this machine: the clients make the writes of an allocation
-//! on their own, and nobody has to see one before the next.
+//! The upper bound, which the API server sets on this machine: clients make the same writes as an
+//! allocation, and no write waits until a controller has seen the one before.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::claims::{GROUP, addresses, claims, resource};
 use crate::machines::machines;
 use crate::server::Server;
 
-/// A claim, its IPAddress and its status: how long all of them take.
+/// How long `count` claims take: each is created, then its IPAddress, then its status is written.
 pub async fn claims_alone(server: &Server, count: usize) -> Duration {
     let start = Instant::now();
     server
@@ -60,7 +60,8 @@ pub async fn claims_alone(server: &Server, count: usize) -> Duration {
     took
 }
 
-/// A machine that is created, given a network, deleted, and let go: how long all of them take.
+/// How long `count` machines take: each is created, given a network and deleted, and loses its
+/// finalizer.
 pub async fn machines_alone(server: &Server, count: usize) -> Duration {
     let start = Instant::now();
     server

@@ -1,4 +1,4 @@
-//! Claims on one pool: how fast they are served, what it costs in writes, how fast they go.
+//! Claims on one pool: how fast they are served and released, and how many API writes that takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -69,8 +69,8 @@ impl Provider {
         api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// Allocates and releases, with one claim before: whoever serves them is awake then. Gives how
-    /// many claims were served in a second.
+    /// Allocates and releases `count` claims, after a first one that warms up the provider. Returns
+    /// how many claims were served in a second.
     pub async fn measure(
         self,
         server: &Server,
@@ -99,7 +99,7 @@ impl Provider {
         rate
     }
 
-    /// Only how long it takes.
+    /// How long it takes to serve `count` claims on a pool with this CIDR.
     pub async fn time(self, server: &Server, cidr: &str, count: usize) -> Duration {
         let name = format!("pool-{}", cidr.replace(['.', ':', '/'], "-"));
         self.create_pool(server, &name, cidr).await;
@@ -109,7 +109,7 @@ impl Provider {
         took
     }
 
-    /// Until the last one is served, and how long each of them waited.
+    /// Returns the time until the last claim is served, and how long each claim waited.
     async fn allocate(
         self,
         server: &Server,
@@ -151,12 +151,12 @@ fn tell(figures: &mut Figures, label: &str, what: &str, written: &Writes, count:
     for (kind, number) in written.by_kind() {
         eprintln!("{label}, {what}: {number} x {kind}");
     }
-    // The claim itself was written by us.
+    // The benchmark itself wrote or deleted each claim.
     let own = written.total() - count;
     figures.count(&format!("{label}: API writes per {what}"), own as f64 / count as f64);
 }
 
-/// Until neither claims nor addresses are left.
+/// Deletes all claims, and returns the time until neither claims nor addresses are left.
 async fn release(server: &Server) -> Duration {
     let names: Vec<String> = all(claims(server.client().clone())).await;
     let start = Instant::now();
@@ -175,7 +175,7 @@ async fn release(server: &Server) -> Duration {
     }
 }
 
-/// What is written after the last one was served belongs to it, too: until nothing is.
+/// Waits until nothing is written any more: writes after the last claim was served count, too.
 async fn settled(server: &Server) -> Writes {
     let mut last = Writes::of(server).await;
     loop {
@@ -188,7 +188,7 @@ async fn settled(server: &Server) -> Writes {
     }
 }
 
-/// Nobody is faster by giving one address twice.
+/// Checks that no address is given twice.
 async fn check(server: &Server, count: usize) {
     let list = addresses(server.client().clone())
         .list(&ListParams::default())
@@ -206,8 +206,8 @@ async fn watch(client: Client, mut is_done: impl FnMut(&DynamicObject) -> bool) 
     let applied = watcher(claims(client), watcher::Config::default()).applied_objects();
     let mut applied = std::pin::pin!(applied);
     while let Some(claim) = applied.next().await {
-        // A version may be too old for a server that has just begun to serve a kind: the watcher
-        // lists again.
+        // An error is no end: a resourceVersion may be too old for a server that has just begun to
+        // serve a kind. The watcher then lists again.
         if claim.is_ok_and(|claim| is_done(&claim)) {
             return;
         }

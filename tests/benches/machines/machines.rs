@@ -1,4 +1,4 @@
-//! Machines that are gated by the policy, given their networks, and go again.
+//! Machines that are gated by the policy, given their networks, and deleted again.
 
 use std::time::{Duration, Instant};
 

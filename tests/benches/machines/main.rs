@@ -1,6 +1,6 @@
 //! `cargo xtask bench machines`: claims on one pool, served by us and by Cluster API's in-cluster
 //! provider on the same kube-apiserver; pools of several sizes; machines that are given their
-//! networks and go again. `BERTH_BENCH_COUNT` makes it smaller.
+//! networks and deleted again. `BERTH_BENCH_COUNT` makes the benchmark smaller.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,16 +27,16 @@ use claims::Provider;
 use program::Program;
 use server::Server;
 
-/// Of claims, and of machines.
+/// The number of claims, and of machines.
 const COUNT: usize = 1_000;
-/// Of claims on each pool, where pools are compared. A /24 has little more.
+/// The number of claims on each pool, where pools are compared. A /24 has 254 addresses.
 const OF_POOL: usize = 200;
 
 #[tokio::main]
 async fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     if let Err(error) = Programs::find() {
-        return eprintln!("kube-apiserver can't be had here: {error:#}");
+        return eprintln!("kube-apiserver is not available here: {error:#}");
     }
     let count = std::env::var("BERTH_BENCH_COUNT").ok();
     let count = count.map_or(COUNT, |count| count.parse().expect("BERTH_BENCH_COUNT: a number"));

@@ -1,4 +1,4 @@
-//! Those who are measured, as processes of their own.
+//! The programs that are measured, each as a process.
 
 use std::fs::File;
 use std::path::Path;

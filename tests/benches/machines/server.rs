@@ -16,7 +16,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Without the cluster's own controllers: nobody else works while we measure.
+    /// Without the cluster's own controllers, which would work while we measure.
     pub async fn start() -> Self {
         let durable =
             |cluster: Builder<'static>| cluster.without_controllers().storage(Storage::Durable);
@@ -43,7 +43,7 @@ impl Server {
         &self.scene.client
     }
 
-    /// Server-side: one definition is too long for the annotation of the other way.
+    /// Applies server-side: one definition is too long for the annotation of a client-side apply.
     fn apply(&self, path: &Path) {
         let mut kubectl = self.scene.cluster.kubectl();
         kubectl.args(["apply", "--server-side", "--filename"]).arg(path);
@@ -55,7 +55,7 @@ impl Server {
         self.apply(directory);
     }
 
-    /// Cluster API's kinds in short.
+    /// Our short version of Cluster API's kinds.
     pub fn apply_ours(&self) {
         self.apply(&repository().join("machines/cluster-api.yaml"));
     }
@@ -67,7 +67,7 @@ impl Server {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Each by the next client that is free.
+    /// Spreads the calls over the clients in turn, with as many calls at a time as clients.
     pub async fn for_each<T>(
         &self,
         items: impl IntoIterator<Item = T>,

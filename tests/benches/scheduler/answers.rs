@@ -1,4 +1,4 @@
-//! How long the extender takes for one answer, over a connection that is kept.
+//! How long the extender takes for one answer, over a connection that is kept open.
 
 use std::time::Instant;
 

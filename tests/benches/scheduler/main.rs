@@ -1,8 +1,8 @@
 //! `cargo xtask bench scheduler`: a real kube-scheduler on kube-apiserver and etcd places 10,000
-//! pods on 5,000 nodes: alone, with the extender, and by the extended resource. For what each of
-//! the two costs by itself also with an extender that does nothing, and with the resource but
-//! without our controller. In turns, and the medians are compared. And the extender's answers by
-//! themselves, the accounting, and memory.
+//! pods on 5,000 nodes: alone, with the extender, and by the extended resource. Two more modes show
+//! what each way costs by itself: an extender that does nothing, and the resource without our
+//! controller. The modes take turns, and their medians are compared. Other parts measure the
+//! extender's answers alone, the accounting, and memory.
 //!
 //! `cargo xtask bench scheduler -- --nodes 50 --pods 200 --runs 1 --many 1000` is a small one.
 #![allow(
@@ -36,19 +36,19 @@ pub struct Size {
     /// Runs of each mode, for each kind of pods.
     #[arg(long, default_value_t = 5)]
     pub runs: usize,
-    /// Bound pods while the memory is looked at, and pods that the accounting is told of.
+    /// Bound pods while memory is measured, and pods in the accounting.
     #[arg(long, default_value_t = 150_000)]
     pub many: usize,
-    /// Only these parts, with commas in between.
+    /// Only these parts, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Only these ways to schedule beside kube-scheduler alone, with commas in between.
+    /// Only these modes beside kube-scheduler alone, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     modes: Vec<Mode>,
-    /// The figures once more, as one JSON object on the last line.
+    /// Print the figures once more, as one JSON object on the last line.
     #[arg(long)]
     json: bool,
-    /// As cargo calls it.
+    /// Cargo passes this flag to benchmarks.
     #[arg(long = "bench", hide = true)]
     _bench: bool,
 }
@@ -84,7 +84,7 @@ async fn main() {
 async fn on_server(size: &Size, figures: &mut Figures) {
     if let Err(error) = Programs::find() {
         eprintln!(
-            "kube-scheduler can't be had here, and there is nothing to measure without \
+            "kube-scheduler is not available here, and there is nothing to measure without \
              it: {error:#}"
         );
         return;
@@ -104,7 +104,7 @@ async fn on_server(size: &Size, figures: &mut Figures) {
     }
 }
 
-/// The modes in turns: whatever else the machine does meanwhile hits all of them.
+/// Runs the modes in turns: other work of the machine then affects all of them.
 async fn compare(server: &Server, size: &Size, pods: Pods, figures: &mut Figures) {
     let others = Mode::value_variants()
         .iter()
@@ -141,7 +141,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Pods come, are bound, and go, in this process.
+/// Pods are created, bound and deleted, all in this process.
 fn accounting(figures: &mut Figures, size: &Size) {
     let mut accounting = Accounting::default();
     for n in 0..size.nodes {

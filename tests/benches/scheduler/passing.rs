@@ -1,5 +1,5 @@
-//! An extender that passes every node and asks nobody: what any extender that filters, prioritizes
-//! and binds costs kube-scheduler.
+//! An extender that passes every node without a check. It shows what any extender that filters,
+//! prioritizes and binds costs kube-scheduler.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ impl Passing {
     }
 }
 
-/// One connection, call after call, until the scheduler closes it.
+/// Serves one connection, call after call, until the scheduler closes it.
 async fn serve(stream: TcpStream, client: Client) {
     stream.set_nodelay(true).unwrap();
     let mut stream = BufReader::new(stream);

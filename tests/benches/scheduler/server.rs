@@ -28,7 +28,8 @@ pub enum Mode {
     Resource,
     /// With an extender that passes every node.
     Passing,
-    /// Pods ask for the extended resource, and nobody publishes it: nodes have it once and for all.
+    /// Pods ask for the extended resource, and no controller publishes it: nodes were created with
+    /// it.
     Asking,
 }
 
@@ -116,7 +117,8 @@ impl Server {
         let ours = extender.as_ref().map(|one| &one.component).or(controller.as_ref());
         let control_plane = self.scene.cluster.control_plane();
         let named = |name: &'static str| (name, control_plane.process(name).unwrap());
-        // Found only once pods are bound: what was just started may not run in its namespace yet.
+        // Found only once pods are bound: a process that was just started may not be in its
+        // namespace yet.
         let processes = || {
             let mut processes = vec![named("kube-apiserver"), named("etcd")];
             processes.push(("kube-scheduler", scheduler.process().unwrap()));
@@ -135,7 +137,7 @@ impl Server {
         run
     }
 
-    /// With so many bound pods.
+    /// Measures the extender's memory with `size.many` bound pods.
     pub async fn memory(&self, size: &Size, figures: &mut Figures) {
         if size.many == 0 {
             return;
@@ -176,7 +178,7 @@ impl Server {
         let text = text
             .replace("/etc/kubernetes/scheduler.conf", &kubeconfig.display().to_string())
             .replace("leaderElect: true", "leaderElect: false")
-            // Its default of 50 requests a second would be all that is measured.
+            // With the default of 50 requests a second, only this limit would be measured.
             .replace("clientConnection:", "clientConnection:\n  qps: 5000\n  burst: 5000");
         let text = match extender {
             Some(port) => text.replace("127.0.0.1:10361", &format!("127.0.0.1:{port}")),
@@ -185,7 +187,7 @@ impl Server {
         self.scene.cluster.start_scheduler("bench", &text).unwrap()
     }
 
-    /// Pods that have a node, as events: one each, so that looking costs the server next to
+    /// Watches pods that have a node, as metadata only, so that watching costs the server next to
     /// nothing.
     async fn follow(&self) -> impl AsyncBufRead + Unpin {
         let path = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName!%3D";
@@ -209,7 +211,7 @@ impl Server {
         };
         let mut first = None;
         loop {
-            // A server may end a watch. The next one begins with all that have a node by then.
+            // A server may end a watch. The next one begins with all pods that have a node by then.
             let mut lines = self.follow().await.lines();
             let mut bound = 0;
             while let Some(Ok(line)) = lines.next().await {

@@ -1,4 +1,5 @@
-//! Any bytes as the body of any call: nothing panics, and what was answered holds.
+//! Any bytes as the body of any call: nothing panics, a repeated request gets the same answer, and
+//! no address has two owners.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +36,7 @@ fn agent(directory: &Path) -> Agent {
     agent
 }
 
-/// Lines, each the body of a call; the first letter says of which.
+/// Each line is a call: its first byte selects the kind of call, the rest is the body.
 pub fn run(data: &[u8]) {
     let directory = tempfile::tempdir().expect("a directory");
     let agent = agent(directory.path());

@@ -1,4 +1,4 @@
-//! Any bytes as a journal: they are read or put aside, and what comes after is kept.
+//! Any bytes as a journal: they are read or put aside, and a later entry is kept.
 
 use berth_agent::journal::{Entry, Found, Journal};
 use berth_api::cni::Attachment;
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
     drop(journal);
     let path = directory.path().join("journal");
     let mut bytes = std::fs::read(&path).expect("it is there");
-    // Half of the time damage, half of the time more of it.
+    // Half of the inputs damage the journal, the others only append to it.
     match data.split_first() {
         Some((how, rest)) if how % 2 == 0 => {
             let at = rest.first().map_or(0, |at| usize::from(*at) % bytes.len());

@@ -1,4 +1,4 @@
-//! The bodies on inputs that are nearly right: random bytes hardly ever get past the first check.
+//! Runs the bodies on nearly valid inputs: random bytes hardly ever get past the first check.
 
 mod addresses;
 mod agent;

@@ -1,5 +1,5 @@
-//! Any bytes as a conf: read by both plugins, or refused with a code of the specification and a
-//! text.
+//! Any bytes as a conf: both plugins read it, or refuse it with a code of the CNI specification and
+//! a text.
 
 use berth_api::cni::{CniError, Conf, Document, Need, Outcome, Place, Version};
 
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         let all = Conf::read(&document, place, Need::All);
         for need in [Need::Release, Need::Collect] {
             let some = Conf::read(&document, place, need);
-            // What is right as a whole is right in part.
+            // A conf that is valid as a whole is valid in part.
             assert!(some.is_ok() || all.is_err(), "{need:?}: {some:?}");
             match some {
                 Ok(conf) => accept(&conf, need),
@@ -46,7 +46,8 @@ fn accept(conf: &Conf, need: Need) {
     for attachment in conf.valid.iter().flatten() {
         attachment.validate().unwrap();
     }
-    // A result of others is written again in every version, and is then one that stays the same.
+    // The result of another plugin can be written in every version. Once written and read, it stays
+    // the same.
     if let Some(previous) = &conf.previous {
         let outcome = Outcome::read(previous);
         let written = outcome.document(Version::LATEST);

@@ -1,5 +1,5 @@
-//! What the fuzz targets do with an input. `fuzz/` hands them to libFuzzer, which goes on without
-//! end; the tests here run each on a bounded count of inputs, the same in every run.
+//! What the fuzz targets do with an input. `fuzz/` hands them to libFuzzer, which runs without end.
+//! The tests here run each on a bounded number of inputs, the same in every run.
 
 #![allow(
     clippy::unwrap_used,

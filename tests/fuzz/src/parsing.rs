@@ -1,5 +1,5 @@
-//! Whatever is written where an address is expected: it is read and written back the same, or
-//! refused with a fix that is right.
+//! Any text in place of an address: it is read and written back the same, or refused with a correct
+//! fix.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -44,7 +44,7 @@ fn check_fix(error: ParseError) {
         ParseError::HostBits { fix, .. } | ParseError::NoLength { fix, .. } => {
             assert_eq!(fix.parse::<Prefix>().unwrap().to_string(), fix);
         }
-        ParseError::UpsideDown { fix, .. } => {
+        ParseError::Reversed { fix, .. } => {
             assert_eq!(fix.parse::<Range>().unwrap().to_string(), fix)
         }
         ParseError::NotAnAddress { .. }

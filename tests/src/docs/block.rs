@@ -10,7 +10,7 @@ pub enum Class {
     Run,
     Up,
     Chart,
-    /// And why nobody runs it.
+    /// With the reason why nobody runs it.
     Shown(String),
 }
 
@@ -30,9 +30,9 @@ impl Class {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// In its page, from 1.
+    /// The line in its page, counted from 1.
     pub line: usize,
-    /// Without the prompt; several lines where it has them.
+    /// Without the prompt; may have several lines.
     pub text: String,
     pub output: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub struct Block {
     pub commands: Vec<Command>,
 }
 
-/// In the page's order.
+/// The command blocks of a page, in its order.
 pub fn blocks(text: &str) -> Result<Vec<Block>> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -52,7 +52,7 @@ pub fn blocks(text: &str) -> Result<Vec<Block>> {
         let Some(info) = line.trim_start().strip_prefix("```") else {
             continue;
         };
-        // A block in a list is as far to the right as its fence.
+        // A block in a list is indented as far as its fence.
         let indent = &line[..line.len() - line.trim_start().len()];
         let body: Vec<(usize, &str)> = lines
             .by_ref()
@@ -120,7 +120,7 @@ fn commands(body: &[(usize, &str)]) -> Result<Vec<Command>> {
     Ok(found)
 }
 
-/// The word that ends it.
+/// The word that ends the here-document of a command.
 fn here_document(command: &str) -> Option<String> {
     let (_, after) = command.split_once("<<")?;
     // `<<<` is a here-string.

@@ -7,7 +7,7 @@ use super::{Page, pages, root};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// The page without what is code.
+/// The text without its code blocks.
 fn prose(text: &str) -> String {
     let mut in_block = false;
     let mut lines = Vec::new();
@@ -18,7 +18,7 @@ fn prose(text: &str) -> String {
             lines.push(line);
         }
     }
-    // A link's text may be code, its target is not.
+    // Spans of code stay: the text of a link may be one.
     lines.join("\n")
 }
 
@@ -30,7 +30,7 @@ fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// As GitHub and mdBook make them from headings.
+/// The anchors that GitHub and mdBook make from headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut all = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Texts that a page quotes from the code: a fence of `text` with the file behind it.
+//! Texts that a page quotes from the code: a fence of `text`, followed by the file.
 
 use std::fs;
 

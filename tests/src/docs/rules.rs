@@ -11,7 +11,7 @@ fn every_command_block_has_a_class() {
     assert!(count > 30, "only {count} blocks were found");
 }
 
-/// Otherwise most would end there.
+/// Otherwise most blocks would end up as `shown`.
 #[test]
 fn most_command_blocks_are_run() {
     let blocks = pages().unwrap().into_iter().flat_map(|page| page.blocks().unwrap());

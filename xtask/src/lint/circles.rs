@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The strongly connected groups with more than one member, each in order.
+/// The groups of nodes that reach each other, each in order.
 pub fn find(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         edges.keys().map(|from| (from, reachable(edges, from))).collect();

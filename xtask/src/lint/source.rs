@@ -1,6 +1,7 @@
-//! Rust source without text that only looks like code: comments, strings, and tests beside it.
+//! Reduces Rust source to its code: without comments, the text of strings, and tests beside the
+//! code.
 
-/// Replaces that text by blanks, so that all lines keep their length.
+/// Removes comments, empties strings, and ends at the first `#[cfg(test)]`.
 pub fn code_of(text: &str) -> String {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut code = String::with_capacity(text.len());
@@ -22,8 +23,8 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
-/// Does not support raw strings with quotes in them: what follows is read as code, which at worst
-/// has no path in it.
+/// Does not support raw strings with quotes in them: a part of such a string may be read as code,
+/// or code as a string.
 fn skip_string(rest: &mut impl Iterator<Item = char>) {
     while let Some(letter) = rest.next() {
         match letter {

@@ -2,7 +2,7 @@
 
 const MAX_NAME: usize = 60;
 
-/// The names of tests that are longer, each with its line.
+/// The names of tests that are longer than that, each with its line.
 pub fn too_long(text: &str) -> Vec<(usize, &str)> {
     let mut is_test = false;
     let mut found = Vec::new();

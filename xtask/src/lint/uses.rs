@@ -110,7 +110,7 @@ fn parts(tree: &str) -> Vec<&str> {
     found
 }
 
-/// Paths in the code, outside of `use` lines.
+/// All words of the code with `::` in them, those in `use` lines too.
 fn inline(code: &str) -> impl Iterator<Item = Path> {
     let is_of_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
     let words = code.split(move |letter: char| !is_of_path(letter));

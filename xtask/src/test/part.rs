@@ -12,7 +12,8 @@ use serde::Deserialize;
 use super::real;
 use crate::cargo::metadata;
 
-/// In the order in which they run: quick parts, and those close to the cause, first.
+/// In the order in which their results are printed. Quick parts come first, and parts whose failure
+/// is close to its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     Unit,

@@ -12,12 +12,12 @@ use berth_testbed::{Cluster, POD_IMAGE, Programs, is_root, packages, peers};
 
 use crate::browser;
 
-/// The garbage collection of Kubernetes and etcd, as a variable that every Go program reads: how
-/// many percent a heap may grow before it. The default of 100 is for a long-lived process; a test
-/// ends a minute later, and a run waits for CPU.
+/// The garbage collection of Kubernetes and etcd, as a variable that every Go program reads: the
+/// heap may grow by this many percent before the next collection. The default of 100 suits a
+/// long-lived process. Here a process lives for a minute, and the test run is short of CPU.
 pub const RARE_COLLECTION: (&str, &str) = ("GOGC", "400");
 
-/// Why this machine cannot run it, in one line.
+/// Why this machine cannot run a real Kubernetes, in one line.
 pub fn obstacle() -> Option<String> {
     if !is_root() {
         return Some("nodes need namespaces, and only root can make them".to_owned());
@@ -25,7 +25,7 @@ pub fn obstacle() -> Option<String> {
     Programs::obstacle().or_else(packages::obstacle)
 }
 
-/// Builds and installs what is missing. Downloads wait for the network and builds for the CPU: so
+/// Builds and installs what is missing. Downloads wait for the network and builds for the CPU, so
 /// both run at the same time.
 pub fn set_up() -> Result<()> {
     let say = |line: &str| println!("{line}");

@@ -117,7 +117,7 @@ impl Agent {
         let inside = self.shared.inside.lock();
         let Some(holding) = inside.pool.holdings().get(&check.attachment) else {
             let message =
-                format!("{} has no address: detach it and attach it anew", check.attachment);
+                format!("{} has no address: detach it and attach it again", check.attachment);
             return Err(Refusal::new(Reason::Mismatch, message));
         };
         let mut has: Vec<IpAddr> = holding.held.iter().map(|held| held.address).collect();
@@ -126,7 +126,7 @@ impl Agent {
         told.sort_unstable();
         if has != told {
             let message = format!(
-                "{} has {has:?} and not {told:?}: detach it and attach it anew",
+                "{} has {has:?} and not {told:?}: detach it and attach it again",
                 check.attachment
             );
             return Err(Refusal::new(Reason::Mismatch, message));

@@ -74,7 +74,7 @@ impl<'a> Place<'a> {
         Ok(staged)
     }
 
-    /// Removes a file. A missing file is no error.
+    /// Removes a file. A missing file is not an error.
     pub fn remove(&self, name: &str) -> Result<(), InstallError> {
         let removed = remove(&self.path(name)).and_then(|()| remove(&self.unfinished(name)));
         removed.map_err(|error| InstallError::Remove {

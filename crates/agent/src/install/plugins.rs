@@ -86,7 +86,7 @@ fn is_same(source: &Path, installed: &Path) -> io::Result<bool> {
     let source = File::open(source)?;
     let metadata = source.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
     let there = match fs::symlink_metadata(installed) {
         Ok(there) if there.is_file() && there.len() == metadata.len() => there,

@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
         }
         let content = content.strip_suffix(b"\n").ok_or("it has no end")?;
         let content = str::from_utf8(content).map_err(|_| "it is not UTF-8")?;
-        let line = parse(content).ok_or("it says nothing that is known")?;
+        let line = parse(content).ok_or("its content is not known")?;
         Ok(Some((line, PREFIX + length)))
     }
 }

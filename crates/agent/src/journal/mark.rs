@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The file's slots: id and length of a journal. An id of 0 is no journal's.
+/// The file's slots: id and length of a journal. An id of 0 is not a journal's.
 type Slots = [(u64, u64); 2];
 
 /// `BOOT` bytes for the boot, then the slots.
@@ -40,8 +40,8 @@ pub fn new_id() -> u64 {
 }
 
 impl Mark {
-    /// Reads the notes of this boot. A mark of an earlier boot, or a file that is no mark, counts
-    /// as blank.
+    /// Reads the notes of this boot. A mark of an earlier boot, or a file that is not a mark,
+    /// counts as blank.
     pub fn open(path: &Path, boot: &str) -> io::Result<Self> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;

@@ -65,7 +65,7 @@ impl Tombstones {
         };
         late.then(|| {
             let message = format!(
-                "{attachment} was detached after this ADD was started: attach it anew \
+                "{attachment} was detached after this ADD was started: attach it again \
                  if it is still wanted"
             );
             Refusal::new(Reason::Detached, message)

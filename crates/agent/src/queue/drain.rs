@@ -109,7 +109,7 @@ impl Drain {
             let seen = select_all(watches.iter_mut().map(|watch| Box::pin(watch.seen())));
             match tokio::time::timeout(wait, seen).await {
                 Ok((Seen::Something, ..)) if self.once().await.is_ok() => {}
-                // The next pass begins anew, with new watches.
+                // The next pass starts over, with new watches.
                 _ => return,
             }
         }

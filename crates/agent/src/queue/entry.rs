@@ -56,15 +56,15 @@ pub struct Broken {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
-    #[error("its name is no entry's")]
+    #[error("its name is not an entry's")]
     Name,
-    #[error("it is no file")]
+    #[error("it is not a file")]
     NoFile,
     #[error("it is a link")]
     Link,
     #[error(
-        "it is user {user}'s with mode {mode:o}, and only root and the agent may say \
-         what is released: run the plugins as root, and let nobody else write"
+        "its owner is user {user}, its mode {mode:o}, but only root and the agent may queue \
+         releases: run the plugins as root, and let nobody else write"
     )]
     Untrusted { user: u32, mode: u32 },
     #[error("it is empty")]
@@ -73,7 +73,7 @@ pub enum Why {
     Huge,
     #[error("it is not UTF-8")]
     NotText,
-    #[error("it is no release: {0}")]
+    #[error("it is not a release: {0}")]
     Content(String),
     #[error("it is about another attachment than its name says: {0}")]
     Mismatch(String),

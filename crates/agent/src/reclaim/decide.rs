@@ -60,7 +60,7 @@ impl fmt::Display for Why {
             Self::NoPod => "the pod is gone",
             Self::Finished => "the pod is finished",
             Self::OtherPod => "another pod has its name",
-            Self::Replaced => "its sandbox was made anew",
+            Self::Replaced => "its sandbox was recreated",
         })
     }
 }

@@ -29,7 +29,7 @@ pub enum LockError {
          stop that one, or give this one the name of another node"
     )]
     NodeInUse { node: String, holder: String },
-    #[error("--node-name {node:?}: it is no name of a node; use letters, digits, '-' and '.'")]
+    #[error("--node-name {node:?}: it is not the name of a node; use letters, digits, '-' and '.'")]
     Name { node: String },
     #[error(
         "--lock-dir {directory}: {error}; give the agents of this machine a directory that \

@@ -99,7 +99,7 @@ impl Body {
             .0
             .map_err(|why| invalid(format!("the body can't be read: {why}")))?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| invalid(format!("the body is not what it should be: {error}")))
+            .map_err(|error| invalid(format!("the body can't be decoded: {error}")))
     }
 }
 

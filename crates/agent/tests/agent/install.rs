@@ -115,9 +115,9 @@ fn one_program_that_answers_to_both_names_is_there_once() {
     assert_eq!(node.installed(), ["answers to both"; 2]);
     let inodes = PLUGINS.map(|plugin| fs::metadata(node.bin(plugin)).unwrap().ino());
     assert_eq!(inodes[0], inodes[1]);
-    fs::write(&program, "answers anew").unwrap();
+    fs::write(&program, "answers again").unwrap();
     node.directories().install_plugins(&source).unwrap();
-    assert_eq!(node.installed(), ["answers anew"; 2]);
+    assert_eq!(node.installed(), ["answers again"; 2]);
     assert_eq!(names(&node.bin("")), ["berth-cni", "berth-ipam"]);
     // The plugins of their own are taken where they are.
     assert_eq!(Source::beside(&node.source("berth")), node.directory_source());
@@ -156,7 +156,7 @@ fn a_disk_that_is_full_half_way_keeps_the_old_ones() {
             .unwrap_err();
         let error = error.to_string();
         assert!(
-            error.starts_with("--cni-bin-dir ") && error.contains("berth-cni can't be put there"),
+            error.starts_with("--cni-bin-dir ") && error.contains("berth-cni can't be installed"),
             "{error}"
         );
         return;

@@ -72,7 +72,7 @@ async fn play(seed: u64) {
         }
         cluster.neighbour = Some(Box::new(neighbour));
     }
-    // What was there before the subnet was is no copy that anybody has.
+    // What was there before the subnet was is not a copy that anybody has.
     cluster.copy_ledger().await;
     for _ in 0..STEPS {
         cluster.step().await;

@@ -159,7 +159,7 @@ async fn the_agent_recreates_a_removed_queue_and_drains_it() {
     }
     add(&node, "c3").await;
     std::fs::remove_dir_all(&path).unwrap();
-    until("made anew", async || path.exists().then_some(())).await;
+    until("recreated", async || path.exists().then_some(())).await;
     put(&path, "c3", node.agent.now());
     until("released", async || node.agent.holdings().is_empty().then_some(())).await;
     stop.cancel();

@@ -305,7 +305,7 @@ async fn what_both_observers_miss_is_taken_back_with_an_event() {
             "AddressReclaimed",
             "default/ghost",
             "default/releasing",
-            "its sandbox was made anew",
+            "its sandbox was recreated",
         ];
         words.iter().all(|word| events.contains(word)).then_some(())
     })

@@ -10,7 +10,7 @@ use crate::cni::{Attachment, PodRef};
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub node: String,
-    /// Whether the node's network is in order. It also is while every address is in use.
+    /// Whether the node's network works. A node whose addresses are all in use is still ready.
     pub ready: bool,
     /// Why an ADD cannot be served now, and what happens next.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -24,7 +24,7 @@ pub struct Status {
     pub exhausted: bool,
 }
 
-/// Counts of leases: each is an address, or one of each family.
+/// Counts of leases. A lease is one address, or on a dual-stack node one of each family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolCounts {
@@ -52,8 +52,8 @@ pub enum AddressState {
 pub struct AddressLine {
     pub address: IpAddr,
     pub state: AddressState,
-    /// The name in the NodeNetworkConfig; empty in a container whose addresses all belong to the
-    /// node.
+    /// The name in the NodeNetworkConfig; empty if the node has the whole CIDR of the network
+    /// container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The network container of the address; empty if the node no longer has the address and only a

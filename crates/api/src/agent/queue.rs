@@ -1,5 +1,5 @@
 //! The names of entries in the release queue: a directory with one file for each attachment whose
-//! release nobody has acknowledged.
+//! release no agent has acknowledged.
 //!
 //! A name is `<container>:<interface>`. Neither part may contain a colon (both are checked), and no
 //! name begins with a dot. So a name identifies its attachment, cannot leave the directory, and
@@ -9,15 +9,15 @@
 //! mark for all releases that it cannot queue: `overflow-<time>`, an empty file whose name says
 //! when the last of these DELs was started. The agent that finds it must ask the runtime which
 //! attachments are gone. A plugin makes the mark by renaming a file that exists already,
-//! [`RESERVE`], which needs no room. A rename names the file that it replaces, so nobody can remove
-//! a mark that has changed meanwhile.
+//! [`RESERVE`], which needs no room. The agent removes the mark by renaming it back. That fails if
+//! a plugin has meanwhile renamed the mark to a later time, so no later mark is lost.
 
 use crate::cni::Attachment;
 
-/// The maximum number of entries: ten times as many as the pods of a full node leave when all are
-/// deleted.
+/// The maximum number of entries: many times the pods of a full node. A long outage with failing
+/// ADDs must not fill the disk.
 pub const MAX_QUEUE_ENTRIES: usize = 4096;
-/// The maximum size on disk: the maximum number of entries in blocks of the usual size.
+/// The maximum size on disk: the maximum number of entries in blocks of 4 KiB.
 pub const MAX_QUEUE_BYTES: u64 = 16 << 20;
 /// The file that becomes the mark. It is created in advance.
 pub const RESERVE: &str = ".overflow";
@@ -28,7 +28,7 @@ pub fn overflow_name(started: u64) -> String {
     format!("{OVERFLOW}{started:016x}")
 }
 
-/// When the last DEL of this mark was started; `None` if the name is no mark's.
+/// When the last DEL of this mark was started; `None` if the name is not a mark's.
 pub fn overflow_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(OVERFLOW).filter(|digits| digits.len() == 16)?;
     let started = u64::from_str_radix(digits, 16).ok()?;
@@ -40,7 +40,7 @@ pub fn entry_name(attachment: &Attachment) -> String {
     format!("{}:{}", attachment.container, attachment.interface)
 }
 
-/// The attachment that a file name stands for; `None` when it is no entry's name.
+/// The attachment that a file name stands for; `None` when it is not an entry's name.
 pub fn entry_of(name: &str) -> Option<Attachment> {
     let (container, interface) = name.split_once(':')?;
     Attachment::new(container, interface).ok()

@@ -1,5 +1,6 @@
-//! The alias of an interface on the host: its attachment, and since when. `berth-cni` writes it,
-//! its GC reads it, and an agent that has lost its journal learns from it what is attached.
+//! The alias of an interface on the host: its attachment, and when that was made. `berth-cni`
+//! writes it, its GC reads it, and an agent that has lost its journal learns from it what is
+//! attached.
 
 use super::Attachment;
 
@@ -57,7 +58,7 @@ impl Alias {
     }
 }
 
-/// Shortens a long name to its hash; no network's name begins like that.
+/// Replaces a long name with `#` and its hash. No network's name begins with `#`.
 fn short(network: &str) -> String {
     if network.len() <= NETWORK_LENGTH {
         return network.to_owned();
@@ -65,9 +66,10 @@ fn short(network: &str) -> String {
     format!("#{:013x}", stable_hash([network.as_bytes()]) >> 12)
 }
 
-/// The same in every build: one version of a plugin finds the names that another made.
+/// A hash that is the same in every build: one version of a plugin finds the names that another
+/// made.
 ///
-/// FNV-1a with a final mix, so that its upper bits depend on the last letters, too.
+/// It is FNV-1a with a final mix, so that its upper bits depend on the last letters, too.
 pub fn stable_hash<const N: usize>(parts: [&[u8]; N]) -> u64 {
     let bytes = parts.into_iter().flatten();
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CniError, Code};
 
-/// A container's interface, which is attached and detached.
+/// An interface of a container: ADD attaches it, DEL detaches it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     pub container: String,
@@ -24,7 +24,7 @@ impl Attachment {
         attachment.validate().map(|()| attachment)
     }
 
-    /// Checks one that came over a wire.
+    /// Checks an attachment that came over a wire.
     pub fn validate(&self) -> Result<(), InvalidAttachment> {
         if !is_name(&self.container) || self.container.len() > CONTAINER_LENGTH {
             return Err(InvalidAttachment::Container(self.container.clone()));
@@ -56,7 +56,7 @@ pub enum InvalidAttachment {
     Interface(String),
 }
 
-/// The pod in `CNI_ARGS`, as a kubelet's runtime names it. Empty parts are missing.
+/// The pod in `CNI_ARGS`, as a container runtime names it. A missing part is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodRef {
@@ -69,7 +69,7 @@ pub struct PodRef {
 }
 
 impl PodRef {
-    /// Checks one that came over a wire: each part is a name in Kubernetes, or empty.
+    /// Checks a pod that came over a wire: each part must be a name in Kubernetes, or empty.
     pub fn is_valid(&self) -> bool {
         let parts = [&self.namespace, &self.name, &self.uid];
         parts
@@ -78,9 +78,9 @@ impl PodRef {
     }
 }
 
-/// Ids of containers are file names in the release queue; names in Kubernetes are not longer than
-/// this.
+/// A container id is a part of a file name in the release queue, so it has a limit.
 const CONTAINER_LENGTH: usize = 200;
+/// No name in Kubernetes is longer.
 const NAME_LENGTH: usize = 253;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +95,8 @@ pub enum Call {
         netns: String,
         pod: PodRef,
     },
-    /// The network namespace may be gone by then, and its path is not needed. The pod is not
-    /// needed, either.
+    /// The network namespace may be gone by then, and a DEL does without its path. It does not need
+    /// the pod, either.
     Del {
         attachment: Attachment,
         netns: Option<String>,
@@ -106,7 +106,7 @@ pub enum Call {
     Version,
 }
 
-/// The kernel's limit for the name of an interface, without its end.
+/// The kernel's limit for the name of an interface, without the final zero byte.
 const INTERFACE_LENGTH: usize = 15;
 
 impl Call {
@@ -166,7 +166,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
         })
     }
 
-    /// Ignores unknown keys; a key without a value is an error.
+    /// Ignores unknown keys. A pair without `=` is an error.
     fn pod(&self) -> Result<PodRef, CniError> {
         let mut pod = PodRef::default();
         for pair in self.find("CNI_ARGS")?.unwrap_or_default().split(';') {
@@ -180,7 +180,7 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
             };
             if name.starts_with("K8S_POD_") && !value.is_empty() && !is_name(value) {
                 return Err(invalid(format!(
-                    "CNI_ARGS has {name}={value:?}, which is no name in Kubernetes"
+                    "CNI_ARGS has {name}={value:?}, which is not a name in Kubernetes"
                 )));
             }
             match name {
@@ -194,7 +194,8 @@ impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
     }
 }
 
-/// Whether it is a name of a container or network. Such a name cannot leave a directory.
+/// Whether the text is a name of a container, a network or a Kubernetes object. As a file name, it
+/// cannot leave its directory.
 pub fn is_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
@@ -267,7 +268,7 @@ mod tests {
     fn a_del_needs_no_netns_and_gc_and_status_no_attachment() {
         let del = read(&but(&[("CNI_COMMAND", "DEL"), ("CNI_NETNS", "")])).unwrap();
         assert!(matches!(del, Call::Del { netns: None, .. }));
-        // Nor with the names of a pod that nobody asks for.
+        // A DEL does not read the pod, so a wrong name of it is no error.
         let del = read(&but(&[("CNI_COMMAND", "DEL"), ("CNI_ARGS", "K8S_POD_NAME=a b;c")]));
         assert!(matches!(del, Ok(Call::Del { .. })), "{del:?}");
         assert_eq!(read(&[("CNI_COMMAND", "GC"), ("CNI_PATH", "/x")]), Ok(Call::Gc));

@@ -14,7 +14,7 @@ use crate::names::{DEFAULT_QUEUE_DIR, DEFAULT_SOCKET};
 /// A larger conf is refused.
 pub const MAX_CONF_BYTES: usize = 1 << 20;
 
-/// A conf that is at least JSON. Its version is known even if nothing else in it is right.
+/// A conf that is at least a JSON object. Its version can be read even if the rest is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Map<String, Value>);
 
@@ -24,15 +24,15 @@ impl Document {
             return Err(undecodable(format!("the conf is longer than {MAX_CONF_BYTES} bytes")));
         }
         let whole: Value = serde_json::from_slice(stdin)
-            .map_err(|error| undecodable(format!("the conf is no JSON: {error}")))?;
+            .map_err(|error| undecodable(format!("the conf is not JSON: {error}")))?;
         match whole {
             Value::Object(whole) => Ok(Self(whole)),
-            _ => Err(undecodable("the conf is no JSON object".to_owned())),
+            _ => Err(undecodable("the conf is not a JSON object".to_owned())),
         }
     }
 
     pub fn version(&self) -> Result<Version, CniError> {
-        // A conf without a version is 0.2.0, whose answers had another shape.
+        // A conf without a version is 0.2.0. It is not supported: its answers had another shape.
         let asked =
             text(&self.0, "cniVersion", "cniVersion")?.unwrap_or_else(|| "0.2.0".to_owned());
         Version::parse(&asked).ok_or_else(|| {
@@ -59,9 +59,9 @@ pub enum Need {
     /// All of it must be valid: an ADD applies it, a CHECK compares with it, a STATUS reports on
     /// it.
     All,
-    /// For a DEL: the agent's socket, and the release queue.
+    /// For a DEL: the agent's socket, the timeout and the release queue.
     Release,
-    /// For a GC: the agent's socket, the network's name and its valid attachments.
+    /// For a GC: the agent's socket, the timeout, the network's name and its valid attachments.
     Collect,
 }
 
@@ -79,15 +79,16 @@ impl Need {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conf {
     pub version: Version,
-    /// Empty for a DEL, which does not need it.
+    /// The network's name. Empty for a DEL, which does not need it.
     pub name: String,
     pub settings: Settings,
     pub mtu: Option<u32>,
-    /// Exactly these addresses, or none: `ips` of the runtime's `runtimeConfig` or `args.cni`.
+    /// The pod gets exactly these addresses, or the ADD fails: `ips` of `runtimeConfig` and of
+    /// `args.cni`. If empty, any addresses.
     pub desired: Vec<IpAddr>,
     /// For the result of an IPAM plugin.
     pub routes: Vec<Route>,
-    /// The result of an earlier plugin of the chain, or of the ADD before a CHECK or a DEL.
+    /// `prevResult`: the result of an earlier plugin of the chain, or for a CHECK that of the ADD.
     pub previous: Option<Value>,
     /// For a GC: the attachments that still exist. `None` if the runtime does not list them.
     pub valid: Option<Vec<Attachment>>,
@@ -154,7 +155,7 @@ impl Conf {
         let (mtu, routes) = match place {
             Place::Ipam => (None, routes(ipam)?),
             Place::Top if ipam.is_empty() => (mtu(whole)?, Vec::new()),
-            // Our main plugin would ignore the field, and its author would not notice.
+            // Our main plugin would ignore the field, and the author of the conf would not notice.
             Place::Top => {
                 let msg = format!(
                     "ipam is {}: this plugin gets its addresses from Berth's agent, leave it out",
@@ -180,8 +181,8 @@ fn name(whole: &Map<String, Value>) -> Result<String, CniError> {
     let name = text(whole, "name", "name")?.unwrap_or_default();
     if !is_name(&name) {
         return Err(invalid(format!(
-            "name is {name:?}: give the network one of letters, digits, '_', '.' and '-' \
-             that begins with a letter or a digit"
+            "name is {name:?}: use letters, digits, '_', '.' and '-', and begin with a \
+             letter or a digit"
         )));
     }
     Ok(name)
@@ -192,7 +193,7 @@ fn ipam(whole: &Map<String, Value>) -> Result<&Map<String, Value>, CniError> {
     match whole.get("ipam") {
         None | Some(Value::Null) => Ok(&NONE),
         Some(Value::Object(ipam)) => Ok(ipam),
-        Some(_) => Err(invalid("ipam is no object".to_owned())),
+        Some(_) => Err(invalid("ipam is not an object".to_owned())),
     }
 }
 
@@ -313,13 +314,13 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, CniError> {
         let list = match found {
             None | Some(Value::Null) => continue,
             Some(Value::Array(list)) => list,
-            Some(_) => return Err(invalid(format!("{field} is no list"))),
+            Some(_) => return Err(invalid(format!("{field} is not a list"))),
         };
         for value in list {
             let text = value.as_str().unwrap_or_default();
             let address = text.parse().ok().or_else(|| cidr(text).map(|(address, _)| address));
             let address = address
-                .ok_or_else(|| invalid(format!("{field} has {value}, which is no address")))?;
+                .ok_or_else(|| invalid(format!("{field} has {value}, which is not an address")))?;
             if !desired.contains(&address) {
                 desired.push(address);
             }
@@ -329,8 +330,8 @@ fn desired(whole: &Map<String, Value>) -> Result<Vec<IpAddr>, CniError> {
 }
 
 fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment>>, CniError> {
-    // The first is in the specification; libcni sent the second before that was settled, and still
-    // does.
+    // The first is the name in the specification. The second is from an earlier text of it, and
+    // some versions of libcni send it.
     let fields = ["cni.dev/valid-attachments", "cni.dev/attachments"];
     let found = fields
         .into_iter()
@@ -338,13 +339,15 @@ fn valid_attachments(whole: &Map<String, Value>) -> Result<Option<Vec<Attachment
     let Some((field, found)) = found else {
         return Ok(None);
     };
-    let list = found.as_array().ok_or_else(|| invalid(format!("{field} is no list")))?;
+    let list = found
+        .as_array()
+        .ok_or_else(|| invalid(format!("{field} is not a list")))?;
     let attachment = |(at, one): (usize, &Value)| {
         let text = |field: &str| one[field].as_str().unwrap_or_default();
-        // An attachment that is left out would count as gone.
+        // A wrong entry must not be skipped: its attachment would count as gone.
         Attachment::new(text("containerID"), text("ifname")).map_err(|error| {
             invalid(format!(
-                "{field}[{at}] names no container and interface: {one}: one of them {error}"
+                "{field}[{at}] has a wrong containerID or ifname: {one}: one of them {error}"
             ))
         })
     };
@@ -359,7 +362,7 @@ fn text(map: &Map<String, Value>, field: &str, path: &str) -> Result<Option<Stri
     match map.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(invalid(format!("{path} is {other}: it must be a text"))),
+        Some(other) => Err(invalid(format!("{path} is {other}: it must be a string"))),
     }
 }
 

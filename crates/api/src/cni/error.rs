@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Version;
 
-/// Codes of the specification; from 100 on our own.
+/// Error codes: those of the specification, and from 100 on our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
     IncompatibleVersion,
@@ -78,7 +78,7 @@ impl CniError {
         self
     }
 
-    /// The document for stdout, with a non-zero exit status.
+    /// The document for stdout. The plugin then exits with a non-zero status.
     pub fn document(&self, version: Version) -> Value {
         let mut document =
             json!({"cniVersion": version.as_str(), "code": self.code.number(), "msg": self.msg});

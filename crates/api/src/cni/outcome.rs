@@ -58,7 +58,7 @@ impl Outcome {
         Value::Object(document)
     }
 
-    /// Reads a `prevResult` of any version. Skips what it cannot read: a DEL must go on without it.
+    /// Reads a `prevResult` of any version. Skips what it cannot read.
     pub fn read(document: &Value) -> Self {
         let list = |field: &str| document[field].as_array().into_iter().flatten();
         Self {
@@ -99,7 +99,7 @@ impl Interface {
 impl Address {
     fn document(&self, version: Version) -> Value {
         let mut document = json!({"address": format!("{}/{}", self.address, self.length)});
-        // Until 1.0.0 it was said beside the address, too.
+        // Before 1.0.0, the family is written beside the address, too.
         if version < Version::V1_0_0 {
             document["version"] = if self.address.is_ipv4() { "4" } else { "6" }.into();
         }
@@ -140,7 +140,7 @@ impl Route {
         })
     }
 
-    /// Reads a route of a conf: there, a gateway that cannot be read is an error.
+    /// Reads a route of a conf. There, a gateway that cannot be read is an error.
     pub(super) fn read_strictly(document: &Value) -> Option<Self> {
         Self::read(document).filter(|route| route.gateway.is_some() || document["gw"].is_null())
     }

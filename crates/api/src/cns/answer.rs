@@ -80,12 +80,12 @@ impl PodIpInfo {
         Self {
             pod,
             container: IpConfiguration {
-                // azure-ipam takes the length from here for both families.
                 subnet_v6: if address.is_ipv6() {
                     subnet.clone()
                 } else {
                     IpSubnet::default()
                 },
+                // azure-ipam takes the prefix length from here for both families.
                 subnet,
                 dns_servers: Vec::new(),
                 gateway_v4,

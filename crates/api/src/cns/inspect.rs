@@ -1,4 +1,4 @@
-//! What people and tools see of an agent by its debug paths.
+//! What the agent's debug paths show to people and tools.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub struct StateFilter {
 }
 
 impl StateFilter {
-    /// No body asks for all.
+    /// An empty body asks for all states.
     pub fn read(body: &[u8]) -> Result<Self, Undecodable> {
         if body.trim_ascii().is_empty() {
             return Ok(Self::default());
@@ -99,7 +99,7 @@ impl From<AddressLine> for AddressStatus {
             AddressState::Releasing => "PendingRelease",
             AddressState::Quarantined => "PendingProgramming",
         };
-        // Where every address of a block is the node's, they have no names.
+        // If the node has the whole CIDR of a network container, its addresses have no names.
         let id = if line.name.is_empty() {
             line.address.to_string()
         } else {
@@ -127,7 +127,7 @@ fn info(attachment: Attachment, pod: PodRef) -> PodInfo {
     }
 }
 
-/// Of those that somebody has: which are whose.
+/// The ids of the addresses that a pod has, by the pod's interface.
 pub fn by_interface(statuses: &[AddressStatus]) -> BTreeMap<String, Vec<String>> {
     let mut ids: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for status in statuses {

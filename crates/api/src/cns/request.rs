@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Requests addresses, or gives them back. Read as Go reads it: names in any case, and `null` for
-/// missing fields.
+/// Requests addresses, or gives them back. It is read as Go reads it: names of fields in any case,
+/// and `null` as missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpConfigsRequest {
@@ -86,12 +86,12 @@ impl IpConfigsRequest {
             Value::Null => Err(NotAContext::Missing),
             Value::Object(context) => read(context.clone().into_iter().collect())
                 .map_err(|Undecodable(error)| NotAContext::Unreadable(error.to_string())),
-            _ => Err(NotAContext::Unreadable("it is no object".to_owned())),
+            _ => Err(NotAContext::Unreadable("it is not an object".to_owned())),
         }
     }
 }
 
-/// Reads as Go does: names in any case.
+/// Reads as Go does: names of fields in any case, and `null` as missing.
 pub(super) fn read<T: DeserializeOwned>(object: BTreeMap<String, Value>) -> Result<T, Undecodable> {
     let given = object.into_iter().filter(|(_, value)| !value.is_null());
     let lower = given.map(|(name, value)| (name.to_lowercase(), value)).collect();

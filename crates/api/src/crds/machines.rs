@@ -1,5 +1,5 @@
-//! The CRDs of Machine, in both shapes, and of Cluster: for clusters without them. A
-//! machine-controller brings its own: these must not be applied beside it.
+//! The CRDs of Machine, in both shapes, and of Cluster, for clusters that have none. A
+//! machine-controller brings its own CRDs: do not apply these beside it.
 //!
 //! They declare what Berth reads and writes; other fields of a Machine belong to its provider and
 //! are kept.
@@ -59,7 +59,7 @@ fn machine_names() -> Value {
     json!({"kind": "Machine", "listKind": "MachineList", "plural": "machines", "singular": "machine", "shortNames": ["ma"]})
 }
 
-/// The seed's: its network is in `spec.providerConfig`.
+/// The Machine of `machine.k8s.io`: its network is in `spec.providerConfig`.
 fn machine_k8s_io() -> Value {
     let spec = json!({"providerConfig": provider()});
     let schema = machine(&spec);
@@ -74,7 +74,7 @@ fn machine_k8s_io() -> Value {
     )
 }
 
-/// machine-controller's: its network is in `spec.providerSpec.value`.
+/// machine-controller's Machine: its network is in `spec.providerSpec.value`.
 fn cluster_k8s_io() -> Value {
     let spec = json!({"providerSpec": open(json!({"value": provider()}))});
     let schema = machine(&spec);
@@ -153,8 +153,8 @@ fn open(properties: Value) -> Value {
     schema
 }
 
-/// A rule that a list begins as before. Its CEL works on servers since 1.32, which can estimate its
-/// cost.
+/// A rule that a list still begins with its old items. Its CEL works on API servers from 1.32 on,
+/// which can estimate its cost.
 fn appended(list: &str, old: &str, field: &str) -> String {
     let places: Vec<usize> = (0..MAX_CIDRS).collect();
     format!(
@@ -163,8 +163,8 @@ fn appended(list: &str, old: &str, field: &str) -> String {
     )
 }
 
-/// CIDRs may only be appended. An address of a removed or changed CIDR may be in use, and CIDRs are
-/// tried in order.
+/// The Cluster of Kubermatic. CIDRs may only be appended: an address of a removed or changed CIDR
+/// may be in use, and CIDRs are tried in order.
 fn kubermatic() -> Value {
     let text = json!({"type": "string", "maxLength": 43});
     let texts = json!({"type": "array", "maxItems": MAX_CIDRS, "items": text});
@@ -192,7 +192,7 @@ fn kubermatic() -> Value {
         "properties": {"cidr": text, "gateway": text, "dnsServers": texts},
         "x-kubernetes-validations": [{
             "rule": "isCIDR(self.cidr) && cidr(self.cidr) == cidr(self.cidr).masked()",
-            "message": "is no CIDR, or has host bits set: write it like 192.168.1.128/25",
+            "message": "is not a CIDR, or has host bits set: write it like 192.168.1.128/25",
             "fieldPath": ".cidr",
         }],
     });

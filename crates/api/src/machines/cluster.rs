@@ -105,7 +105,7 @@ fn of_list(list: &Value) -> All<Vec<NetworkFlag>> {
     let items = list.as_array().ok_or_else(|| {
         alone(ClusterError::Field {
             field: "spec.machineNetworks".to_owned(),
-            message: "is no list",
+            message: "is not a list",
         })
     })?;
     let each = items.iter().enumerate().map(|(number, item)| {
@@ -164,7 +164,7 @@ fn text(value: &Value, name: &str, field: &str) -> Result<Option<String>, Cluste
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(_) => Err(ClusterError::Field {
             field: field.to_owned(),
-            message: "is no text: put it in quotes",
+            message: "is not text: put it in quotes",
         }),
     }
 }
@@ -172,7 +172,7 @@ fn text(value: &Value, name: &str, field: &str) -> Result<Option<String>, Cluste
 fn texts(value: &Value, name: &str, field: &str) -> Result<Vec<String>, ClusterError> {
     let wrong = || ClusterError::Field {
         field: field.to_owned(),
-        message: "is no list of texts",
+        message: "is not a list of strings",
     };
     match value.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -186,7 +186,7 @@ fn texts(value: &Value, name: &str, field: &str) -> Result<Vec<String>, ClusterE
     }
 }
 
-/// Checks that the CIDRs begin as before: machines have addresses of those.
+/// Checks that the next CIDRs begin with those from before: machines may have addresses of them.
 pub fn appended(before: &[Prefix], next: &[NetworkFlag]) -> Result<(), ClusterError> {
     begins_with(before, |place| next.get(place).map(|network| network.cidr))
 }

@@ -44,11 +44,11 @@ impl fmt::Display for Part {
 /// An error in a network, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    #[error("{text:?} is no CIDR: write it like 192.168.1.128/25")]
+    #[error("{text:?} is not a CIDR: write it like 192.168.1.128/25")]
     Cidr { text: String },
     #[error("{cidr} has host bits set: write {fix}, if that is the network you mean")]
     HostBits { cidr: String, fix: String },
-    #[error("{text:?} is no IP address: write {part} like 192.168.1.1")]
+    #[error("{text:?} is not an IP address: write {part} like 192.168.1.1")]
     Address { part: Part, text: String },
     #[error(
         "{part} {address} is of another family than {cidr}: give it with a CIDR of its own family"
@@ -123,7 +123,8 @@ fn parse_address(part: Part, text: &str, cidr: Option<Prefix>) -> Result<IpAddr,
     }
 }
 
-/// How many machines can have an address: with networks of both families each takes one of each.
+/// How many machines can have an address. If there are networks of both families, each machine
+/// takes an address of each family.
 pub fn machines_that_fit(networks: &[NetworkFlag]) -> u128 {
     let of_family = |family: Family| {
         let mut all = networks.iter().filter(|one| one.cidr.family() == family).peekable();
@@ -135,8 +136,8 @@ pub fn machines_that_fit(networks: &[NetworkFlag]) -> u128 {
 }
 
 impl NetworkFlag {
-    /// Returns all errors, in the order of the parts; at least one. An empty text is a missing
-    /// part.
+    /// On failure, returns all errors in the order of the parts. An empty gateway or name server
+    /// counts as missing.
     pub fn new(cidr: &str, gateway: &str, dns: &[&str]) -> Result<Self, Vec<RuleError>> {
         let mut errors = Vec::new();
         let cidr = parse_cidr(cidr).map_err(|error| errors.push(error)).ok();
@@ -156,7 +157,7 @@ impl NetworkFlag {
         if errors.is_empty() { Ok(network) } else { Err(errors) }
     }
 
-    /// Checks several networks, in the order in which they are tried.
+    /// Checks that no two of the networks overlap.
     pub fn check_all(flags: &[Self]) -> Result<(), RuleError> {
         for (number, flag) in flags.iter().enumerate() {
             if let Some(other) = flags[..number].iter().find(|other| other.cidr.overlaps(flag.cidr))
@@ -170,7 +171,8 @@ impl NetworkFlag {
         Ok(())
     }
 
-    /// The number of addresses, without the ends of the CIDR, its gateway and its name servers.
+    /// The number of addresses for machines: without the unusable ends of the CIDR, the gateway and
+    /// the name servers.
     pub fn capacity(&self) -> u128 {
         let plan = Plan {
             cidrs: vec![self.cidr],
@@ -187,7 +189,7 @@ impl NetworkFlag {
         format!("machines-{text}")
     }
 
-    /// The Subnet of the network. `order` is its index among the others.
+    /// The Subnet of the network. `order` is the network's index among all networks.
     pub fn subnet(&self, order: usize) -> Subnet {
         let spec = SubnetSpec {
             usage: Use::Machines,
@@ -253,8 +255,8 @@ mod tests {
     #[test]
     fn bad_networks_are_refused_with_the_fix() {
         assert!(why("192.168.1.129/25,192.168.1.1").contains("write 192.168.1.128/25"));
-        assert!(why("192.168.1.1,192.168.1.2").contains("is no CIDR"));
-        assert!(why("10.0.0.0/24,x").contains("\"x\" is no IP address"));
+        assert!(why("192.168.1.1,192.168.1.2").contains("is not a CIDR"));
+        assert!(why("10.0.0.0/24,x").contains("\"x\" is not an IP address"));
         assert!(why("10.0.0.0/24,fd00::1").contains("the gateway fd00::1 is of another family"));
         assert!(
             why("fd00::/64,fd00::1,8.8.8.8")

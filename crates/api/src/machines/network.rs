@@ -1,4 +1,4 @@
-//! The network of a machine: its addresses, its routes, its name servers. Read from a Machine of
+//! The network of a machine: its addresses, gateways and name servers. It is read from a Machine of
 //! either shape and checked, so that later code can rely on it.
 
 mod read;
@@ -31,7 +31,7 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
 }
 
-/// The interface of a machine that has the network.
+/// The machine's interface that gets the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
     /// The only interface, whatever its name.
@@ -55,8 +55,8 @@ impl Address {
         Prefix::around(self.ip, self.length)
     }
 
-    /// The gateway, if the machine first needs a route to it: the gateway is outside of all its
-    /// networks.
+    /// The gateway, if the machine first needs a route to it: the gateway is outside of the
+    /// address's network.
     pub fn on_link_gateway(self) -> Option<IpAddr> {
         let inside = |gateway| self.network().is_some_and(|network| network.contains(gateway));
         // A link-local address of a router is always on the link.

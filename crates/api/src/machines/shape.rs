@@ -15,7 +15,7 @@ pub enum Shape {
 /// The document is of another kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "apiVersion, kind: {api_version} {kind} is no Machine: use machine.k8s.io/v1alpha1 \
+    "apiVersion, kind: {api_version} {kind} is not a Machine: use machine.k8s.io/v1alpha1 \
      or cluster.k8s.io/v1alpha1, kind Machine"
 )]
 pub struct NotAMachine {

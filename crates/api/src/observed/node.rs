@@ -44,7 +44,8 @@ struct Status {
     node_info: MachineIds,
 }
 
-/// The resources of a node that are about pods. `None` if the value is no whole number.
+/// The resources of a node that are about pods. `None` if the value is missing or not a whole
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodResources {

@@ -73,7 +73,7 @@ impl ObservedPod {
         Some(self.spec.node_name.as_str()).filter(|node| !node.is_empty())
     }
 
-    /// The node where it will probably go.
+    /// The node that kube-scheduler will probably bind it to.
     pub fn nominated_node(&self) -> Option<&str> {
         Some(self.status.nominated_node_name.as_str()).filter(|node| !node.is_empty())
     }

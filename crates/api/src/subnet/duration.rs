@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The pattern in the CRD. Long enough for every sensible duration and too short to overflow.
+/// The pattern in the CRD. Nine digits are enough: 24 hours are 86,400,000 ms.
 pub const PATTERN: &str = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m|h))+$";
 pub const MAX_LENGTH: usize = 32;
 /// An address that should cool down for longer is better excluded.
@@ -43,7 +43,7 @@ fn scaled(number: &str, unit: &str) -> Option<Duration> {
         return None;
     }
     let whole = whole.parse::<u128>().ok()? * nanoseconds;
-    // At most nine digits, so that a fraction is a number of billionths.
+    // A fraction has at most nine digits: padded with zeros, it is a number of billionths.
     let fraction = format!("{fraction:0<9}").parse::<u128>().ok()? * nanoseconds / 1_000_000_000;
     let nanoseconds = u64::try_from(whole + fraction).ok()?;
     Some(Duration::from_nanos(nanoseconds))

@@ -2,10 +2,10 @@
 //! with the same words; `tests/rules/subnets.yaml` checks that both agree.
 //!
 //! Everything is bounded (`maxItems`, `maxLength`): the API server estimates the maximum cost of a
-//! rule, and refuses a CRD whose rules may cost too much. The CEL works on servers since 1.32.
+//! rule, and refuses a CRD whose rules may cost too much. The CEL works on API servers since 1.32.
 //!
 //! All rules run, on each item and on the whole. A rule that needs parsed values passes if they do
-//! not parse: another rule reports that, and one mistake is reported once.
+//! not parse: another rule reports that, so one mistake is reported once.
 
 use std::ops::RangeInclusive;
 
@@ -31,15 +31,15 @@ pub const EXHAUSTION_THRESHOLD: RangeInclusive<i64> = 1..=100;
 pub const IPV4_UNIT: RangeInclusive<u8> = 1..=32;
 pub const IPV6_UNIT: RangeInclusive<u8> = 1..=128;
 
-// Each text continues after the field's name or the value it quotes. No apostrophes: they end a
-// string in CEL.
+// Each text follows the name of the field or the quoted value. None has an apostrophe, which would
+// end a string in CEL.
 pub const NOT_AN_ADDRESS: &str = "is not an IP address: write it like 10.64.0.1 or fd64::1";
 pub const NOT_A_CIDR: &str = "is not a CIDR: write it like 10.64.0.0/16 or fd64::/64";
 pub const NOT_A_RANGE: &str = "is neither FIRST-LAST in one family nor a CIDR nor an IP address: \
                                write it like 10.64.0.10-10.64.0.20, 10.64.7.0/28 or 10.64.0.9";
 pub const HOST_BITS: &str =
     "has host bits set: clear the bits after the prefix length, as in 10.64.0.0/16";
-pub const UPSIDE_DOWN: &str = "is upside down: swap its ends";
+pub const REVERSED: &str = "ends before it begins: swap its ends";
 pub const OVERLAP: &str = "overlaps another of the cidrs: remove one of the two";
 pub const APPEND_ONLY: &str =
     "must stay the first of the cidrs, in this order: others may only be appended";
@@ -64,13 +64,13 @@ fn rule(expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message})
 }
 
-/// A rule whose message begins with the wrong value. `subject` is CEL, too; the message alone is
-/// for servers that cannot evaluate it.
+/// A rule whose message begins with the wrong value: `subject` is the CEL expression of that value.
+/// A server that cannot evaluate it shows the message alone.
 fn rule_on(subject: &str, expression: &str, message: &str) -> Value {
     json!({"rule": expression, "message": message, "messageExpression": format!("{subject} + ' {message}'")})
 }
 
-/// In quotes, as `berth-addr` writes text that it could not parse.
+/// The value in quotes, as `berth-addr` writes text that it could not parse.
 const SELF: &str = r#"'"' + self + '"'"#;
 
 fn at(field: &str, mut rule: Value) -> Value {
@@ -78,8 +78,8 @@ fn at(field: &str, mut rule: Value) -> Value {
     rule
 }
 
-/// The ends of FIRST-LAST. Without `split`: the server cannot tell the length of its parts, and
-/// would assume the maximum cost.
+/// The first address of FIRST-LAST, in CEL. It does without `split`: the API server cannot tell how
+/// long the parts of a `split` are, and would assume the maximum cost.
 fn first(range: &str) -> String {
     format!("{range}.substring(0, {range}.indexOf('-'))")
 }
@@ -101,13 +101,16 @@ fn no_host_bits() -> Value {
     rule_on(SELF, "!isCIDR(self) || cidr(self) == cidr(self).masked()", HOST_BITS)
 }
 
-/// CEL cannot compare addresses. So: of the prefixes around `one`, take the longest that still
-/// contains `other`, and its half around `one`. If both prefixes begin at the same address, `one`
-/// is in the lower half, and below. If no prefix separates the two, they are equal.
+/// Whether the address `one` is above `other`, in CEL, which cannot compare addresses.
+///
+/// The expression finds the longest prefix around both addresses, and the half of it around `one`.
+/// `one` is above `other` if it is in the upper half. For example, the longest prefix around
+/// 10.0.0.9 and 10.0.0.6 is 10.0.0.0/28, and its half around 10.0.0.9 is 10.0.0.8/29. The half does
+/// not begin where the /28 begins, so it is the upper one. Equal addresses have no such half.
 fn is_above(one: &str, other: &str) -> String {
     let lengths: Vec<String> = (0..=128).map(|length| format!("'/{length}'")).collect();
     let lengths = lengths.join(",");
-    // A list of one element names a value that is used twice.
+    // `[value].exists(name, …)` gives a name to a value that is used more than once.
     format!(
         "[{one}].exists(a, [ip({other})].exists(b, [[{lengths}].filter(l, isCIDR(a + \
          l)).map(l, cidr(a + l))].exists(around, [around.filter(c, \
@@ -148,7 +151,7 @@ pub fn cidrs(_: &mut SchemaGenerator) -> Schema {
                 &format!("self.exists(c, !isCIDR(c)) || self.all(a, {overlaps_once})"),
                 OVERLAP,
             ),
-            // Units are numbered in the order of the cidrs.
+            // Units are numbered in the order of the cidrs, so the order must stay.
             rule_on(
                 "oldSelf.join(', ')",
                 &format!("{places:?}.all(i, i >= size(oldSelf) || (i < size(self) && self[i] == \
@@ -179,14 +182,14 @@ fn range_list(max_items: usize) -> Schema {
             "x-kubernetes-validations": [
                 rule_on(SELF, &is_range, NOT_A_RANGE),
                 no_host_bits(),
-                rule_on(SELF, &format!("!(self.contains('-') && {is_range} && {is_above})"), UPSIDE_DOWN),
+                rule_on(SELF, &format!("!(self.contains('-') && {is_range} && {is_above})"), REVERSED),
             ],
         },
     })
 }
 
-/// As in Kubernetes, but bounded, and with a rule: otherwise an invalid selector would silently
-/// match no node.
+/// A label selector as in Kubernetes, but bounded, and with a rule: without it, an invalid selector
+/// would silently match no node.
 pub fn node_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -284,7 +287,7 @@ pub fn spec() -> Value {
                 UNIT_NOT_AN_ADDRESS
             ),
         ),
-        // Another rule refuses a change of use, which also changes defaults.
+        // A change of `use` changes the default lengths too, but another rule refuses it already.
         at(
             ".unitLengths",
             rule(

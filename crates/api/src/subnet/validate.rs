@@ -262,7 +262,7 @@ fn range(text: &str) -> Read<Range> {
     let (value, wrong) = match text.parse::<Range>() {
         Ok(range) => (Some(range), None),
         Err(ParseError::HostBits { fix, .. }) => (fix.parse().ok(), Some(rules::HOST_BITS)),
-        Err(ParseError::UpsideDown { fix, .. }) => (fix.parse().ok(), Some(rules::UPSIDE_DOWN)),
+        Err(ParseError::Reversed { fix, .. }) => (fix.parse().ok(), Some(rules::REVERSED)),
         Err(_) => (None, Some(rules::NOT_A_RANGE)),
     };
     match value.filter(|range| !is_mapped(range.first()) && !is_mapped(range.last())) {

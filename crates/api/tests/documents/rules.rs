@@ -1,5 +1,5 @@
-//! The CRDs' rules, put to the cases in `tests/rules/`: every refusal names its field and what is
-//! wrong, and there is no other. For Subnets, `Subnet::validate` must say the same.
+//! Runs the CRDs' rules on the cases in `tests/rules/`. Each case must get exactly its refusals,
+//! with their fields and messages. For Subnets, `Subnet::validate` must say the same.
 
 mod openapi;
 
@@ -37,8 +37,8 @@ fn schema(kind: &str) -> Value {
     serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap()
 }
 
-/// As the API server goes about it: the defaults, then the schema, and the rules only if nothing
-/// was wrong so far.
+/// Works like the API server: first it sets the defaults, then it checks the schema, and if that
+/// allows the object, it checks the rules.
 fn refusals(schema: &Value, case: &Case) -> Vec<Refusal> {
     let object = kube_cel::apply_defaults(schema, &case.object);
     let before = case
@@ -58,7 +58,7 @@ fn refusals(schema: &Value, case: &Case) -> Vec<Refusal> {
         .into_iter()
         .flat_map(kube_cel::ValidationErrors::into_vec)
         .map(|error| Refusal {
-            // At the root the dot of a rule's fieldPath stays in front.
+            // At the root, the field path begins with the dot of the rule's fieldPath.
             field: error.field_path.trim_start_matches('.').to_owned(),
             message: error.message,
         })
@@ -115,12 +115,12 @@ fn the_addressblock_crd_refuses_what_it_should_and_nothing_else() {
 
 #[test]
 fn subnet_validate_says_what_the_crd_says() {
-    // Rules on a change are the API server's alone: nobody else has the object before.
+    // Only the API server can check a change: `validate` does not know the object before it.
     for case in cases(include_str!("../rules/subnets.yaml"))
         .into_iter()
         .filter(|case| case.before.is_none())
     {
-        // What the types can't hold is refused by reading.
+        // A value that the types can't hold is refused while it is read.
         let Ok(subnet) = serde_json::from_value::<Subnet>(case.object.clone()) else {
             assert!(!case.refused.is_empty(), "{}", case.promise);
             continue;

@@ -85,7 +85,7 @@ async fn gather_all(clients: &Clients, port: u16) -> Result<Facts> {
     Ok(facts)
 }
 
-/// Prints to stderr: an agent without an answer is no finding.
+/// Prints to stderr: an agent without an answer is not a finding.
 fn print_unanswered(unanswered: &Unanswered) {
     if let Some((node, why)) = unanswered.first_key_value() {
         let count = unanswered.len();

@@ -86,7 +86,7 @@ impl Controller {
         let source = self.source.choose()?;
         ensure!(
             !(source.is_service() && choice.has(Name::NodeIpam.name())),
-            "--controllers {}: the service of --allocator gives no podCIDRs: leave it \
+            "--controllers {}: the service of --allocator allocates no podCIDRs: leave it \
              out, or use --store instead of --allocator",
             Name::NodeIpam
         );

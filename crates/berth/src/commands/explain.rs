@@ -100,7 +100,7 @@ impl What {
 
 fn time(text: &str) -> Result<Timestamp, String> {
     let read = text.parse();
-    read.map_err(|_| "it is no time: write it as 2026-11-16T03:00:00Z".to_owned())
+    read.map_err(|_| "it is not a time: write it as 2026-11-16T03:00:00Z".to_owned())
 }
 
 fn key(text: &str, namespace: &str) -> Key {

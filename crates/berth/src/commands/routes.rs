@@ -139,7 +139,7 @@ impl RouteSettings {
         })
     }
 
-    /// The settings for `berth up`, whose nodes are no machines: routes in memory.
+    /// The settings for `berth up`, whose nodes are not machines: routes in memory.
     pub fn of_up(metrics: &Metrics) -> Self {
         Self {
             backend: Arc::new(Memory::default()),

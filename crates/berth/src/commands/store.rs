@@ -22,7 +22,7 @@ pub enum StoreChoice {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no store: use kubernetes, redb=PATH or etcd=URL[,URL]")]
+#[error("{0:?} is not a store: use kubernetes, redb=PATH or etcd=URL[,URL]")]
 pub struct NoStore(String);
 
 impl FromStr for StoreChoice {

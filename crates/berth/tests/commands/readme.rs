@@ -33,7 +33,7 @@ fn blocks(readme: &str) -> Vec<Vec<Shown>> {
                     output: Vec::new(),
                 }),
                 (None, Some(last)) => last.output.push(line.to_owned()),
-                (None, None) => panic!("{line} is no command: begin it with `$ `"),
+                (None, None) => panic!("{line} is not a command: begin it with `$ `"),
             }
         }
         blocks.push(shown);

@@ -286,7 +286,7 @@ fn nodes_out_of_range_and_a_dashboard_for_everybody_are_refused() {
 fn in_memory_keeps_nothing_but_the_kubeconfig_while_it_runs() {
     let parent = tempfile::tempdir().unwrap();
     // Stopped at once, when every node's agent begins a pass over its release queue: what one of
-    // them is in the middle of must not make its directory anew.
+    // them is in the middle of must not recreate its directory.
     for _ in 0..8 {
         let mut command = berth();
         command.args([

@@ -1,5 +1,5 @@
 //! `berth up` killed with SIGKILL in a storm of writes, again and again: what was answered is
-//! there, nothing is there by half, and a watch goes on or is told to list anew.
+//! there, nothing is there by half, and a watch goes on or is told to list again.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

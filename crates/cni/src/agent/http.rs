@@ -29,11 +29,11 @@ pub enum NoAnswer {
     TimedOut(Duration),
     #[error("the connection ended before the answer did")]
     Cut,
-    #[error("what comes is no HTTP")]
+    #[error("the answer is not HTTP")]
     NotHttp,
     #[error("the answer is longer than {MAX_BYTES} bytes")]
     TooLong,
-    #[error("the answer can't be understood: {0}")]
+    #[error("the answer can't be decoded: {0}")]
     Unreadable(serde_json::Error),
 }
 

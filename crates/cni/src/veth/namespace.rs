@@ -51,9 +51,10 @@ impl Namespace {
         let enter =
             |file: &File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
         enter(&self.file).map_err(|error| match error {
-            Errno::INVAL => {
-                invalid(format!("CNI_NETNS is {:?}, which is no network namespace", self.path))
-            }
+            Errno::INVAL => invalid(format!(
+                "CNI_NETNS is {:?}, which is not a network namespace",
+                self.path
+            )),
             error => kernel(format!("entering {}", self.path), error),
         })?;
         let result = act();

@@ -57,7 +57,7 @@ impl Call {
 
     pub fn run_bytes(&self, stdin: &[u8]) -> Done {
         let mut child = self.command().stdin(Stdio::piped()).spawn().unwrap();
-        // One that does not read to the end is no failure of the writer.
+        // One that does not read to the end is not a failure of the writer.
         let _ = child.stdin.take().unwrap().write_all(stdin);
         Done::new(&child.wait_with_output().unwrap())
     }

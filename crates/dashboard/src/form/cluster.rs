@@ -149,8 +149,7 @@ pub fn check(live: &DynamicObject, form: &ClusterForm, index: &Index) -> Checked
     checked
 }
 
-/// The machine networks that the form makes of the spec; empty if there were none and none are
-/// added.
+/// The part of the spec that the form sets; empty if there were no networks and none are added.
 fn next_spec(data: &Value, form: &ClusterForm) -> Value {
     let cidrs = form.networks.iter().map(|row| row.cidr.trim());
     match style(data) {

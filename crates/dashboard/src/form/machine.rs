@@ -19,7 +19,7 @@ use crate::index::Index;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AddressFields {
-    /// With its length, such as `192.168.1.129/25`.
+    /// With its prefix length, such as `192.168.1.129/25`.
     pub cidr: String,
     #[serde(default)]
     pub gateway: String,
@@ -221,7 +221,7 @@ fn requested_network(shape: Shape, fields: &MachineNetwork) -> Result<Network, F
     })
 }
 
-/// Why the network of a Machine cannot be changed, if so.
+/// Why the network of this Machine cannot be changed; `None` if it can.
 fn fixed_network_error(shape: Shape, live: &DynamicObject) -> Option<FieldError> {
     let message = if live.metadata.deletion_timestamp.is_some() {
         "can't be set any more: the Machine is being deleted".to_owned()
@@ -231,21 +231,21 @@ fn fixed_network_error(shape: Shape, live: &DynamicObject) -> Option<FieldError>
                 let addresses = network.addresses.iter().map(ToString::to_string);
                 format!(
                     "is {} and stays so: the machine may be built with it. Delete the Machine and \
-                     make it anew",
+                     recreate it",
                     addresses.collect::<Vec<_>>().join(", ")
                 )
             }
             _ if is_gated(live) => return None,
             _ => format!(
                 "can't be set any more: {INITIALIZERS} is empty, so the machine may be built \
-                 already. Delete the Machine and make it anew"
+                 already. Delete the Machine and recreate it"
             ),
         }
     };
     Some(FieldError::new(shape.network_field(), message))
 }
 
-/// The Subnet of an address, and who else has it.
+/// Notes and warnings about one address, and an error if somebody else has it.
 fn row(
     shape: Shape,
     place: usize,

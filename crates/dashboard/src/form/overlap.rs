@@ -6,7 +6,7 @@ use berth_api::subnet::Use;
 use crate::index::Index;
 
 /// Subnets of this cluster and networks of other Clusters that overlap. They may be on separate
-/// physical networks: a person must decide. `own` is the Subnet that machine IPAM itself makes of
+/// physical networks: a person must decide. `own` is the Subnet that machine IPAM itself makes for
 /// the CIDR.
 pub fn overlaps(index: &Index, cluster: &str, cidr: Prefix, own: &str) -> Vec<String> {
     let reads = |text: &String| text.parse::<Prefix>().ok();

@@ -1,5 +1,5 @@
-//! Which nodes list and which pods and machines show an address, in the order of addresses: a
-//! window of a subnet is one walk.
+//! Which nodes list an address, and which pods and machines show it, in the order of addresses:
+//! reading a window of a subnet is one walk.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use berth_kit::watch::Key;
 
 use super::listed::{Listed, Lister, Name};
 
-/// If something is wrong, several have one address: all of them are kept.
+/// If several have one address by mistake, all of them are kept.
 #[derive(Debug, Default)]
 pub struct Addresses {
     listed: Listed,

@@ -22,7 +22,8 @@ struct Block {
     released: Vec<(u8, Timestamp)>,
 }
 
-/// Adjacent units that one owner has had since the same moment: they are given together.
+/// Adjacent units that one owner has had since the same moment. The ledger often gives such units
+/// together.
 #[derive(Debug)]
 struct Run {
     from: u8,
@@ -30,7 +31,7 @@ struct Run {
     owned: Owned,
 }
 
-/// The position of a block among all.
+/// The subnet and the first unit of a block, by which blocks are sorted.
 type Place = (String, Prefix);
 
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl Blocks {
         let Ok(first) = block.spec.first.parse::<Prefix>() else {
             return;
         };
-        // The addresses of a node are adjacent: they share one text.
+        // A block has few owners: their units share one text.
         let mut owners = HashMap::<&str, Arc<str>>::new();
         let owned = block.spec.owned.iter().map(|(offset, owned)| {
             let owner = owners

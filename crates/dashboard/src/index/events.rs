@@ -67,7 +67,8 @@ impl Events {
     }
 }
 
-/// Events of Berth, events about its kinds, and events about pods and nodes that lack an address.
+/// Events of Berth, events about its kinds, and events that can mean that a pod lacks an address or
+/// a node lacks a route.
 fn is_of_interest(event: &Event) -> bool {
     let source = event.source.as_ref().and_then(|source| source.component.as_deref());
     let components = [event.reporting_component.as_deref(), source];

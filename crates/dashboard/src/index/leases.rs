@@ -15,7 +15,7 @@ const PREFIX: &str = "berth-";
 pub struct LeaderRow {
     /// The name of the Lease: it is named after its component.
     pub name: String,
-    /// Empty when the holder gave it up.
+    /// Empty if the holder has released the Lease.
     pub holder: String,
     pub since: Option<Timestamp>,
     pub transitions: i32,

@@ -18,7 +18,8 @@ use crate::index::{Index, Lister, Owned};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// The owner from the ledger or the node, such as `secondary berth-node-1`.
+    /// The owner from the ledger or the node, such as `secondary berth-node-1`; else the pod or
+    /// machine. `nobody` if the unit cools down.
     pub owner: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
@@ -27,7 +28,8 @@ pub struct Detail {
     pub pod: Option<String>,
     /// How many pods have an address in it.
     pub pods: usize,
-    /// Start of the lease if the ledger is read, else creation of the pod.
+    /// If the ledger is read, when the owner got the unit or it was released; else creation of the
+    /// pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }

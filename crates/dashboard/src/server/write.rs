@@ -1,5 +1,5 @@
-//! The API that changes the cluster: forms are checked while somebody types, and applied. Only this
-//! page may call it ([`guard::own_page_only`]); applying needs the token.
+//! The API that changes the cluster: it checks forms while a person types, and applies them. Only
+//! this page may call it ([`guard::own_page_only`]); applying needs the token.
 
 mod apply;
 mod cluster;
@@ -67,7 +67,7 @@ fn token(dashboard: &Dashboard, headers: &HeaderMap) -> TokenState {
     }
 }
 
-/// A refusal. It is large and rare: so it is boxed.
+/// A refusal. Boxed, because it is large and rare.
 #[derive(Debug)]
 struct Refusal(Box<Response>);
 

@@ -97,7 +97,7 @@ pub fn routes(index: &Index, rows: &[NodeRow]) -> BTreeMap<RouteState, usize> {
     counts
 }
 
-/// Nodes that need a person first, each group by name.
+/// Puts nodes that need a person first. Both parts keep their order.
 pub fn worst_first(rows: &mut [NodeRow]) {
     rows.sort_by_key(|row| row.state == "Ready" && row.waiting == 0);
 }

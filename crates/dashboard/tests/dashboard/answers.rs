@@ -1,4 +1,4 @@
-//! The server on an API server of its own: what it answers, to whom, and how soon it tells.
+//! The dashboard's server with an API server of its own: what it answers, and to whom.
 
 use berth_api::Subnet;
 use http::StatusCode;
@@ -41,7 +41,7 @@ async fn the_stream_tells_what_changes_in_the_cluster() {
     let pods = Api::<Pod>::default_namespaced(scene.client.clone());
     pods.create(&PostParams::default(), &pod).await.unwrap();
     let state = scene.until(|state| state["totals"]["podsWaiting"] == 1).await;
-    // As `berth explain pod` says it.
+    // The same sentence as from `berth explain pod`.
     let told = &state["waitingPods"][0]["explanation"]["sentences"][0];
     let told = told.as_str().unwrap();
     assert!(told.ends_with("its Node n1 is not there."), "{told}");

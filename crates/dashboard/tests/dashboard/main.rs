@@ -1,4 +1,4 @@
-//! What the dashboard shows, of an index that is fed by hand and of an API server.
+//! What the dashboard shows, from an index that is fed by hand and from an API server.
 
 #![cfg(test)]
 

@@ -91,7 +91,7 @@ fn fed_by_blocks() -> Index {
         json!({"6": "2026-11-16T11:59:50.000000Z", "7": "2026-11-16T11:00:00.000000Z"}),
     ));
     index.apply_pod(&pod("web", "n1", "10.64.0.4"));
-    // Shown by a pod, and unknown to the ledger.
+    // A pod shows this address, and the ledger does not know it.
     index.apply_pod(&pod("stray", "n1", "10.64.9.9"));
     index
 }
@@ -159,7 +159,7 @@ fn without_the_ledger_nodes_and_pods_say_what_is_taken() {
         ("secondary n1", Some("default/web"))
     );
 
-    // What goes from the API goes from the map.
+    // What is deleted from the API disappears from the map.
     index.apply_nnc(&nnc("n1", "10.64.0.4", &["10.64.0.6"]));
     index.delete_nnc("n2");
     index.delete_pod(&berth_kit::watch::Key {
@@ -220,7 +220,8 @@ fn what_was_excluded_later_stays_its_owners() {
     let mut index = fed_by_blocks();
     let spec = json!({"cidrs": ["10.64.0.0/16"], "excludes": ["10.64.0.0-10.64.0.15"]});
     index.apply_subnet(&subnet("pods", spec));
-    // Four owned and one that cools down lie in the excluded; the broadcast address is outside.
+    // Four owned units and one that cools down are among the excluded ones. The broadcast address
+    // is not.
     assert_eq!(counts(&of(&index, "pods", None)), [65_536 - 17, 1, 1, 2, 1, 12]);
 }
 

@@ -16,7 +16,7 @@ const NODES: u32 = 5_000;
 const PER_NODE: u32 = 200;
 const PODS_PER_NODE: u32 = 10;
 
-/// Of 10.64.0.0/12, from the third address on.
+/// An address of 10.64.0.0/12; number 0 is the third one.
 fn address(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 64, 0, 2)) + number)
 }
@@ -98,7 +98,7 @@ fn five_thousand_nodes_and_a_million_addresses_are_aggregated() {
         (5_000, 950_000, 50_000)
     );
     assert_eq!((counts.set_aside.0, counts.free.0), (2, 1_048_574 - 1_005_000));
-    // As the API counts them.
+    // The Subnet's status has the same counts.
     let status = index.facts.subnets["pods"].status.clone().unwrap();
     let reserved = counts.primary.0 + counts.leased.0 + counts.assigned.0;
     assert_eq!(Some(reserved), status.reserved.map(|count| count.0));

@@ -1,4 +1,4 @@
-//! The server on an API server of its own.
+//! The dashboard's server with an API server of its own.
 
 use axum::Router;
 use axum::body::Body;
@@ -69,7 +69,7 @@ impl Scene {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// Reads states from the stream until one is as `is` wants it.
+    /// Reads states from the stream until `is` accepts one.
     pub async fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
         let request = Request::get("/api/stream").header("Host", "127.0.0.1");
         let request = request.body(Body::empty()).unwrap();

@@ -1,4 +1,4 @@
-//! What changes the cluster, and for whom: forms for the networks of Clusters and Machines.
+//! Forms for the networks of Clusters and Machines: what they change, and for whom.
 
 use axum::body::Body;
 use berth_api::machines::{INITIALIZERS, Shape, cluster};
@@ -13,7 +13,7 @@ use crate::scene::{Scene, TOKEN};
 const HOST: &str = "localhost:7480";
 const ORIGIN: &str = "http://localhost:7480";
 
-/// As the page sends it, but for what a test takes out or puts in.
+/// A request as the page sends it. Tests leave out or replace headers.
 struct Call {
     path: String,
     headers: Vec<(&'static str, String)>,
@@ -190,7 +190,7 @@ async fn without_the_token_nothing_is_written() {
         assert!(text.contains(word) && text.contains("it is in the test"), "{text}");
     }
     assert_eq!(spec(&scene).await, json!({"cloud": {"vsphere": {}}}));
-    // Checking needs none, and says which it is.
+    // A check needs no token, and says whether the token is missing or wrong.
     let check = || Call::new("/api/clusters/blue/check", &body);
     let (status, told) = check().without("Authorization").send(&scene).await;
     assert_eq!((status, &told["token"]), (StatusCode::OK, &json!("missing")));
@@ -222,7 +222,7 @@ async fn other_sites_names_and_forms_are_refused_even_with_the_token() {
             let (status, text) = call.raw(&scene).await;
             assert_eq!(status, expected, "{path} {:?}: {text}", call.headers);
         }
-        // Nobody answers a browser that asks whether another site may.
+        // A browser that asks whether another site may send this is refused.
         let (status, _) = scene.request("OPTIONS", path, HOST).await;
         assert!(status.is_client_error(), "{path}: {status}");
     }
@@ -252,7 +252,7 @@ async fn what_somebody_else_has_changed_is_not_overwritten() {
     assert!(told["conflict"].as_str().unwrap().contains("Somebody else"), "{told}");
     assert_eq!(spec(&scene).await, before);
 
-    // A status that is written meanwhile is in nobody's way.
+    // A write of the status in between does not make the form out of date.
     let (_, view) = scene.ask("/api/clusters/blue").await;
     let status = Patch::Merge(json!({"status": {"namespaceName": "cluster-blue"}}));
     api.patch_status("blue", &PatchParams::default(), &status)
@@ -297,7 +297,7 @@ async fn bad_input_names_the_field_and_changes_nothing() {
             "overlap",
         ),
         ("blue", json!([{"cidr": long}]), "spec.machineNetworks[0].cidr: "),
-        // That is a rule of the API server alone.
+        // This is a rule of the API server alone.
         ("blue", json!(many), "spec.machineNetworks: "),
         ("aws", json!([{"cidr": "10.0.0.0/24"}]), "spec.cloud.vsphere: "),
     ] {
@@ -307,7 +307,7 @@ async fn bad_input_names_the_field_and_changes_nothing() {
         let (status, told) = call.send(&scene).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{told}");
         assert!(told["error"].as_str().unwrap().contains(field), "{field}: {told}");
-        // As one types, the same is said.
+        // The check while a person types says the same.
         let call = Call::new(&format!("/api/clusters/{name}/check"), &body);
         let (status, checked) = call.send(&scene).await;
         assert_eq!(status, StatusCode::OK);
@@ -390,10 +390,10 @@ async fn a_machine_is_made_and_is_given_a_network_once() {
             },
         })
     );
-    // Once more is another one's.
+    // A second Machine of this name is refused.
     let (status, told) = Call::new("/api/machines", &new("m1", Value::Null)).send(&scene).await;
     assert_eq!(status, StatusCode::CONFLICT, "{told}");
-    // What one machine has no other is given.
+    // An address that one Machine has is refused for another.
     scene.until(|state| state["totals"]["machines"] == 1).await;
     let (status, told) = Call::new("/api/machines", &new("m2", by_hand.clone()))
         .send(&scene)

@@ -1,4 +1,4 @@
-// What the server says. The names are those of crates/dashboard/src/{state,map,history}.rs; forms
+// The server's answers. The names are those of crates/dashboard/src/{state,map,history}.rs; forms
 // are in form.ts.
 
 /** A number, or a string of digits where it does not fit 53 bits. */
@@ -66,7 +66,7 @@ export interface Machine {
   name: string;
   addresses: string[];
   state: string;
-  /** Of its kind: machine.k8s.io or cluster.k8s.io. */
+  /** The API group of its kind: machine.k8s.io or cluster.k8s.io. */
   group: string;
   explanation?: Explanation;
 }
@@ -177,7 +177,7 @@ export interface NodePage {
   nodes: Node[];
 }
 
-/** Throws what the server says is wrong. */
+/** Throws the error that the server answers. */
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   const answer = await fetch(path, { signal });
   const body = await answer.json();
@@ -192,7 +192,7 @@ export function mapPath(subnet: string, from?: string, length?: number): string 
   return `/api/subnets/${encodeURIComponent(subnet)}/map?${query}`;
 }
 
-/** Tells every state, and whether the server is there. Gives what ends it. */
+/** Tells every state, and whether the connection is live. Returns a function that ends it. */
 export function follow(told: (state: State) => void, live: (is: boolean) => void): () => void {
   let source: EventSource | undefined;
   let retry: number | undefined;
@@ -202,7 +202,7 @@ export function follow(told: (state: State) => void, live: (is: boolean) => void
     source.addEventListener("state", (event) => told(JSON.parse((event as MessageEvent).data)));
     source.addEventListener("error", () => {
       live(false);
-      // A browser gives up after some errors: this does not.
+      // A browser gives up after some errors: then connect again.
       if (source?.readyState === EventSource.CLOSED) retry = window.setTimeout(open, 1000);
     });
   };

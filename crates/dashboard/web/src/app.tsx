@@ -1,4 +1,4 @@
-// The page: where one is in it, what is fresh, and which view is shown.
+// The page: its location, the state that it follows, and the view that it shows.
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -16,7 +16,7 @@ import { Pods } from "./views/pods";
 import { Routes } from "./views/routes";
 import { Subnets } from "./views/subnets";
 
-/** `#/subnets/pods` is the view `subnets` of `pods`. */
+/** `#/subnets/pods` is the view `subnets` with the name `pods`. */
 const place = (): string[] => {
   const [, view = "", ...names] = location.hash.split("/");
   return [view, ...names.map(decodeURIComponent)];
@@ -32,7 +32,7 @@ function View({ at, state }: { at: string[]; state: State }) {
     case "pods":
       return <Pods state={state} />;
     case "clusters":
-      // A form is of one Cluster: another one begins anew.
+      // The key: for another Cluster the form starts over.
       return name === undefined ? (
         <Clusters state={state} />
       ) : (

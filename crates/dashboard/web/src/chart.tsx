@@ -82,7 +82,7 @@ export function Chart({
       plot.current?.setSize({ width: element.clientWidth, height: 180 });
     });
     sized.observe(element);
-    // Colours are read when it is drawn.
+    // The colours are read when the chart is drawn, so another theme draws it again.
     const themed = new MutationObserver(draw);
     themed.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     const system = matchMedia("(prefers-color-scheme: dark)");

@@ -1,10 +1,10 @@
-// Parts of forms: a field with its label, what is said of it, the document, the token.
+// Parts of forms: a field with its label, errors, the document, the token.
 
 import type { ComponentChildren } from "preact";
 
 import type { FieldError, Told } from "./form";
 
-/** What is wrong, where a reader finds it. */
+/** Errors, where a screen reader announces them. */
 export function Errors({ id, errors }: { id: string; errors: FieldError[] }) {
   return (
     <div id={id} class="errors" aria-live="polite">
@@ -55,7 +55,7 @@ export function Field({
   );
 }
 
-/** The end of every form: what would be applied, the token, and what came of it. */
+/** The end of every form: what would be applied, the token, and the result. */
 export function Apply({
   told: { checked, error, isCurrent },
   token,
@@ -77,7 +77,7 @@ export function Apply({
   canPutBack?: boolean;
 }) {
   const isRight = checked?.errors.length === 0 && checked.conflict === undefined;
-  // What is applied is what is shown, not what was typed since.
+  // Only what is shown can be applied, not what was typed since.
   const isReady = isCurrent && isRight && checked.hasChanges;
   const isWrong = checked?.token === "wrong";
   return (
@@ -105,7 +105,7 @@ export function Apply({
         <button type="submit" class="main" disabled={!isReady || token === "" || isBusy}>
           Apply
         </button>
-        {/* Far from the rows, and always there: answers that come late move no button under it. */}
+        {/* Far from the rows and always there: a late answer moves no button under the mouse. */}
         {canPutBack !== undefined && (
           <button type="button" id="back" disabled={!canPutBack} onClick={onReload}>
             Put all back as it is in the cluster

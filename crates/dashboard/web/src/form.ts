@@ -1,5 +1,5 @@
-// Forms: what they send and are told. The names are those of crates/dashboard/src/form. No rule is
-// here: the server checks what is typed by those that the controllers have.
+// Forms: what they send, and the answers. The names are those of crates/dashboard/src/form. There
+// are no rules here: the server checks a form by the rules of the controllers.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -31,11 +31,11 @@ export interface Checked {
   yaml: string;
   conflict?: string;
   token: "missing" | "wrong" | "good";
-  /** Where a person finds it. */
+  /** Where a person finds the token. */
   tokenHint: string;
 }
 
-/** Between two questions, at least: whoever types on is told meanwhile. */
+/** The least time between two checks, in ms. Checks go on while a person types. */
 const INTERVAL = 150;
 
 export async function send<T>(path: string, body: unknown, token: string): Promise<T> {
@@ -47,7 +47,7 @@ export async function send<T>(path: string, body: unknown, token: string): Promi
   try {
     told = JSON.parse(text);
   } catch {
-    // What stands before the forms answers in plain words.
+    // The guard in front of the forms answers in plain text.
     told = { error: text };
   }
   if (!answer.ok) throw new Error(told.error ?? answer.statusText);
@@ -57,11 +57,11 @@ export async function send<T>(path: string, body: unknown, token: string): Promi
 export interface Told {
   checked?: Checked;
   error?: string;
-  /** Whether it is about what stands in the form now. */
+  /** Whether the answer is about the present content of the form. */
   isCurrent: boolean;
 }
 
-/** What the server says of `body`, asked again a moment after it changes; `null` asks nothing. */
+/** The server's check of `body`, repeated a moment after it changes. `null` is not checked. */
 export function useChecked(path: string, body: unknown, token: string): Told {
   const [told, setTold] = useState<{ checked?: Checked; error?: string; text?: string }>({});
   const turns = useRef({ asked: 0, told: 0, at: 0 });
@@ -71,7 +71,7 @@ export function useChecked(path: string, body: unknown, token: string): Told {
     const timer = window.setTimeout(() => {
       const turn = ++turns.current.asked;
       turns.current.at = Date.now();
-      // An answer that comes after that to a later question is of no use.
+      // An answer is ignored if a later request was answered before it.
       const tell = (next: typeof told) => {
         if (turn < turns.current.told) return;
         turns.current.told = turn;
@@ -86,12 +86,12 @@ export function useChecked(path: string, body: unknown, token: string): Told {
   return { ...told, isCurrent: text !== null && told.text === text };
 }
 
-/** With the one at `place` replaced by `next`, which may be none. */
+/** `all` with the item at `place` replaced by `next`, which may be empty. */
 export const replaced = <T>(all: T[], place: number, ...next: T[]): T[] => [
   ...all.slice(0, place),
   ...next,
   ...all.slice(place + 1),
 ];
 
-/** `10.0.0.1, 10.0.0.2` is two. */
+/** Splits at commas and white space: `10.0.0.1, 10.0.0.2` are two. */
 export const list = (text: string): string[] => text.split(/[\s,]+/).filter((one) => one !== "");

@@ -1,4 +1,4 @@
-// What is asked for again whenever the state has changed, but not more often than it is of use.
+// Answers of the server that are requested again when the state changes, at a limited rate.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -9,7 +9,7 @@ export interface Fresh<T> {
   error?: string;
 }
 
-/** The answer to `path`, asked for again when `trigger` changes and at most every `every` ms. */
+/** The answer to `path`, requested again when `trigger` changes, at most every `every` ms. */
 export function useFresh<T>(path: string, trigger: unknown, every: number): Fresh<T> {
   const [fresh, setFresh] = useState<Fresh<T> & { path: string }>({ path });
   const last = useRef({ path: "", at: 0 });
@@ -26,14 +26,14 @@ export function useFresh<T>(path: string, trigger: unknown, every: number): Fres
     }, Math.max(0, rest));
     return () => {
       window.clearTimeout(timer);
-      // An answer that is under way to the same question is still of use.
+      // A request that is under way is not aborted: its answer is still of use.
     };
   }, [path, trigger]);
-  // What was answered to another question is not shown for this one.
+  // An answer to another path is not shown.
   return fresh.path === path ? fresh : {};
 }
 
-/** The answer to `path`, asked for every `every` ms: for what goes on while nothing changes. */
+/** The answer to `path`, requested every `every` ms, even while the state does not change. */
 export function usePolled<T>(path: string, every: number): Fresh<T> {
   const [tick, setTick] = useState(0);
   useEffect(() => {

@@ -38,7 +38,7 @@ export function Header({
   useEffect(() => {
     document.title = `${title} – Berth`;
   }, [title]);
-  // Most clusters have no Clusters in them.
+  // Most Kubernetes clusters have no Cluster objects.
   const isShown = (path: string) =>
     path !== "clusters" || view === path || (state?.clusters.length ?? 0) > 0;
   const waiting: Record<string, number | undefined> = {

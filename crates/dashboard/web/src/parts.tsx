@@ -73,7 +73,7 @@ const BAD = ["NotReady", "Overlapping", "NoNetwork", "NoAddressLeft", "Exhausted
 export function Word({ text }: { text: string }) {
   const kind = GOOD.includes(text) ? "good" : BAD.includes(text) ? "bad" : "so-so";
   const sign = { good: "✓", bad: "✕", "so-so": "•" }[kind];
-  // ThreeWords are three words.
+  // `NoAddressLeft` becomes `no address left`.
   const words = text.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
   return (
     <span class={`word ${kind}`}>
@@ -89,7 +89,7 @@ export interface Part {
   share: number;
 }
 
-/** Parts of a whole, side by side. What it says is in `label`. */
+/** Parts of a whole, side by side. `label` says the same in words. */
 export function Bar({ parts, label }: { parts: Part[]; label: string }) {
   return (
     <div class="parts" role="img" aria-label={label} title={label}>

@@ -1,2 +1,2 @@
-// esbuild puts them into app.css.
+// esbuild bundles imported CSS files into app.css.
 declare module "*.css";

@@ -10,12 +10,12 @@ export const number = (count: Count | null | undefined): string => {
   return `about ${(Number(big) / 10 ** exponent).toFixed(1)} × 10^${exponent}`;
 };
 
-/** For an axis: between two addresses there is nothing to name. */
+/** For an axis of counts: only whole numbers have a label. */
 export const whole = (value: number): string => (Number.isInteger(value) ? number(value) : "");
 
 export const isZero = (count: Count | null | undefined): boolean => BigInt(count ?? 0) === 0n;
 
-/** From 0 to 1, and never 0 for something nor 1 for less than all. */
+/** From 0 to 1, rounded down to four digits, so it is never 1 for less than all. */
 export const share = (part: Count | null | undefined, all: Count | null | undefined): number => {
   const whole = BigInt(all ?? 0);
   if (whole === 0n) return 0;
@@ -45,7 +45,7 @@ export const forecast = (told: Forecast): string => {
   }
 };
 
-/** `10.64.0.0/16` in parts. */
+/** The parts of `10.64.0.0/16`. */
 export const parse = (cidr: string): { address: string; length: number; bits: number } => {
   const [address, length] = cidr.split("/");
   return { address, length: Number(length), bits: address.includes(":") ? 128 : 32 };
@@ -68,7 +68,7 @@ export const toAddress = (value: bigint, bits: number): string => {
   const groups = Array.from({ length: 8 }, (_, i) =>
     ((value >> BigInt(112 - 16 * i)) & 0xffffn).toString(16),
   );
-  // The longest run of zeros is left out, as everybody writes it.
+  // The longest run of zeros is left out, as is usual.
   const text = groups.join(":");
   const runs = [...text.matchAll(/(?:^|:)0(?::0)+(?=:|$)/g)];
   const longest = runs.sort((one, other) => other[0].length - one[0].length)[0];

@@ -1,6 +1,6 @@
-// A Chromium that a test drives: a command in JSON a line on stdin, an answer a line on stdout.
-//   node browser.mjs CHROMIUM URL
-// It ends when its stdin does, and takes Chromium with it.
+// Drives a Chromium for a test: one JSON command per line on stdin, one answer per line on stdout.
+// Call it as node browser.mjs CHROMIUM URL. It ends when its stdin does, and takes Chromium with
+// it.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -8,16 +8,16 @@ import puppeteer from "puppeteer-core";
 
 const [chromium, url] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-// A page that has not changed for so long does not change any more.
+// If a page has not changed for this time, it does not change any more. In ms.
 const QUIET = 30_000;
-// For one step of the browser itself, on a machine that is busy with other tests.
+// The limit for one step of the browser itself, on a machine that is busy with other tests. In ms.
 const TIMEOUT = 600_000;
 
 const browser = await puppeteer.launch({
   executablePath: chromium,
   timeout: TIMEOUT,
   protocolTimeout: TIMEOUT,
-  // The name is for attacks: a page of another site whose name leads here.
+  // The name is for DNS rebinding: a page of another site, whose name leads here.
   args: ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP rebound.test 127.0.0.1"],
 });
 const page = await browser.newPage();
@@ -27,7 +27,7 @@ const errors = [];
 page.on("console", (line) => line.type() === "error" && errors.push(line.text()));
 page.on("pageerror", (error) => errors.push(String(error.message)));
 
-/** Asks `read` again and again until it gives something; gives up once nothing moves. */
+/** Calls `read` until it returns something; gives up when the page no longer changes. */
 async function until(read, what) {
   let [last, since] = ["", Date.now()];
   for (;;) {
@@ -40,7 +40,7 @@ async function until(read, what) {
   }
 }
 
-/** What a script gives; nothing while one page takes the place of another. */
+/** The result of a script; `null` while the browser goes to another page. */
 const look = (...script) =>
   page.evaluate(...script).catch((error) => {
     if (/context/i.test(String(error.message))) return null;
@@ -50,7 +50,7 @@ const look = (...script) =>
 const text = (selector) =>
   look((one) => document.querySelector(one)?.textContent ?? null, selector);
 
-/** There, and in its place: an answer to what was typed before can move it from under the mouse. */
+/** Waits for the element and the end of checking: a late answer could move it under the mouse. */
 async function settled(selector) {
   const isBusy = "document.querySelector('[aria-busy=true]') !== null";
   await until(() => page.$(selector), selector);
@@ -68,12 +68,12 @@ const commands = {
     await until(() => text(current), `the view ${view}`);
     await until(() => text("main h2, main .tile"), `the content of ${view}`);
   },
-  /** When it was there, in milliseconds since 1970. */
+  /** Waits for the element, and returns when it was there, in milliseconds since 1970. */
   async wait({ selector }) {
     await until(() => text(selector).then((found) => found !== null), selector);
     return Date.now();
   },
-  /** Waits until the text there begins so, and gives it. */
+  /** Waits until the text there begins with `words`, and returns it. */
   async says({ selector, words }) {
     const read = () => text(selector).then((found) => found?.startsWith(words) && found);
     return until(read, `${selector} with ${words}`);
@@ -89,7 +89,7 @@ const commands = {
       ),
     );
   },
-  /** The place of a cell on the canvas, of so many cells with edges of `size`. */
+  /** Points at a cell of the map, and returns what the page says of it. */
   async hover({ index }) {
     const box = await (await page.waitForSelector("canvas")).boundingBox();
     const { cells, columns } = await page.evaluate(() => {
@@ -127,7 +127,7 @@ const commands = {
     return { status: answer.status(), text: await answer.text() };
   },
   evaluate: ({ script }) => page.evaluate(script),
-  /** What axe finds serious or worse, and whether the page is wider than the screen. */
+  /** What axe finds that is serious or worse, and whether the page is wider than the screen. */
   async faults() {
     await page.evaluate(axe);
     const found = await page.evaluate("axe.run()");

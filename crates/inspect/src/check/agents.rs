@@ -1,5 +1,5 @@
-//! Compares what agents hold with pods and NodeNetworkConfigs. An agent without an answer is
-//! compared with nothing.
+//! Compares what agents hold with pods and NodeNetworkConfigs. An agent that did not answer is left
+//! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -55,8 +55,8 @@ pub fn pods(facts: &Facts) -> Vec<Finding> {
         for address in &pod.addresses {
             // Addresses that Berth did not give are not checked.
             let ours = nnc.lists(*address);
-            // `check::pods` reports two pods with one address already; one of them must disagree
-            // here.
+            // `check::pods` already reports two pods with one address. One of the two must disagree
+            // with its agent, too.
             if !ours || shared.contains(address) {
                 continue;
             }
@@ -92,7 +92,7 @@ fn disagreement(
                 format!("shows {address}, which the agent of {node} has for another pod ({holder})")
             });
         }
-        Some(AddressState::Free | AddressState::CoolingDown) | None => "takes for free",
+        Some(AddressState::Free | AddressState::CoolingDown) | None => "counts as free",
         Some(AddressState::Releasing) => "gives back",
     };
     Some(format!("shows {address}, which the agent of {node} {word}"))

@@ -26,7 +26,7 @@ pub fn other_owner(facts: &Facts) -> Vec<Finding> {
                     format!("lists {unit}, which the ledger has for {}", held.owner)
                 }
                 Some(Unit::Released(_)) | None => {
-                    format!("lists {unit}, which the ledger has for nobody")
+                    format!("lists {unit}, which has no owner in the ledger")
                 }
             };
             findings.push(Finding::new(
@@ -39,7 +39,7 @@ pub fn other_owner(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A node, machine or claim owns a unit, and does not exist any more.
+/// A unit of an owner that no longer exists: a node or a machine.
 pub fn owners_that_are_gone(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ((subnet, unit), state) in &facts.units {

@@ -31,7 +31,7 @@ pub fn listed_twice(facts: &Facts) -> Vec<Finding> {
     twice.map(finding).collect()
 }
 
-/// The Node has been gone for longer than the grace period.
+/// A NodeNetworkConfig without a Node. One that is young, or whose deletion is, is left out.
 pub fn without_node(facts: &Facts) -> Vec<Finding> {
     let gone = facts.nncs.iter().filter(|(name, nnc)| {
         let deleting = nnc.object.metadata.deletion_timestamp.as_ref();
@@ -61,7 +61,7 @@ pub fn without_node(facts: &Facts) -> Vec<Finding> {
     gone.map(finding).collect()
 }
 
-/// A Subnet for all nodes exists, and this node has nothing of it.
+/// A Subnet selects all nodes, and this node has no NodeNetworkConfig.
 pub fn without_nnc(facts: &Facts) -> Vec<Finding> {
     let for_all = facts.subnets.values().any(|subnet| {
         let selector = &subnet.spec.node_selector;

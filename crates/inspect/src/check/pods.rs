@@ -62,8 +62,8 @@ pub fn not_listed(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The agent has reported that it holds the address beyond its NodeNetworkConfig: the controller
-/// knows.
+/// The agent has reported that it holds the address although its NodeNetworkConfig does not list
+/// it: the controller knows.
 fn is_held(facts: &Facts, node: &str, address: IpAddr) -> bool {
     let nnc = facts.nncs.get(node);
     let held = nnc

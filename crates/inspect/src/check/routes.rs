@@ -19,7 +19,8 @@ fn network_unavailable(node: &ObservedNode) -> Option<&NodeCondition> {
 
 /// A shared podCIDR: a route can lead to only one of the nodes.
 pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
-    // Sorted by first address: if CIDRs overlap, each contains the first address of the next.
+    // Sorted by first address, the wider CIDR first: a CIDR that overlaps an earlier one is inside
+    // it.
     let mut all: Vec<(Prefix, &str)> = Vec::new();
     for (name, node) in &facts.nodes {
         let parsed = node.pod_cidrs().filter_map(|cidr| cidr.parse().ok());
@@ -35,7 +36,7 @@ pub fn shared_pod_cidrs(facts: &Facts) -> Vec<Finding> {
             findings.push(Finding::new(
                 format!("node {name}"),
                 format!(
-                    "has the podCIDR {cidr}, and node {other} has {wide}: a route leads to one"
+                    "has the podCIDR {cidr}, and node {other} has {wide}: a route leads to only one"
                 ),
                 format!("kubectl delete node {name}, and let it register again"),
             ));
@@ -64,7 +65,7 @@ pub fn without_route(facts: &Facts) -> Vec<Finding> {
                 let since = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
                 (
                     since,
-                    format!("has the podCIDRs {cidrs}, and the route controller knows none"),
+                    format!("has the podCIDRs {cidrs}, and no route controller reports on it"),
                 )
             }
             None => continue,

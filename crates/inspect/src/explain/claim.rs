@@ -30,8 +30,8 @@ pub fn cluster(facts: &Facts, name: &str) -> Option<Explanation> {
     };
     let warnings = recent_warnings(facts, "Cluster", &key);
     let told = match warnings.sentences.is_empty() {
-        true => format!("Nothing was warned of lately about the machine network of {name}."),
-        false => format!("The machine network of {name} is not as it should be."),
+        true => format!("There are no recent warnings about the machine network of {name}."),
+        false => format!("There are warnings about the machine network of {name}."),
     };
     Some(Explanation::default().says(told).then(warnings))
 }

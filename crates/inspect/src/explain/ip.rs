@@ -8,11 +8,11 @@ use crate::facts::{Facts, Unit};
 pub fn ip(facts: &Facts, address: IpAddr) -> Explanation {
     let mut told = Explanation::default();
     let Some(subnet) = facts.subnet_of(address) else {
-        told = told.says(format!("{address} is of no Subnet."));
+        told = told.says(format!("{address} is in no Subnet."));
         return told.then(shown(facts, address));
     };
     let name = subnet.metadata.name.clone().unwrap_or_default();
-    told = told.says(format!("{address} is of subnet {name}."));
+    told = told.says(format!("{address} is in subnet {name}."));
     match facts.unit_of(address) {
         Some((_, unit, Unit::Owned(held))) => {
             let since = held.since.map_or_else(String::new, |since| {

@@ -13,10 +13,10 @@ use crate::facts::{Facts, Unit};
 pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
     let told = Explanation::default();
     if at > facts.now {
-        return told.says(format!("{at} has not come yet."));
+        return told.says(format!("{at} is in the future."));
     }
     let Some(subnet) = facts.subnet_of(address) else {
-        return told.says(format!("{address} is of no Subnet."));
+        return told.says(format!("{address} is in no Subnet."));
     };
     let name = subnet.metadata.name.clone().unwrap_or_default();
     match facts.unit_of(address) {
@@ -27,7 +27,7 @@ pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
                     .says(format!("At {at} the ledger had {unit} for {owner}, since {since}."))
                     .then(shown(facts, address, at)),
                 Some(since) => told
-                    .says(format!("The ledger has {unit} for {owner} since {since}, after then."))
+                    .says(format!("The ledger has {unit} for {owner}, but only since {since}."))
                     .then(not_kept(address)),
                 None => told
                     .says(format!("The ledger has {unit} for {owner}; since when is not kept."))
@@ -38,7 +38,7 @@ pub fn ip_at(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
             told.says(format!("At {at} nobody had {unit}: it was released at {released}."))
         }
         Some((_, unit, Unit::Released(released))) => told
-            .says(format!("{unit} was released at {released}, after then."))
+            .says(format!("{unit} was released later, at {released}."))
             .then(not_kept(address)),
         None if facts.has_blocks(&name) => told
             .says(format!("Nobody has {address} of subnet {name}."))
@@ -54,9 +54,9 @@ fn shown(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
     for (key, pod) in facts.pods_with(address) {
         told = match pod.created {
             Some(created) if created <= at => {
-                told.says(format!("Pod {key}, made before then, shows it now."))
+                told.says(format!("Pod {key}, created before then, shows it now."))
             }
-            _ => told.says(format!("Pod {key} shows it now, and was made after then.")),
+            _ => told.says(format!("Pod {key} shows it now, but was created later.")),
         };
     }
     told
@@ -64,7 +64,7 @@ fn shown(facts: &Facts, address: IpAddr, at: Timestamp) -> Explanation {
 
 fn not_kept(address: IpAddr) -> Explanation {
     Explanation::default()
-        .says("Who had it before is not kept.")
+        .says("There is no record of who had it before.")
         .advises(format!(
             "grep {address} in the logs of `berth controller` and `berth agent`"
         ))

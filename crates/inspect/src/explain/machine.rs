@@ -7,7 +7,7 @@ use super::subnet::state as subnet_state;
 use super::{Explanation, plain, recent_warnings, with_step_for};
 use crate::facts::Facts;
 
-/// The reason of a machine for which there is no Subnet.
+/// The reason that machine IPAM gives if there is no Subnet for a machine.
 const NO_NETWORK: &str = "NoNetwork";
 
 pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
@@ -17,7 +17,7 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
     let told = Explanation::default();
     if machine.is_deleting {
         return Some(told.says(format!(
-            "{key} is being deleted; {has} comes back when its builder has let go of it."
+            "{key} is being deleted; {has} is released once only Berth's finalizer is left."
         )));
     }
     if !machine.is_gated {
@@ -46,7 +46,7 @@ pub fn machine(facts: &Facts, key: &Key) -> Option<Explanation> {
         subnets += 1;
         told = told.then(subnet_state(subnet));
     }
-    // Machine IPAM may have reported it already.
+    // The reason above may have given this step already.
     if subnets == 0 && machine.reason.as_deref() != Some(NO_NETWORK) {
         told = with_step_for(told, Some(NO_NETWORK));
     }

@@ -26,7 +26,7 @@ fn condition_of(name: &str, node: &ObservedNode) -> Explanation {
                 .says(format!("Node {name} is not Ready: {why}."))
                 .advises(format!("kubectl describe node {name}; look at its kubelet's log"));
         }
-        None => told = told.says(format!("Node {name} has not been heard of yet.")),
+        None => told = told.says(format!("Node {name} has not reported whether it is Ready.")),
     }
     if let Some((_, why)) = condition(node, "NetworkUnavailable").filter(|(is, _)| is == "True") {
         told = told
@@ -135,8 +135,10 @@ fn without_nnc(facts: &Facts, name: &str, node: &ObservedNode) -> Explanation {
 fn without_container(facts: &Facts, name: &str, nnc: &NodeNetworkConfig) -> Explanation {
     let status = nnc.status.as_ref().and_then(|status| status.status);
     let told = match status {
-        Some(Progress::Error) => format!("{name}'s NodeNetworkConfig has no container: it failed."),
-        _ => format!("{name}'s NodeNetworkConfig has no container yet."),
+        Some(Progress::Error) => {
+            format!("{name}'s NodeNetworkConfig has no network container: it failed.")
+        }
+        _ => format!("{name}'s NodeNetworkConfig has no network container yet."),
     };
     let mut told = Explanation::default().says(told);
     let full = facts.subnets.values().filter(|subnet| {

@@ -1,4 +1,4 @@
-//! Why a pod has no address, or whose it is.
+//! Why a pod has no address, or which subnet its address is in.
 
 use berth_kit::watch::Key;
 
@@ -64,8 +64,8 @@ fn unscheduled(facts: &Facts, key: &Key, pod: &PodFacts) -> Explanation {
             told = told.then(subnet_state(subnet));
         }
         if told.next_steps.is_empty() {
-            // The extended resource names no cause.
-            told = told.advises("add a node, or append a CIDR to the Subnet of the full ones");
+            // The scheduler names the extended resource that is short, and no cause.
+            told = told.advises("add a node, or append a CIDR to the Subnet of the full nodes");
         }
         return told;
     }
@@ -118,7 +118,7 @@ fn running(facts: &Facts, key: &Key, pod: &PodFacts, node: &str) -> Explanation 
         }
         let subnet = facts.subnet_of(*address);
         let of = subnet.and_then(|subnet| subnet.metadata.name.as_deref());
-        let of = of.map_or_else(|| "of no Subnet".to_owned(), |name| format!("of subnet {name}"));
+        let of = of.map_or_else(|| "in no Subnet".to_owned(), |name| format!("in subnet {name}"));
         told = told.says(format!("{} on {node} has {address}, {of}.", key.name));
         if subnet.is_some_and(is_for_pods) && !facts.nodes_with(*address).any(|one| one == node) {
             told = told

@@ -22,7 +22,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "NotAdopted",
-        "delete the NodeNetworkConfig that is of another Node, or wait until it is gone",
+        "delete the NodeNetworkConfig that belongs to another Node, or wait until it is gone",
     ),
     (
         "PodCIDRNotRecorded",
@@ -59,7 +59,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "FailedToCreateRoute",
-        "look at what the backend says: quota, rights, or the next hop",
+        "look at what the backend says: quota, permissions, or the next hop",
     ),
     // Subnets.
     (
@@ -96,7 +96,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "LedgerRestored",
-        "nothing: what nodes have was claimed back; see that no older copy is used",
+        "nothing: nodes keep their addresses; check that no older copy of the ledger is in use",
     ),
     // Machines.
     (
@@ -113,7 +113,7 @@ pub const STEPS: &[(&str, &str)] = &[
     ),
     (
         "NetworkOutside",
-        "nothing, if the address was set by hand; it is of no network of ours",
+        "nothing, if the address was set by hand; it is in none of the networks of machine IPAM",
     ),
     (
         "NetworkDiffers",
@@ -197,11 +197,11 @@ pub const REFUSALS: &[(&str, &str)] = &[
     ("the pod is bound to node", "nothing: it is on that node already"),
     (
         "the pod may be bound to node",
-        "wait until that binding is answered, or has run out",
+        "wait until that binding is answered, or has timed out",
     ),
 ];
 
-/// `None` for a reason that is not ours.
+/// `None` for a reason that has no next step.
 pub fn step(reason: &str) -> Option<&'static str> {
     let found = STEPS.iter().find(|(name, _)| *name == reason);
     found.map(|(_, step)| *step)

@@ -1,4 +1,4 @@
-//! Why a Subnet gives nothing, or how much it still gives.
+//! Why a Subnet gives no addresses, or how many it still has.
 
 use berth_api::Subnet;
 use berth_kit::watch::Key;
@@ -27,7 +27,7 @@ pub fn state(subnet: &Subnet) -> Explanation {
     let mut told = Explanation::default();
     if conditions.is_empty() && status.capacity.is_none() {
         return told
-            .says(format!("Subnet {name} has not been looked at by any controller."))
+            .says(format!("No controller has looked at Subnet {name}."))
             .advises(
                 "is `berth controller` running, and does it lead? kubectl get lease -n kube-system",
             );
@@ -53,7 +53,7 @@ pub fn state(subnet: &Subnet) -> Explanation {
         told = with_step_for(told, Some(&conflict.reason));
     }
     if let Some(unknown) = condition("Exhausted", "Unknown") {
-        told = told.says(format!("How full it is is not known: {}.", plain(&unknown.message)));
+        told = told.says(format!("It is not known how full it is: {}.", plain(&unknown.message)));
         told = with_step_for(told, Some(&unknown.reason));
     }
     let (reserved, capacity) = (text(status.reserved), text(status.capacity));

@@ -1,5 +1,5 @@
-//! What agents hold. Each agent is asked through the API server, which reaches all nodes and checks
-//! permissions (`get` on `nodes/proxy`).
+//! What agents hold. The API server forwards the question to each agent: it reaches all nodes and
+//! checks permissions (`get` on `nodes/proxy`).
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub fn ask_agents<'a>(client: &'a Client, port: u16, facts: &'a mut Facts) -> Bo
             .collect();
         for some in nodes.chunks(CONCURRENCY) {
             if facts.digests.is_empty() && facts.unanswered.len() >= CONCURRENCY {
-                let why = "none of the others has answered".to_owned();
+                let why = "not asked: no other agent has answered".to_owned();
                 facts
                     .unanswered
                     .extend(some.iter().map(|node| (node.clone(), why.clone())));

@@ -18,9 +18,9 @@ pub struct MachineFacts {
     pub phase: String,
     /// Why machine IPAM has given it no network.
     pub why_not: Option<String>,
-    /// The reason of that, in one word.
+    /// The reason of that condition, in one word.
     pub reason: Option<String>,
-    /// The message of the provider.
+    /// The provider's message.
     pub message: String,
 }
 

@@ -10,7 +10,7 @@ use berth_api::NodeNetworkConfig;
 pub struct NncFacts {
     /// The object without its assignments, which are in `units`.
     pub object: NodeNetworkConfig,
-    /// Everything that the node has for pods: single addresses, blocks, or the CIDR of its own.
+    /// Everything that the node has for pods: single addresses, blocks, or a CIDR of its own.
     pub units: Box<[Prefix]>,
     /// The number of addresses in `units`.
     pub addresses: u128,

@@ -41,7 +41,7 @@ impl PodFacts {
             sandbox_uid: pod.annotations().get(MIRROR).unwrap_or(&uid).clone(),
             uid,
             is_replaced: owners.iter().any(|owner| {
-                // A Node owns its static pods, and they come back unchanged.
+                // A Node owns its static pods. Deleting one in the API changes nothing on the node.
                 owner.controller == Some(true) && owner.kind != "Node"
             }),
             node: pod.node().map(str::to_owned),
@@ -59,7 +59,8 @@ impl PodFacts {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Whether its address is in use: a finished pod has given its address back.
+    /// Whether it uses or needs an address: a finished pod has given its address back, and a pod on
+    /// the host's network has none of its own.
     pub fn is_living(&self) -> bool {
         !self.is_finished() && !self.is_on_host_network
     }

@@ -1,4 +1,4 @@
-//! What agents hold, against the rest.
+//! What agents hold, compared with what pods and NodeNetworkConfigs have.
 
 use berth_inspect::check::check;
 
@@ -13,7 +13,7 @@ fn heard() -> Scene {
     scene
 }
 
-/// Object and problem of what is found; each has its fix.
+/// The object and the problem of each finding. Each finding has a fix.
 fn found(scene: &Scene) -> Vec<(String, String)> {
     let findings = check(&scene.facts());
     assert!(findings.iter().all(|one| !one.fix.is_empty()));
@@ -49,8 +49,8 @@ fn an_address_that_two_agents_have_assigned_is_found() {
 #[test]
 fn an_address_that_the_agent_takes_for_free_is_found() {
     for (state, word) in [
-        ("Free", "takes for free"),
-        ("CoolingDown", "takes for free"),
+        ("Free", "counts as free"),
+        ("CoolingDown", "counts as free"),
         ("Releasing", "gives back"),
     ] {
         let mut scene = heard();

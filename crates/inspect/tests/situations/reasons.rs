@@ -1,5 +1,5 @@
-//! Every cause that Berth can report is explained: the sources are read for the reasons that they
-//! give, each is made to happen, and what is said of it has a next step.
+//! Every cause that Berth can report is explained. The tests read the reasons from the sources and
+//! make each of them happen: the explanation must have a next step.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -85,7 +85,7 @@ const REPORTED: &[(&str, &[At])] = &[
     ("FailedKillPod", &[Event("Pod")]),
 ];
 
-/// Of a kubelet, which is not ours.
+/// Reasons of a kubelet: our sources do not give them.
 const OTHERS: [&str; 2] = ["FailedCreatePodSandBox", "FailedKillPod"];
 
 /// Words of the sources that look like a reason and are none: kinds, types and statuses of
@@ -147,7 +147,7 @@ fn sources(directory: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        // What a cloud answers is told in the note of FailedToCreateRoute.
+        // What a cloud answers is in the note of FailedToCreateRoute.
         if path.is_dir() && name != "tests" && name != "backend" {
             sources(&path, found);
         } else if name.ends_with(".rs") && name != "tests.rs" {
@@ -224,7 +224,7 @@ fn each_reason_is_told_with_what_was_said_and_the_next_step() {
     }
 }
 
-/// Makes it so, and asks about the object.
+/// Makes the reason happen, and explains its object.
 fn happens(at: At, reason: &str, message: &str) -> Explanation {
     let mut scene = Scene::healthy();
     let condition = |kind: &str, status: &str| {

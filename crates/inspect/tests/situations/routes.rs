@@ -1,4 +1,4 @@
-//! Routes, as the route controller tells of them.
+//! Routes, as the route controller reports them.
 
 use berth_inspect::check::check;
 
@@ -43,9 +43,9 @@ fn a_node_without_a_route_is_found_after_a_while() {
 fn a_node_that_the_route_controller_passes_over_is_found() {
     let mut scene = routed();
     scene.routed("n2", "10.244.2.0/24", None);
-    let problem = "has the podCIDRs 10.244.2.0/24, and the route controller knows none";
+    let problem = "has the podCIDRs 10.244.2.0/24, and no route controller reports on it";
     assert_eq!(found(&scene), [("node n2".to_owned(), problem.to_owned())]);
-    // Where it tells of nobody, there is none.
+    // If it reports on no node, there is no route controller.
     scene.routed("n1", "10.244.1.0/24", None);
     assert_eq!(found(&scene), []);
 }
@@ -55,6 +55,6 @@ fn two_nodes_on_one_pod_cidr_are_found() {
     let mut scene = routed();
     scene.routed("n2", "10.244.1.128/25", Some(("False", "")));
     let problem =
-        "has the podCIDR 10.244.1.128/25, and node n1 has 10.244.1.0/24: a route leads to one";
+        "has the podCIDR 10.244.1.128/25, and node n1 has 10.244.1.0/24: a route leads to only one";
     assert_eq!(found(&scene), [("node n2".to_owned(), problem.to_owned())]);
 }

@@ -21,7 +21,7 @@ pub fn key(namespace: &str, name: &str) -> Key {
     }
 }
 
-/// As an AddressBlock has it.
+/// An owner, as an AddressBlock has it.
 pub fn owner(owner: &str) -> Value {
     json!({"owner": owner, "lease": "l", "since": "2026-11-15T00:00:00.000000Z"})
 }
@@ -104,7 +104,7 @@ impl Scene {
         self.put_node(name, node);
     }
 
-    /// When the conditions of a node changed last.
+    /// Sets when the conditions of a node last changed.
     pub fn transition(&mut self, name: &str, at: &str) {
         let mut node = self.nodes[name].clone();
         for condition in node["status"]["conditions"].as_array_mut().unwrap() {
@@ -241,7 +241,7 @@ impl Scene {
         self.facts.clusters.insert(name.to_owned());
     }
 
-    /// A gated machine with what machine IPAM says of it; or one that its provider has failed on.
+    /// A gated machine with what machine IPAM says of it, or one that its provider failed to build.
     pub fn failed_machine(&mut self, name: &str, gated: bool, reason: &str, message: &str) {
         let gate = match gated {
             true => json!({"machine-controller.kubermatic.io/initializers": "ipam.berth.dev"}),

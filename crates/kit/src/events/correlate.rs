@@ -1,8 +1,8 @@
 //! Which occurrences are worth a write. Pure: the clock is passed in.
 //!
-//! client-go's measures: the same event again within ten minutes is one more of a series. One
-//! object gets 25 writes at once, then one every five minutes. 4096 of each are remembered. An
-//! occurrence is remembered as a number, without its text.
+//! With client-go's limits: the same event within ten minutes continues a series. One object gets
+//! 25 writes at once, then one every five minutes. At most 4096 series and 4096 objects are
+//! remembered, under a hash and without the event's text.
 
 use std::{
     collections::BTreeMap,
@@ -20,8 +20,8 @@ const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 const MAX_REMEMBERED: usize = 4096;
 
-/// What makes two occurrences the same event, and what they are about. Two that differ have the
-/// same number once in 2^64: then one counts as a repetition of the other.
+/// Hashes of the object and of the whole event. Two events that differ have the same hash once in
+/// 2^64: then one counts as a repetition of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     regarding: u64,
@@ -29,7 +29,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The note is part of it: another note makes another event.
+    /// The note is part of the event: another note makes another event.
     pub(super) fn new(regarding: &ObjectReference, event: &Event) -> Self {
         let mut hasher = DefaultHasher::new();
         hash(regarding, &mut hasher);
@@ -60,7 +60,7 @@ fn hash(object: &ObjectReference, hasher: &mut DefaultHasher) {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// The first of its kind.
+    /// The first event of its kind.
     Create,
     /// A repetition of the event that was written under this name, with the count so far.
     Continue { name: String, count: i32 },
@@ -74,7 +74,7 @@ struct Series {
     count: i32,
 }
 
-/// Fills by one write every [`REFILL`], up to [`BURST`].
+/// The writes that an object has left. It gains one every [`REFILL`], up to [`BURST`].
 #[derive(Debug)]
 struct Bucket {
     writes: u32,
@@ -182,7 +182,7 @@ impl Correlator {
         }
     }
 
-    /// The event was written under `name`; the same again continues it.
+    /// The event was written under `name`: the same event continues its series from now on.
     pub(super) fn written(&mut self, key: Key, name: String, now: Instant) {
         self.series.put(key.event, Series { name, count: 1 }, now + SERIES_TTL);
     }

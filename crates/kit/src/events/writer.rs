@@ -75,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// Writes until `stop`, and then what was recorded before it.
+    /// Writes events until `stop`, and then those that were recorded before it.
     pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             loop {
@@ -110,7 +110,7 @@ impl Writer {
                 let patch = Patch::Merge(json!({ "series": series }));
                 let params = PatchParams::default();
                 match with_retries(|| api.patch(&name, &params, &patch)).await {
-                    // Events are deleted after an hour or so: the series begins anew.
+                    // Events are deleted after an hour or so: the series starts over.
                     Err(kube::Error::Api(status)) if status.is_not_found() => {
                         self.create(&api, key, occurrence).await
                     }
@@ -137,7 +137,8 @@ impl Writer {
         let created = with_retries(|| api.create(&params, &object)).await;
         match created {
             Ok(_) => {}
-            // Our own earlier attempt, whose answer was lost: nobody else uses this name.
+            // Our own earlier attempt created it, and its answer was lost: nobody else uses this
+            // name.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => return Err(error),
         }

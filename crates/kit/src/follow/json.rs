@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
-/// A page of a list. Servers written in Go send no items as `null`.
+/// A page of a list. Servers written in Go send an empty list as `null`.
 #[derive(Deserialize)]
 pub struct Page<'a> {
     #[serde(default)]
@@ -20,7 +20,7 @@ pub struct Page<'a> {
 pub enum Line<'a> {
     Apply(&'a str),
     Delete(&'a str),
-    /// Only the server's version.
+    /// Carries only the server's resourceVersion.
     Bookmark(String),
     Error(Box<Status>),
 }
@@ -47,7 +47,7 @@ impl<'a> Line<'a> {
     pub fn read(line: &'a [u8]) -> serde_json::Result<Self> {
         let Typed { r#type, object } = match serde_json::from_slice(line) {
             Ok(typed) => typed,
-            // A server that can't go on sends this in place of an event.
+            // A server that can't go on sends a Status in place of an event.
             Err(error) => {
                 let status = serde_json::from_slice::<Status>(line).ok();
                 let failure = status.filter(Status::is_failure).ok_or(error)?;
@@ -124,7 +124,7 @@ mod tests {
     fn a_line_that_was_cut_is_told_from_one_that_is_wrong() {
         let cut = Line::read(br#"{"type":"ADDED","object":{"a""#).unwrap_err();
         assert!(cut.is_eof());
-        // In the middle of a character.
+        // The line was cut in the middle of a character.
         assert!(
             Line::read(b"{\"type\":\"ADDED\",\"object\":{\"a\":\"\xc3")
                 .unwrap_err()

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
 use tokio::time::Instant;
 
-/// A Lease as it was last seen to change, and when that was by our own clock.
+/// The spec that a Lease had when it last changed, and when we saw that change, by our own clock.
 #[derive(Debug)]
 pub(super) struct Observation {
     spec: LeaseSpec,
@@ -14,7 +14,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Observing the same again does not renew it: a holder that renews changes something.
+    /// Observing the same spec again keeps `since`: a holder that renews changes the spec.
     pub(super) fn update<'a>(
         observed: &'a mut Option<Self>,
         spec: &LeaseSpec,
@@ -44,9 +44,9 @@ impl Observation {
 pub(super) enum Decision {
     /// It is ours: keep it.
     Renew,
-    /// It is nobody's, or its holder has not renewed it in time.
+    /// Nobody holds it, or its holder has not renewed it in time.
     Take,
-    /// It is somebody's until then, as far as we know now.
+    /// Another process holds it until this time, as far as we know now.
     Wait(Instant),
 }
 
@@ -65,8 +65,8 @@ pub(super) fn decide(
     }
 }
 
-/// What we write to hold the lease: a new holder counts one more transition, a renewing one keeps
-/// the time at which it began.
+/// The spec that we write to hold the lease. A new holder counts one more transition; a renewal
+/// keeps the acquire time.
 pub(super) fn held(before: &LeaseSpec, identity: &str, seconds: i32, wall: Timestamp) -> LeaseSpec {
     let renewal = before.holder_identity.as_deref() == Some(identity);
     let renewed = Some(MicroTime(after(before, wall)));
@@ -89,7 +89,7 @@ pub(super) fn held(before: &LeaseSpec, identity: &str, seconds: i32, wall: Times
     }
 }
 
-/// What we write into a Lease that did not exist.
+/// The spec that we write into a new Lease.
 pub(super) fn first(identity: &str, seconds: i32, wall: Timestamp) -> LeaseSpec {
     LeaseSpec {
         lease_transitions: Some(0),
@@ -97,7 +97,8 @@ pub(super) fn first(identity: &str, seconds: i32, wall: Timestamp) -> LeaseSpec 
     }
 }
 
-/// What we write to give the lease up. One second, as client-go does it: nobody should wait for us.
+/// The spec that we write to give the lease up. It lasts one second, as client-go's does: nobody
+/// should wait for us.
 pub(super) fn released(before: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -107,8 +108,8 @@ pub(super) fn released(before: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The wall clock, but always later than the present value: others know that we are alive when the
-/// value changes, and a wall clock may stand still or go back.
+/// The wall clock, but always later than the last renew time. Others know that we are alive when
+/// the value changes, and a wall clock may stand still or go back.
 fn after(before: &LeaseSpec, wall: Timestamp) -> Timestamp {
     let microsecond = SignedDuration::from_micros(1);
     match before.renew_time.as_ref() {

@@ -33,17 +33,17 @@ pub struct LeaderElection {
     timing: Timing,
     standing: watch::Sender<Standing>,
     leading: Gauge,
-    /// When another holder's lease was seen to change.
+    /// The Lease as we last read it, and when we saw it change.
     observed: Option<Observation>,
-    /// The Lease as our last write left it. Only while nothing went wrong since: then renewing
-    /// needs no read.
+    /// The Lease as our last write left it, so that a renewal needs no read. `None` after a
+    /// failure.
     ours: Option<Lease>,
-    /// The leader that the log has named last.
+    /// The leader that the log named last.
     leader: Option<String>,
 }
 
 impl LeaderElection {
-    /// `identity` must be this process's alone, for example the pod's name and a random suffix: a
+    /// `identity` must be unique to this process, for example the pod's name and a random suffix: a
     /// process that finds its identity in the Lease takes the Lease for its own.
     pub fn new(client: Client, namespace: &str, name: &str, identity: impl Into<String>) -> Self {
         Self {
@@ -73,9 +73,9 @@ impl LeaderElection {
         Leadership::new(self.standing.subscribe())
     }
 
-    /// Stands for election until `stop`. Then no term begins, the current one is over, and the
-    /// lease is released as soon as the term's holders have dropped it; if they take until the
-    /// renew deadline, the lease is left to expire.
+    /// Stands for election until `stop`. Then no new term begins, and the current one is over. The
+    /// lease is released once every holder of the term has dropped it. If one holds the term until
+    /// the renew deadline, the lease is left to expire.
     pub fn run(mut self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let span = info_span!("lease", namespace = self.namespace, name = self.name);
@@ -96,8 +96,8 @@ impl LeaderElection {
         })
     }
 
-    /// One attempt to get or keep the lease, ended in time to stop leading. Returns when to try
-    /// again.
+    /// One attempt to get or keep the lease. A leader's attempt ends no later than its time as
+    /// leader. Returns when to try again.
     async fn attempt(&mut self) -> Instant {
         let started = Instant::now();
         if !self.leads() {
@@ -109,7 +109,7 @@ impl LeaderElection {
         match outcome {
             Ok(Ok(Decision::Renew | Decision::Take)) => return retry,
             Ok(Ok(Decision::Wait(ends))) => {
-                // The lease is not ours although we thought so: somebody has overwritten it.
+                // If we led, somebody has overwritten the Lease.
                 self.step_down("another process holds the lease");
                 return ends.min(retry);
             }
@@ -118,8 +118,7 @@ impl LeaderElection {
             }
             Err(_) => warn!("cannot acquire or renew the lease: no answer in time; retrying"),
         }
-        // While we lead, the next attempt must come before our time ends. If we no longer lead, it
-        // comes at once and reports that.
+        // A leader tries again no later than its time ends: that attempt then reports the loss.
         let until = self.standing.borrow().until;
         until.map_or(retry, |until| until.min(retry))
     }
@@ -170,7 +169,7 @@ impl LeaderElection {
         Ok(())
     }
 
-    /// Writes us as holder over exactly this `lease`: its resourceVersion goes with it.
+    /// Makes us the holder of exactly this `lease`: the write carries its resourceVersion.
     async fn hold(&mut self, mut lease: Lease) -> Result<(), kube::Error> {
         let sent = Instant::now();
         let before = lease.spec.take().unwrap_or_default();

@@ -104,8 +104,8 @@ impl Term {
         self.leadership.is_leader() && self.leadership.standing.borrow().term == self.term
     }
 
-    /// Waits until the term is over: lost, or the election was stopped. Then finish quickly, and
-    /// drop the term.
+    /// Returns when the term is over, because it was lost or the election was stopped. The caller
+    /// should finish quickly then, and drop the term.
     pub async fn lost(&self) {
         let mut standing = self.leadership.standing.clone();
         loop {
@@ -118,7 +118,7 @@ impl Term {
                 _ => return,
             };
             tokio::select! {
-                // The end may have moved with a renewal: look again.
+                // A renewal may have moved the end: look again.
                 changed = standing.changed() => if changed.is_err() { return },
                 () = sleep_until(until) => return,
             }

@@ -1,4 +1,4 @@
-//! The queues' metrics, by client-go's names, so that its dashboards and alerts work.
+//! The queues' metrics, under client-go's names, so that dashboards and alerts for client-go work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct QueueMetrics {
 
 impl QueueMetrics {
     pub fn register(registry: &mut Registry) -> Self {
-        // client-go's: 10 ns to 10 s.
+        // client-go's buckets: 10 ns to 10 s.
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(1e-8, 10.0, 10));
         let metrics = Self {
             depth: Family::default(),
@@ -81,7 +81,7 @@ impl QueueMetrics {
             work_duration: self.work_duration.get_or_create_owned(&name),
         };
         let mut queues = self.running.queues.lock();
-        // Nothing of a queue that is gone remains, however often a controller restarts.
+        // Removes the probes of queues that are gone: a controller may restart often.
         let now = Instant::now();
         queues.retain(|(_, probe)| probe(now).is_some());
         queues.push((name, Box::new(unfinished)));
@@ -102,7 +102,7 @@ pub(super) struct Instruments {
 /// `None` once the queue is gone.
 type Probe = Box<dyn Fn(Instant) -> Option<Unfinished> + Send + Sync>;
 
-/// Values that hold only at the moment of the scrape are collected then.
+/// These values hold only at one moment, so they are computed at each scrape.
 #[derive(Default)]
 struct Running {
     queues: Mutex<Vec<(Name, Probe)>>,
@@ -132,12 +132,12 @@ impl Collector for Running {
         };
         gauge(
             "workqueue_unfinished_work_seconds",
-            "How long the items worked on now have been worked on, added up",
+            "Sum over the items in work: how long each has been worked on",
             |unfinished| unfinished.total.as_secs_f64(),
         )?;
         gauge(
             "workqueue_longest_running_processor_seconds",
-            "How long the item worked on longest has been worked on",
+            "How long the item that is longest in work has been worked on",
             |unfinished| unfinished.longest.as_secs_f64(),
         )
     }

@@ -1,4 +1,4 @@
-//! What waits, what is delayed, what is worked on. Pure: the clock is passed in, every order is
+//! Which items wait, are delayed or are in work. Pure: the clock is passed in, every order is
 //! fixed.
 
 use std::{
@@ -19,7 +19,8 @@ pub(super) struct State<T> {
     working: BTreeMap<T, Working>,
     /// What is in `ready`, to find it quickly.
     waiting: BTreeSet<T>,
-    /// Due times in order; the number keeps the order of those that are due together.
+    /// Delayed items in the order of their due times. The number keeps the order of items that are
+    /// due together.
     delayed: BTreeMap<(Instant, u64), T>,
     due: BTreeMap<T, (Instant, u64)>,
     delays: u64,
@@ -42,7 +43,7 @@ pub(super) enum Next<T> {
         item: T,
         waited: Duration,
     },
-    /// Wait for a change, or until then.
+    /// Wait for a change, or until this time.
     Later(Option<Instant>),
     End,
 }
@@ -165,7 +166,7 @@ impl<T: Clone + Ord> State<T> {
         self.news = true;
     }
 
-    /// Shut down, and nothing left that a worker could still have to take.
+    /// The queue is shut down, and no item waits or is in work.
     pub(super) fn is_done(&self) -> bool {
         self.shut_down && self.ready.is_empty() && self.working.is_empty()
     }
@@ -185,12 +186,12 @@ impl<T: Clone + Ord> State<T> {
         }
     }
 
-    /// How many were added since this was last asked.
+    /// How many items were added since the last call.
     pub(super) fn count_adds(&mut self) -> u64 {
         std::mem::take(&mut self.adds)
     }
 
-    /// Whether anything happened since this was last asked that a waiting worker must look at.
+    /// Whether anything happened since the last call that a waiting worker must look at.
     pub(super) fn has_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
@@ -202,11 +203,11 @@ mod tests {
 
     use super::*;
 
-    /// The promises, as plainly as they can be written: lists, and a search for everything.
+    /// The promises of the queue, written as plainly as possible: lists, and a search for
+    /// everything.
     #[derive(Default)]
     struct Model {
-        /// In the order of their adding: what was added and not taken since. An item stands here at
-        /// most once.
+        /// Items that were added and not taken since, in order. An item is in here at most once.
         added: Vec<u8>,
         working: Vec<u8>,
         /// Added while worked on: joins `added` when done.

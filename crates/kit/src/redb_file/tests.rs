@@ -13,7 +13,7 @@ fn at(path: &Path) -> File {
     options.open(path).unwrap()
 }
 
-/// A file in this format, with so many numbers in it. Left as a crash leaves it, or closed.
+/// A file in this format with this many numbers, left as a crash leaves it, or closed.
 fn written(directory: &TempDir, format: u64, numbers: u64, crash: bool) -> std::path::PathBuf {
     let path = directory.path().join("it.redb");
     let (database, found) = open(at(&path), CACHE, format).unwrap();
@@ -43,7 +43,7 @@ fn a_file_of_a_later_format_is_refused_and_left_as_it_is() {
         let refused = open(at(&path), CACHE, 2).unwrap_err();
         assert!(matches!(refused, OpenError::Newer { found: 9, known: 2 }), "{refused}");
         assert!(fs::read(&path).unwrap() == before, "crashed: {crash}");
-        // Nor is it locked by then.
+        // It is not locked any more either.
         drop(open(at(&path), CACHE, 9).unwrap());
     }
 }

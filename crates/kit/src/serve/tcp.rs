@@ -1,4 +1,4 @@
-//! Doors on a TCP listener: with TLS, and without for loopback.
+//! Doors on a TCP listener: one with TLS, and one without it, for loopback.
 
 use std::fmt;
 use std::io;
@@ -43,11 +43,11 @@ impl Door for Plain {
 
 type RouterOf = dyn Fn(Option<&CertificateDer<'static>>) -> Router + Send + Sync;
 
-/// Lets a caller in that shows what [`ServerTls`] asks for.
+/// Lets in callers whose certificate [`ServerTls`] accepts, or everybody if it asks for none.
 pub struct Tls {
     pub listener: TcpListener,
     pub tls: ServerTls,
-    /// What a caller with this certificate may see; it is `None` where none is asked for.
+    /// The routes for a caller with this certificate, which is `None` if the server asks for none.
     pub router: Box<RouterOf>,
     /// Called for each caller that is turned away, for a metric.
     pub refused: Box<dyn Fn() + Send + Sync>,
@@ -70,8 +70,7 @@ impl Door for Tls {
     }
 
     async fn open(&self, (stream, peer): Self::Accepted) -> Option<(Self::Stream, Router)> {
-        // A refusal also counts if time is up before the handshake is over: then this future is
-        // dropped.
+        // A handshake that takes too long counts as a refusal, too: this future is then dropped.
         let refusal = OnDrop(Some(&*self.refused));
         drop(stream.set_nodelay(true));
         let acceptor = TlsAcceptor::from(self.tls.config());
@@ -92,7 +91,7 @@ impl Door for Tls {
     }
 }
 
-/// Calls what it holds, unless it is disarmed.
+/// Calls its function when it is dropped, unless it is disarmed.
 struct OnDrop<'a>(Option<&'a (dyn Fn() + Send + Sync)>);
 
 impl OnDrop<'_> {

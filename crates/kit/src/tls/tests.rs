@@ -31,7 +31,7 @@ impl Issued {
     }
 }
 
-/// What a server with this configuration shows.
+/// Whether a server with this configuration shows the expected certificate.
 async fn shown(config: Arc<ServerConfig>, expected: &CertificateDer<'static>) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(expected.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! What arrives at the API server of what is recorded.
+//! Which of the recorded events arrive at the API server, and how.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ async fn what_repeats_is_one_event_with_a_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_whose_event_was_deleted_begins_anew() {
+async fn a_series_whose_event_was_deleted_starts_over() {
     let server = Server::default();
     let events = Fixture::start(server.reliable());
     events.record("no address left");

@@ -50,7 +50,7 @@ fn answer(server: &mut Server, is_watch: bool) -> Value {
     }
 }
 
-/// A watch lasts a minute, and has nothing to tell.
+/// A client whose watches last a minute and send nothing.
 fn client(server: &Shared) -> Client {
     let server = Arc::clone(server);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -67,7 +67,7 @@ fn client(server: &Shared) -> Client {
     Client::new(service, "default")
 }
 
-/// How often all was listed in `time`.
+/// How many whole lists there are in `time`.
 async fn listed_in(server: &Shared, time: Duration) -> u64 {
     let count = Mutex::new(0);
     let api: Api<ConfigMap> = Api::default_namespaced(client(server));
@@ -113,8 +113,8 @@ fn config_map(version: &str) -> Value {
     json!({"metadata": {"name": "a", "resourceVersion": version, "managedFields": [{}]}})
 }
 
-/// The watch from 1 has a change, and then what `rest` says after a second. Later ones are silent.
-/// Gives what was told, and the versions that watches began at.
+/// A watch from version 1 sends a change, and a second later what `rest` returns. Later watches are
+/// silent. Returns what was told, and the versions that the watches began at.
 async fn told_when_a_watch_ends(
     rest: impl Fn() -> io::Result<&'static str> + Clone + Send + 'static,
 ) -> (Vec<String>, Vec<String>) {
@@ -131,7 +131,7 @@ async fn told_when_a_watch_ends(
         let rest = rest.clone();
         async move {
             if !is_watch {
-                // The question how far the server is asks for one object, and is told 9.
+                // The request for the server's version asks for one object. Its answer is 9.
                 let (version, items) = match query.split('&').any(|part| part == "limit=1") {
                     true => ("9", Value::Null),
                     false => ("1", json!([config_map("1")])),

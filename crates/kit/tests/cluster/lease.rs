@@ -1,4 +1,4 @@
-//! Two contenders for one Lease, on a clock that stands still unless it is moved.
+//! Two contenders for one Lease, on tokio's paused clock.
 
 use std::{
     sync::{
@@ -241,7 +241,7 @@ async fn a_lease_that_was_deleted_is_made_again_by_its_leader() {
     assert_eq!(spec(&server)["holderIdentity"], "a");
 }
 
-/// Anything that a network does, more often than a network does it. Long outages included.
+/// Faults of every kind that a network has, more often than in a real one, and long outages.
 fn storm(seed: u64) -> impl FnMut() -> Fault + Send + 'static {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut outage_ends = Instant::now();
@@ -262,10 +262,10 @@ fn storm(seed: u64) -> impl FnMut() -> Fault + Send + 'static {
     }
 }
 
-/// Ten minutes, looked at every 50 ms.
+/// Ten minutes, with a look every 50 ms.
 const TICKS: u32 = 12_000;
 
-/// A contender crashes, or stops in order, about every two minutes, and starts again. Returns in
+/// About every two minutes a contender crashes or stops in order, and another one starts. Returns
 /// how many ticks somebody led, and how often the lease changed hands.
 async fn never_two_leaders(seed: u64) -> (u32, u64) {
     let server = Server::default();
@@ -306,7 +306,7 @@ async fn never_two_leaders_whatever_the_network_does() {
         led += ticks;
         transitions += changes;
     }
-    // Otherwise nothing was tried.
+    // Otherwise the test has tried nothing.
     assert!(led > 12 * TICKS / 4, "somebody led in {led} of {} ticks", 12 * TICKS);
     assert!(transitions > 24, "{transitions} transitions");
 }

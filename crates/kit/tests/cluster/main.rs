@@ -1,5 +1,5 @@
-//! What needs an API server: leader election, events and watches, against one in memory that can
-//! fail, delay and lose answers.
+//! Leader election, events and watches, with an API server in memory that can fail, delay and lose
+//! answers.
 
 #![cfg(test)]
 

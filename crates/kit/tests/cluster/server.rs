@@ -27,13 +27,13 @@ struct State {
 /// What happens to one request on its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault {
-    /// Before it arrives.
+    /// The time until it arrives.
     pub delay: Duration,
     /// It never arrives.
     pub refused: bool,
     /// It is carried out, but the sender gets an error.
     pub answer_lost: bool,
-    /// Before the answer arrives.
+    /// The time until the answer arrives.
     pub answer_delay: Duration,
 }
 

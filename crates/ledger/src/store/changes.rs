@@ -19,7 +19,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Sends a change to all watchers. To have none is no error.
+    /// Sends a change to all watchers. To have none is not an error.
     pub fn tell(&self, change: Change) {
         drop(self.0.send(change));
     }

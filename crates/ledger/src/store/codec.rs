@@ -28,7 +28,7 @@ const FORMAT: u8 = 2;
 /// The format before tenures had a time.
 const WITHOUT_SINCE: u8 = 1;
 
-/// Why bytes are no block. The caller adds which block it is.
+/// Why bytes are not a block. The caller adds which block it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("it is in format {found}, and this program knows formats up to {FORMAT}")]

@@ -283,7 +283,7 @@ impl Store for KubernetesStore {
 enum KubernetesError {
     #[error("the API server does not answer")]
     Late,
-    #[error("the API server's store is older than what was seen of it")]
+    #[error("the API server's store is older than what it showed before")]
     Behind,
     #[error(transparent)]
     Api(#[from] Error),

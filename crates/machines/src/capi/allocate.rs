@@ -84,7 +84,7 @@ impl Context {
         address: IpAddr,
     ) -> Result<Allocation, ReconcileError> {
         if !pool.contains(address) {
-            let why = format!("{address} was asked for, and is not in Subnet {name}");
+            let why = format!("the requested address {address} is not in Subnet {name}");
             return Ok(Err((ALLOCATION_FAILED, why)));
         }
         let claimed = self
@@ -94,7 +94,7 @@ impl Context {
         Ok(claimed.map(|()| address).map_err(|refusal| {
             (
                 ALLOCATION_FAILED,
-                format!("{address} was asked for and can't be had: {}", refusal.error),
+                format!("the requested address {address} is not available: {}", refusal.error),
             )
         }))
     }
@@ -107,7 +107,7 @@ fn family(claim: &Claim, pool: &Pool, asked: Option<IpAddr>) -> Result<Family, S
     let said = claim.family()?;
     let family = match (of_address, said) {
         (Some(one), Some(other)) if one != other => {
-            return Err(format!("the address that was asked for is not of family {other}"));
+            return Err(format!("the requested address is not of family {other}"));
         }
         (Some(family), _) | (None, Some(family)) => family,
         (None, None) if has(Family::V4) => Family::V4,

@@ -102,7 +102,7 @@ impl Claim {
             return Ok(None);
         };
         let read = text.parse().map(Some);
-        read.map_err(|_| format!("metadata.annotations[{ADDRESS}]: {text:?} is no IP address"))
+        read.map_err(|_| format!("metadata.annotations[{ADDRESS}]: {text:?} is not an IP address"))
     }
 
     pub fn family(&self) -> Result<Option<Family>, String> {
@@ -111,7 +111,7 @@ impl Claim {
             Some("ipv4") => Ok(Some(Family::V4)),
             Some("ipv6") => Ok(Some(Family::V6)),
             Some(text) => Err(format!(
-                "metadata.annotations[{FAMILY}]: {text:?} is no family: use ipv4 or ipv6"
+                "metadata.annotations[{FAMILY}]: {text:?} is not a family: use ipv4 or ipv6"
             )),
         }
     }

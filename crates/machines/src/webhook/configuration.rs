@@ -21,7 +21,9 @@ pub enum Endpoint {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    #[error("{0:?} is no URL that an API server calls: write it like https://berth.example:9443")]
+    #[error(
+        "{0:?} is not a URL that an API server calls: write it like https://berth.example:9443"
+    )]
     Url(String),
     #[error(
         "{0:?} names no Service: write it like kube-system/berth-webhook or \

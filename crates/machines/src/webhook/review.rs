@@ -13,14 +13,14 @@ pub enum ReviewError {
     #[error("the body is not JSON: {0}")]
     Json(#[source] serde_json::Error),
     #[error(
-        "apiVersion, kind: {api_version} {kind} is no review: send admission.k8s.io/v1 \
+        "apiVersion, kind: {api_version} {kind} is not a review: send admission.k8s.io/v1 \
          AdmissionReview"
     )]
     Kind { api_version: String, kind: String },
     #[error("{0}: it is missing or of another type: send the request of an API server")]
     Field(&'static str),
     #[error(
-        "request.resource: {group} {resource} are no Machines: let the rules of the webhook \
+        "request.resource: {group} {resource} are not Machines: let the rules of the webhook \
          name machines of machine.k8s.io and cluster.k8s.io only"
     )]
     Resource { group: String, resource: String },

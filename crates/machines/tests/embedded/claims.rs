@@ -211,7 +211,7 @@ fn bad_claims_say_why_and_block_nobody() {
         assert!(
             fails(&scene, "a-no-address", "AllocationFailed")
                 .await
-                .contains("\"x\" is no IP address")
+                .contains("\"x\" is not an IP address")
         );
         assert!(
             fails(&scene, "a-outside", "AllocationFailed")

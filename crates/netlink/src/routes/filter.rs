@@ -8,7 +8,8 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage};
 use super::{Protocol, set_table};
 use crate::addresses::address_family;
 
-/// Which routes to list: those that match all of its fields. The kernel leaves out the others.
+/// Which routes to list: those that match all fields that are set. The kernel leaves out the
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteFilter {
     /// Those of one family; otherwise of both.

@@ -47,7 +47,7 @@ pub trait Registry: Send + Sync + std::fmt::Debug + 'static {
         reuse_delay: Duration,
     ) -> Answer<'a, ()>;
 
-    /// Removes a subnet, unless somebody owns a part of it. An unknown subnet is no error.
+    /// Removes a subnet, unless somebody owns a part of it. An unknown subnet is not an error.
     fn remove_subnet<'a>(&'a self, subnet: &'a str) -> Answer<'a, Removal>;
 
     /// The owners of this cluster that have something in the subnet.

@@ -1,4 +1,4 @@
-//! A service gives no podCIDRs.
+//! A service allocates no podCIDRs.
 
 use berth_addr::Prefix;
 use berth_ledger::{Refusal, Tenure};

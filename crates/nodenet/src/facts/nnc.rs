@@ -10,7 +10,7 @@ use super::NodeFacts;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NncFacts {
-    /// Orders the states of the object; 0 if the server's versions are no numbers, and then every
+    /// Orders the states of the object; 0 if the server's versions are not numbers, and then every
     /// state counts as new.
     pub version: u64,
     pub owner: NncOwner,

@@ -90,7 +90,7 @@ fn another_reason_stays_when_the_nnc_is_settled() {
 }
 
 #[test]
-fn an_nnc_made_anew_is_news_whatever_its_version() {
+fn an_nnc_recreated_is_news_whatever_its_version() {
     let mut index = Index::default();
     index.apply_nnc("n1", nnc(7, &[]));
     index.settle("n1", 8);

@@ -55,7 +55,7 @@ pub async fn ensure_nnc(
             Ok(None)
         }
         (Action::Foreign, Some(nnc), _) => {
-            let note = "it is controlled by something that is no Node, so agents do not start on \
+            let note = "it is controlled by something that is not a Node, so agents do not start on \
                         it: remove that owner reference, or delete it, and it becomes this Node's";
             context
                 .background

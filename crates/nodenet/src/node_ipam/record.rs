@@ -46,7 +46,7 @@ pub async fn record_unselected(
 
 /// Records all podCIDRs again: the ledger may have lost some of them.
 pub async fn record_again(context: &Context) -> Result<(), ReconcileError> {
-    // A service gives no podCIDRs, so there is nothing to keep others from.
+    // A service allocates no podCIDRs, so there is nothing to keep others from.
     if !context.allocator.serves_pod_cidrs() {
         return Ok(());
     }

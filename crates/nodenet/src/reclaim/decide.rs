@@ -11,7 +11,7 @@ use crate::facts::{NncFacts, NncOwner};
 /// An owner in a subnet.
 pub type Place = (String, Owner);
 
-/// Owners that look gone, and when that was first observed. A restart begins anew, which only
+/// Owners that look gone, and when that was first observed. A restart starts over, which only
 /// delays reclaim.
 #[derive(Debug, Default)]
 pub struct Suspects {

@@ -23,7 +23,7 @@ pub async fn read<T: DeserializeOwned>(body: Body, limits: &Limits) -> Result<T,
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        // A document that is no object, or a field that is missing, has no path.
+        // A document that is not an object, or a field that is missing, has no path.
         let field = if path == "." { "body" } else { &path };
         ServiceError::invalid(field, error.inner())
     })?;

@@ -36,7 +36,7 @@ pub async fn open(
 ) -> Result<Json<Opened>, ServiceError> {
     let Generation { generation } = body::read(body, &shared.limits).await?;
     let _permit = shared.admit().await?;
-    // One from before a restart is no number of ours.
+    // One from before a restart is not a number of ours.
     let generation = generation.saturating_sub(shared.began);
     let opened = shared
         .allocator

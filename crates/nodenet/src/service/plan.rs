@@ -105,7 +105,7 @@ pub enum AddressPlanError {
         caller: String,
     },
     #[error(
-        "subnet {name}: {owner} and {others} others have addresses in it: have them given back \
+        "subnet {name}: {owner} and {others} others have addresses in it: release them \
          first"
     )]
     NotEmpty {

@@ -105,7 +105,7 @@ where
     let (all, params) = (ListParams::default(), PatchParams::default());
     let unheld = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     until("all are gone", async || {
-        // Each time anew: the cluster's own controllers go on to write, events above all.
+        // Each time again: the cluster's own controllers go on to write, events above all.
         api.delete_collection(&DeleteParams::background(), &all).await.unwrap();
         let left = api.list(&all).await.unwrap().items;
         for object in left.iter().filter(|object| !object.finalizers().is_empty()) {

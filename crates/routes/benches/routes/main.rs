@@ -44,7 +44,7 @@ fn main() {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             runtime.block_on(on_server(&mut figures));
         }
-        Err(error) => eprintln!("kube-apiserver can't be had here: {error:#}"),
+        Err(error) => eprintln!("kube-apiserver is not available here: {error:#}"),
     }
     figures.print(json);
 }

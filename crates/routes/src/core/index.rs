@@ -63,7 +63,7 @@ pub enum NodeChange {
 pub enum CidrProblem {
     #[error("podCIDR {written:?} is not a CIDR: write it as 10.244.1.0/24 or fd00:10:244:1::/64")]
     Unparsable { written: String },
-    #[error("podCIDR {cidr} is there twice: remove one of them from spec.podCIDRs")]
+    #[error("podCIDR {cidr} is listed twice: remove one of them from spec.podCIDRs")]
     Repeated { cidr: Prefix },
     #[error(
         "podCIDR {cidr} is outside of the cluster CIDRs ({scope}): it gets no route; give the \

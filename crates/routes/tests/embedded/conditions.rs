@@ -70,7 +70,7 @@ fn a_node_that_loses_its_cidr_loses_its_route() {
         scene.node("n1", &["10.120.0.0/24"], "10.0.0.1").await;
         scene.node("n2", &["10.120.1.0/24"], "10.0.0.2").await;
         scene.routed("10.120.0.0/24", "10.0.0.1").await;
-        // The API server refuses to change one: the node is made anew.
+        // The API server refuses to change one: the node is recreated.
         scene.delete("n1").await;
         scene.node("n1", &[], "10.0.0.1").await;
         scene.unrouted("10.120.0.0/24").await;

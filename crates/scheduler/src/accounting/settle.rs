@@ -111,7 +111,7 @@ mod tests {
 
     /// What `kubectl delete node` leads to.
     #[test]
-    fn a_node_that_is_made_anew_takes_no_pod_before_its_pod_cidr() {
+    fn a_node_that_is_recreated_takes_no_pod_before_its_pod_cidr() {
         let mut accounting = at_now();
         accounting.apply_node("n", cidr(2));
         accounting.apply_pod("a", &bound("n"));

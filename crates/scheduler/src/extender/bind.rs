@@ -46,8 +46,8 @@ pub enum BindError {
     #[error("the API server refuses the binding: {0}")]
     Api(#[source] Box<kube::Error>),
     #[error(
-        "the API server did not answer; the pod counts at the node until it is known \
-         what became of it: {0}"
+        "the API server did not answer; the pod counts against the node until it is known \
+         whether it was bound: {0}"
     )]
     Unanswered(String),
 }

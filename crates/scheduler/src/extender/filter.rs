@@ -18,7 +18,7 @@ use crate::accounting::{Accounting, Refusal};
 pub enum BadRequest {
     #[error("the body can't be read: {0}")]
     Unreadable(#[from] serde_json::Error),
-    #[error("the body can't be read: it is no JSON object")]
+    #[error("the body can't be read: it is not a JSON object")]
     NoObject,
     #[error("Pod: is null or missing: send the pod that is to be placed")]
     NoPod,

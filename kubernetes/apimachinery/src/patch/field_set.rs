@@ -22,7 +22,7 @@ const SELF: &str = ".";
 pub struct FieldSet(Map<String, Value>);
 
 impl FieldSet {
-    /// `None` if the value is no valid `fieldsV1`.
+    /// `None` if the value is not a valid `fieldsV1`.
     pub fn parse(fields: Value) -> Option<Self> {
         let Value::Object(mut root) = fields else {
             return None;

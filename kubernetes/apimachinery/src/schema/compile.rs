@@ -34,7 +34,7 @@ fn compile(
         preserve: flag(schema, "x-kubernetes-preserve-unknown-fields"),
         embedded: flag(schema, "x-kubernetes-embedded-resource"),
         list: ListType::of(schema),
-        // A null default is no default, as in kube-apiserver.
+        // A null default is not a default, as in kube-apiserver.
         default: schema.get("default").filter(|v| !v.is_null()).cloned(),
         ..Subschema::default()
     };

@@ -125,7 +125,7 @@ mod tests {
 
     fn fields(shape: &Shape) -> &BTreeMap<String, Field> {
         let Shape::Object(object) = shape else {
-            panic!("{shape:?} is no object");
+            panic!("{shape:?} is not an object");
         };
         &object.fields
     }

@@ -138,7 +138,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether Go would omit the field: it has the zero value, and is no pointer.
+/// Whether Go would omit the field: it has the zero value, and is not a pointer.
 fn is_absent(value: &Value, field: &Field) -> bool {
     if field.pointer || field.always {
         return false;

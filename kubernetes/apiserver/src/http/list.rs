@@ -259,7 +259,7 @@ pub fn not_in_the_future(resources: &Resources, asked: u64) -> Result<()> {
 fn expired(too_old: TooOld, after: Option<Place>) -> Status {
     let mut status = Status::expired(format!(
         "The provided continue parameter or resourceVersion ({}) is too old: the \
-         history begins at {}. List anew, or go on with the continue token in this \
+         history begins at {}. List again, or go on with the continue token in this \
          answer, which skips what changed in between.",
         too_old.asked, too_old.oldest
     ));

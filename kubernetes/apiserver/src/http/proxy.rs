@@ -25,7 +25,7 @@ pub async fn to_node(
     let router = front.node_proxy.find(node, port).ok_or_else(|| Status {
         code: 503,
         reason: "ServiceUnavailable",
-        ..Status::unclassified(format!("node {node} answers nothing on port {port}"))
+        ..Status::unclassified(format!("node {node} does not answer on port {port}"))
     })?;
     let query = request.uri().query().map(|query| format!("?{query}"));
     let uri = format!("/{path}{}", query.unwrap_or_default());

@@ -224,7 +224,8 @@ fn check_preconditions(
 }
 
 impl Resources {
-    /// A delete by the server's own loops. It is no error if the object has gone or has changed.
+    /// A delete by the server's own loops. It is not an error if the object has gone or has
+    /// changed.
     pub(crate) async fn collect(
         &self,
         kind: &Kind,
@@ -240,7 +241,7 @@ impl Resources {
         }
     }
 
-    /// A change by the server's own loops. It is no error if the object has gone.
+    /// A change by the server's own loops. It is not an error if the object has gone.
     pub(crate) async fn adjust(
         &self,
         kind: &Kind,

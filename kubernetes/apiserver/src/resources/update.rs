@@ -250,7 +250,7 @@ fn reset_fields(kind: &Kind, new: &mut Value, live: &Value, subresource: &str) {
     }
 }
 
-/// A resourceVersion is opaque to clients, but the server refuses one that is no number.
+/// A resourceVersion is opaque to clients, but the server refuses one that is not a number.
 pub(super) fn check_number(version: Option<&str>) -> Result<()> {
     match version {
         Some(given) if given.parse::<u64>().is_err() => {

@@ -1,4 +1,4 @@
-//! The CA, the token, and the server's certificate, which each start signs anew.
+//! The CA, the token, and the server's certificate, which each start signs again.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -62,7 +62,7 @@ impl Credentials {
             let made = Self::make()?;
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
             // The CA certificate is written last. Without it the set was never complete, and no
-            // client has seen a part of it, so the next start makes all of it anew.
+            // client has seen a part of it, so the next start recreates all of it.
             for (name, content) in [
                 ("token", made.token.as_str()),
                 ("ca.key", &made.key.serialize_pem()),
@@ -205,7 +205,7 @@ mod tests {
 
     /// Clients trust that certificate, so it must not be replaced without their knowledge.
     #[test]
-    fn a_set_that_was_complete_is_not_made_anew() {
+    fn a_set_that_was_complete_is_not_recreated() {
         for name in ["token", "ca.key"] {
             let directory = tempfile::tempdir().unwrap();
             Credentials::load_or_make(directory.path()).unwrap();

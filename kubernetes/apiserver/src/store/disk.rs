@@ -30,7 +30,7 @@ pub enum OpenError {
     InUse(PathBuf),
     #[error("data directory {path} can't be used: {error}; choose one that you may write to")]
     Directory { path: PathBuf, error: std::io::Error },
-    #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start anew")]
+    #[error("{path} is damaged: {why}; restore it from a copy, or move it away to start empty")]
     Damaged { path: PathBuf, why: String },
     #[error("{path}: {error}")]
     Newer { path: PathBuf, error: redb_file::OpenError },

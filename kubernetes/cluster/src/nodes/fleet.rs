@@ -9,7 +9,7 @@ pub struct Fleet {
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} nodes are asked for; 1 to {max} can run on one machine", max = Fleet::MAX)]
+#[error("{0} nodes were requested; 1 to {max} can run on one machine", max = Fleet::MAX)]
 pub struct TooManyNodes(pub u32);
 
 const PREFIX: &str = "berth-node-";

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_made_anew_under_the_same_name_is_placed_anew() {
+    fn a_pod_recreated_under_the_same_name_is_placed_again() {
         let mut index = Index::default();
         index.apply_node(&node("n1", "1"));
         index.apply_pod(&pod("a", json!({"nodeName": "n1"})));

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(
             step(&mut deployment, (2, 1), (0, 0), 550).1,
             Some(Duration::from_secs(600)),
-            "progress starts anew"
+            "progress starts over"
         );
         assert_eq!(
             step(&mut deployment, (2, 1), (0, 0), 1150),

@@ -440,7 +440,7 @@ async fn a_node_left_out_at_a_restart_stays_but_gets_no_pods() {
     assert_eq!(
         cluster.nodes().get("berth-node-1").await.unwrap().uid(),
         uid,
-        "taken over, not made anew"
+        "taken over, not recreated"
     );
     let ready = async |name: &str| {
         let node = cluster.nodes().get(name).await.unwrap();

@@ -172,7 +172,7 @@ fn what_was_written_without_apply_is_owned_too() {
             "{}",
             cause.message
         );
-        // The same value is no conflict: both own it then.
+        // The same value is not a conflict: both own it then.
         apply(&space, "second", json!({"spec": {"holderIdentity": "x"}}))
             .await
             .unwrap();

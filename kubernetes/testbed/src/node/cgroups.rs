@@ -21,8 +21,7 @@ struct Hierarchy {
     parent: PathBuf,
 }
 
-/// One directory in each hierarchy, with the name of the cluster's own directory. Makes nothing
-/// yet.
+/// The paths of the cluster's groups, one in each hierarchy. Creates nothing.
 pub fn of_cluster(name: &str) -> Result<Vec<PathBuf>> {
     let directories = hierarchies()?;
     let directories = directories
@@ -66,7 +65,7 @@ impl Groups {
         command
     }
 
-    /// In cgroup v2 a group has either processes or child groups with controllers: so the node's
+    /// In cgroup v2 a group has either processes or child groups with controllers, so the node's
     /// own processes move to a leaf. Call this once the node's cgroup namespace exists; its root
     /// stays where it is.
     pub fn move_processes_to_leaf(&self) -> Result<()> {
@@ -88,8 +87,8 @@ impl Groups {
     }
 }
 
-/// Shell lines for a cgroup namespace: they mount everything again, so that the namespace's root is
-/// visible.
+/// Shell lines that mount each hierarchy again inside a cgroup namespace. The root of each mount is
+/// then the root of the namespace.
 pub fn remounts() -> Result<String> {
     let mut script = String::new();
     for Hierarchy {
@@ -128,7 +127,7 @@ fn remove_tree(directory: &Path) -> std::io::Result<()> {
     std::fs::remove_dir(directory)
 }
 
-/// In cgroup v1 a new group may use no CPU and no memory node until they are set.
+/// A new cpuset group of cgroup v1 has no CPUs and no memory nodes until they are set.
 fn inherit_cpuset(directory: &Path) -> Result<()> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let own = directory.join(name);
@@ -191,7 +190,7 @@ fn parse(mounts: &str, own: &str) -> Result<Vec<Hierarchy>> {
     Ok(found)
 }
 
-/// Where the hierarchy of `controllers` is mounted, if that is what `line` of mountinfo says.
+/// The mount point of the hierarchy with `controllers`, if this line of mountinfo describes it.
 fn mount_of(line: &str, controllers: &str) -> Option<PathBuf> {
     let (place, source) = line.split_once(" - ")?;
     let mut source = source.split_whitespace();

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use crate::image::SANDBOX_IMAGE;
 use crate::programs::peers;
 
-/// The path inside the node.
+/// The path of the CRI socket inside the node.
 pub const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// The containerd of a node. The first is 1.6, which never asks plugins for their STATUS.
+/// The containerd of a node. Debian's is 1.6, which never asks plugins for their STATUS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runtime {
     #[default]
@@ -53,8 +53,8 @@ address = "{SOCKET}"
     }
 }
 
-// Hence restrict_oom_score_adj: without the capability to lower a process's OOM score, containers
-// would not start.
+// Without `restrict_oom_score_adj`, containers would not start on a machine that lacks the
+// capability to lower a process's OOM score.
 
 fn version_2() -> String {
     format!(

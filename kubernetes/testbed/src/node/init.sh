@@ -1,12 +1,12 @@
-# Process 1 of a node, in namespaces of its own. In $1 is what the node has for itself, $2 is its
-# name, $3 the directory of the programs; after that come lines to mount the control groups again.
-# What is mounted here ends with this namespace.
+# Process 1 of a node, in namespaces of its own. $1 is the directory of the node's private files, $2
+# the node's name, $3 the directory of the programs, $4 shell lines that mount the control groups
+# again. The mounts end with this namespace.
 set -eu
 cd "$1"
 hostname "$2"
 
-# A copy, and not an overlay, which not every file system carries. Nobody configures CNI on all
-# nodes at once.
+# A copy, because not every file system supports an overlay. Without the machine's CNI
+# configuration: each node gets its own.
 cp -a /etc/. etc
 rm -rf etc/cni
 
@@ -16,7 +16,7 @@ for place in /etc /opt /run /var/lib /var/log; do
     mount --rbind "./$place" "$place"
 done
 
-# The kubelet sets these for the whole machine, unless they are as it wants them already.
+# The kubelet would set these for the whole machine. So it sees files that already have its values.
 for setting in sysctl/*; do
     mount --bind "$setting" "/proc/sys/$(basename "$setting" | tr . /)"
 done
@@ -26,11 +26,11 @@ echo 1 >/proc/sys/net/ipv6/conf/all/forwarding || true
 
 eval "$4"
 
-# As on a machine of its own: what containers mount is seen by the kubelet.
+# As on a real machine, the kubelet sees what containers mount.
 mount --make-rshared /
 echo ready
 exec >/dev/null
 
-# Waits, and so reaps what containers leave behind.
+# A shell that waits reaps the processes that containers leave behind.
 sleep infinity &
 wait $!

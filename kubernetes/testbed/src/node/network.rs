@@ -23,7 +23,7 @@ pub struct Seat {
 pub struct Network {
     /// The content of a `.conflist`; without one the node stays NotReady until a test adds one.
     pub configuration: Option<String>,
-    /// Every file in this directory can be called.
+    /// The node gets every file in this directory as a plugin.
     pub plugins: PathBuf,
 }
 

@@ -1,5 +1,5 @@
-//! Building a Go module of `xtask/`: once, into a directory of the cache that is named after the
-//! hash of its files.
+//! Builds a Go module of `xtask/` once, into a directory of the cache that is named after the hash
+//! of its files.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -93,7 +93,7 @@ impl Module {
             self.takes
         ));
         // The directory is renamed into place when it is complete. What a killed build left is
-        // built again.
+        // removed.
         let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;
@@ -167,7 +167,7 @@ impl Module {
     fn command(&self, go: &Path) -> std::process::Command {
         let mut command = std::process::Command::new(go);
         command.current_dir(self.sources_directory());
-        // Static, and with the Go that was chosen.
+        // A static program, built with the Go that was chosen.
         command.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local");
         command.env_remove("GOFLAGS").stdin(Stdio::null());
         command
@@ -197,7 +197,8 @@ impl Module {
             line.strip_prefix(word)?.strip_prefix(' ')
         });
         let found = found.and_then(|rest| rest.split_whitespace().next());
-        let found = found.with_context(|| format!("{} does not say {word}", path.display()))?;
+        let found =
+            found.with_context(|| format!("{} has no version of {word}", path.display()))?;
         Ok(found.to_owned())
     }
 }

@@ -1,5 +1,5 @@
-//! Unmodified programs of other projects that ours must work with, built from the Go modules in
-//! `xtask/peers`.
+//! Unmodified programs of other projects that ours must work with, or are compared with. They are
+//! built from the Go modules in `xtask/peers`, or installed from the requirements there.
 
 use std::path::PathBuf;
 
@@ -150,7 +150,8 @@ pub fn neutron() -> Result<PathBuf> {
     NEUTRON.python()
 }
 
-/// The program that CoreOS and Flatcar check the documents of machines with.
+/// Ignition's validator. CoreOS and Flatcar machines read an Ignition configuration at their first
+/// boot.
 const IGNITION: Module = Module {
     title: "ignition-validate",
     directory: "peers/ignition",
@@ -203,13 +204,13 @@ pub fn cns() -> Result<PathBuf> {
     Ok(CNS.built()?.join("azure-cns"))
 }
 
-/// Builds it if it is missing: that is quick, and tests that run alone need it.
+/// Builds it if it is missing: that is quick, and a test that is run alone needs it.
 pub fn ignition_validate(say: &dyn Fn(&str)) -> Result<PathBuf> {
     IGNITION.build(say)?;
     Ok(IGNITION.built()?.join("ignition-validate"))
 }
 
-/// Builds it if it is missing, for tests that run alone.
+/// Builds it if it is missing, for a test that is run alone.
 pub fn helm() -> Result<PathBuf> {
     HELM.build(&|line| eprintln!("{line}"))?;
     Ok(HELM.built()?.join("helm"))

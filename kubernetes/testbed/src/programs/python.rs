@@ -50,8 +50,8 @@ impl Environment {
         }
         let start = Instant::now();
         say(&format!("installing {} from PyPI: {}, once", self.title, self.takes));
-        // The directory is renamed into place when it is complete. What a killed run left is made
-        // again.
+        // The directory is renamed into place when it is complete. What a killed run left is
+        // removed.
         let unfinished = directory.with_extension("unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)?;

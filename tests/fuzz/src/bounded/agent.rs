@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::{agent_api, agent_journal};
 
-/// Calls that are nearly right, as random bytes hardly ever get past the first brace.
+/// Calls that are nearly valid, as random bytes hardly ever get past the first brace.
 fn calls() -> impl Strategy<Value = Vec<u8>> {
     let container = prop::sample::select(vec!["a", "b", "../c", "", "a b", "é", "a:b"]);
     let interface = prop::sample::select(vec!["eth0", "eth1", "", "sixteen-letters!", "a/b"]);

@@ -83,7 +83,7 @@ fn value(depth: u32) -> BoxedStrategy<String> {
     prop_oneof![3 => leaf, 5 => object, 3 => list].boxed()
 }
 
-/// Right where it must be for the rest to be looked at, most of the time.
+/// Mostly valid where the reader stops at an error, so that it reads the rest.
 fn conf_like() -> impl Strategy<Value = Vec<u8>> {
     let fields = [
         "ipam",

@@ -148,7 +148,7 @@ fn a_recreated_sandbox_releases_only_the_old_ones_address() {
 }
 
 #[test]
-fn being_seen_once_begins_the_grace_period_anew() {
+fn being_seen_once_begins_the_grace_period_again() {
     for comes_back in [true, false] {
         let mut node = Node::living("c1", "web");
         let sandboxes = std::mem::take(&mut node.sandboxes);
@@ -171,7 +171,7 @@ fn being_seen_once_begins_the_grace_period_anew() {
 }
 
 #[test]
-fn a_later_add_of_the_same_attachment_begins_it_anew() {
+fn a_later_add_of_the_same_attachment_restarts_it() {
     let mut node = Node::default();
     node.attach("c1", &pod("web", "u1"), 10);
     for now in [1000, 1100, 1200] {

@@ -1,9 +1,9 @@
 //! Reads a network as people and controllers write it into a Machine.
 //!
 //! ```yaml
-//! ip: 192.168.1.129            # with netmask: the seed's shape
+//! ip: 192.168.1.129            # with netmask: usual in machine.k8s.io
 //! netmask: 255.255.255.128
-//! cidr: 192.168.1.129/25       # instead of the two: Kubermatic's
+//! cidr: 192.168.1.129/25       # instead of the two: usual in cluster.k8s.io
 //! gateway: 192.168.1.1
 //! dns: {servers: [192.168.1.1], search: [example.com]}
 //! addresses:                   # all of them, for IPv6 and both families
@@ -46,7 +46,7 @@ impl Network {
             _ => {
                 return Err(NetworkError::new(
                     field,
-                    "is no object: write ip, netmask, gateway and dns",
+                    "is not an object: write ip, netmask, gateway and dns",
                 ));
             }
         };
@@ -59,7 +59,10 @@ impl Network {
                 field: &field,
             };
             if !item.value.is_object() {
-                return Err(NetworkError::new(field, "is no object: write {cidr: …, gateway: …}"));
+                return Err(NetworkError::new(
+                    field,
+                    "is not an object: write {cidr: …, gateway: …}",
+                ));
             }
             let address = item
                 .first()?
@@ -79,7 +82,7 @@ impl Network {
         if !dns.value.is_null() && !dns.value.is_object() {
             return Err(NetworkError::new(
                 dns.field,
-                "is no object: write {servers: [10.0.0.53]}",
+                "is not an object: write {servers: [10.0.0.53]}",
             ));
         }
         Ok(Some(Self {
@@ -139,7 +142,7 @@ impl Fields<'_> {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
-            Some(_) => Err(self.wrong(name, "is no text: put it in quotes")),
+            Some(_) => Err(self.wrong(name, "is not text: put it in quotes")),
         }
     }
 
@@ -147,7 +150,7 @@ impl Fields<'_> {
         match self.value.get(name) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => Ok(items.clone()),
-            Some(_) => Err(self.wrong(name, "is no list")),
+            Some(_) => Err(self.wrong(name, "is not a list")),
         }
     }
 
@@ -157,13 +160,13 @@ impl Fields<'_> {
             let field = format!("{}.{name}[{number}]", self.field);
             match item {
                 Value::String(text) => texts.push((field, text.trim().to_owned())),
-                _ => return Err(NetworkError::new(field, "is no text: put it in quotes")),
+                _ => return Err(NetworkError::new(field, "is not text: put it in quotes")),
             }
         }
         Ok(texts.into_iter())
     }
 
-    /// From `ip` and `netmask`, or `cidr`; with `gateway`.
+    /// Reads an address from `ip` and `netmask` or from `cidr`, and its `gateway`.
     fn first(&self) -> Read<Option<Address>> {
         let (ip_text, cidr) = (self.text("ip")?, self.text("cidr")?);
         let of_ip = ip_text.map(|text| self.of_ip(&text)).transpose()?;
@@ -173,7 +176,7 @@ impl Fields<'_> {
         let (address, length) = match (of_ip, of_cidr) {
             (Some(one), Some(other)) if one != other => {
                 return Err(
-                    self.wrong("cidr", "is not what ip and netmask say: leave one of the two out")
+                    self.wrong("cidr", "contradicts ip and netmask: leave one of the two out")
                 );
             }
             (Some(found), _) | (None, Some(found)) => found,
@@ -212,7 +215,7 @@ impl Fields<'_> {
             } else {
                 "give cidr instead, like fd00::5/64"
             };
-            self.wrong("netmask", format!("{mask:?} is no netmask: {fix}"))
+            self.wrong("netmask", format!("{mask:?} is not a netmask: {fix}"))
         })?;
         Ok((address, length))
     }
@@ -254,13 +257,13 @@ impl Fields<'_> {
             (Some(name), None) if is_interface(&name) => Ok(Interface::Name(name)),
             (Some(name), None) => Err(self.wrong(
                 "interface",
-                format!("{name:?} is no name of an interface: write it like ens192"),
+                format!("{name:?} is not the name of an interface: write it like ens192"),
             )),
             (None, Some(text)) => match mac(&text) {
                 Some(mac) => Ok(Interface::Mac(mac)),
                 None => Err(self.wrong(
                     "macAddress",
-                    format!("{text:?} is no MAC address: write it like 00:50:56:00:00:01"),
+                    format!("{text:?} is not a MAC address: write it like 00:50:56:00:00:01"),
                 )),
             },
         }
@@ -276,14 +279,16 @@ fn ip(field: &str, text: &str) -> Read<IpAddr> {
     address.filter(usable).ok_or_else(|| {
         NetworkError::new(
             field,
-            format!("{text:?} is no IP address that a machine can use: write it like 10.0.0.5"),
+            format!("{text:?} is not an IP address that a machine can use: write it like 10.0.0.5"),
         )
     })
 }
 
 fn with_length(text: &str) -> Result<(IpAddr, u8), String> {
     let wrong = || {
-        format!("{text:?} is no address with its length: write it like 10.0.0.5/24 or fd00::5/64")
+        format!(
+            "{text:?} is not an address with its length: write it like 10.0.0.5/24 or fd00::5/64"
+        )
     };
     let (address, length) = text.split_once('/').ok_or_else(wrong)?;
     let address = ip("", address).map_err(|_| wrong())?;
@@ -295,7 +300,7 @@ fn with_length(text: &str) -> Result<(IpAddr, u8), String> {
         .ok_or_else(wrong)
 }
 
-/// The length of a netmask in four bytes, or a plain length.
+/// Reads a prefix length from a netmask like 255.255.255.0, or from a plain number.
 fn length(address: IpAddr, mask: &str) -> Option<u8> {
     if let Ok(length) = mask.trim_start_matches('/').parse::<u8>() {
         let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -329,7 +334,7 @@ fn domain(field: String, text: String) -> Read<String> {
     }
     Err(NetworkError::new(
         field,
-        format!("{text:?} is no domain: write it like example.com"),
+        format!("{text:?} is not a domain: write it like example.com"),
     ))
 }
 
@@ -389,7 +394,7 @@ mod tests {
     fn what_is_wrong_is_named_with_its_field_and_the_fix() {
         let field = "spec.providerConfig.network";
         let cases = [
-            (json!("dhcp"), format!("{field}: is no object")),
+            (json!("dhcp"), format!("{field}: is not an object")),
             (
                 json!({"ip": "10.0.0.300", "netmask": "255.0.0.0"}),
                 format!("{field}.ip: "),
@@ -438,7 +443,7 @@ mod tests {
                 json!({"cidr": "10.0.0.5/24", "addresses": [{"cidr": "10.0.0.5/25"}]}),
                 format!("{field}.addresses[0].cidr: "),
             ),
-            (json!({"ip": 5}), format!("{field}.ip: is no text")),
+            (json!({"ip": 5}), format!("{field}.ip: is not text")),
         ];
         for (value, start) in cases {
             let found = why(value.clone());

@@ -13,7 +13,7 @@ impl Network {
         let first = self.addresses.first().copied();
         match (shape, first) {
             (Shape::ProviderConfig, Some(first)) => {
-                // The shape has no field for IPv6 but `addresses`.
+                // In this shape, an IPv6 address has no field but `addresses`.
                 if let Some(netmask) = first.netmask() {
                     network.insert("ip".to_owned(), json!(first.ip));
                     network.insert("netmask".to_owned(), json!(netmask));

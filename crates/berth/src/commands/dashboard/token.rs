@@ -22,7 +22,7 @@ pub fn read(flag: &str, path: &Path) -> Result<Option<WriteToken>> {
     let mode = path.metadata().with_context(named)?.permissions().mode();
     ensure!(
         mode & 0o077 == 0,
-        "{flag} {path}: others can read it, so it is no secret: chmod 600 {path}",
+        "{flag} {path}: others can read it, so it is not a secret: chmod 600 {path}",
         path = path.display()
     );
     let token = WriteToken::new(&text).with_context(named)?;

@@ -112,7 +112,7 @@ fn row(argument: &Arg) -> String {
         .collect();
     let help = argument.get_long_help().or_else(|| argument.get_help());
     let help = cell(&help.map(ToString::to_string).unwrap_or_default());
-    // A default that is no plain value is at the end of the help.
+    // A default that is not a plain value is at the end of the help.
     let (help, told) = match help.split_once(" [default: ") {
         Some((help, default)) => (help, default.trim_end_matches(']')),
         None => (help.as_str(), ""),

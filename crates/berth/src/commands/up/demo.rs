@@ -134,7 +134,7 @@ impl Demo {
             }
             Act::RemoveMachines => {
                 hands.remove_machines().await?;
-                Ok("the machines are gone, and their addresses rest".to_owned())
+                Ok("the machines are gone, and their addresses are cooling down".to_owned())
             }
             Act::Shrink => {
                 hands.scale("web", FEW).await?;

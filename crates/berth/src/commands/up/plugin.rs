@@ -82,7 +82,7 @@ impl Plugin {
         conf["ipam"]["wait"] = format!("{}ms", wait.as_millis()).into();
         let answer = self.call("ADD", Some(sandbox), &conf).await?;
         let document = serde_json::from_slice(&answer).map_err(|error| {
-            PodNetworkError(format!("{IPAM} answered what is no JSON: {error}"))
+            PodNetworkError(format!("{IPAM} answered what is not JSON: {error}"))
         })?;
         Ok(Outcome::read(&document)
             .addresses

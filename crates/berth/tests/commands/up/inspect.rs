@@ -46,7 +46,7 @@ async fn a_healthy_cluster_is_told_as_it_is_and_nothing_disagrees() {
 
     let (name, address) = (pods[0].name_any(), addresses(&pods[0])[0].to_string());
     let told = said(&ask(&kubeconfig, &["explain", "pod", &name]));
-    assert!(told.contains(&format!("has {address}, of subnet pods.")), "{told}");
+    assert!(told.contains(&format!("has {address}, in subnet pods.")), "{told}");
     let told = said(&ask(&kubeconfig, &["explain", "ip", &address]));
     assert!(told.contains(&format!("Pod default/{name} on")), "{told}");
     assert_eq!(said(&ask(&kubeconfig, &["check"])), "Nothing disagrees.\n");
@@ -165,7 +165,7 @@ async fn what_an_agent_no_longer_holds_is_found() {
     let findings: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(findings.as_array().unwrap().len(), 1, "{findings}");
     assert_eq!(findings[0]["object"], format!("pod default/{name}"));
-    let problem = format!("shows {address}, which the agent of berth-node-1 takes for free");
+    let problem = format!("shows {address}, which the agent of berth-node-1 counts as free");
     assert_eq!(findings[0]["problem"], problem);
     assert!(findings[0]["fix"].as_str().unwrap().contains("kubectl delete pod"));
 
@@ -173,7 +173,7 @@ async fn what_an_agent_no_longer_holds_is_found() {
     let checked = ask(&kubeconfig, &["check", "--agent-port", "1"]);
     assert_eq!(said(&checked), "Nothing disagrees.\n");
     let told = String::from_utf8(checked.stderr).unwrap();
-    assert!(told.contains("node berth-node-1 answers nothing on port 1"), "{told}");
+    assert!(told.contains("node berth-node-1 does not answer on port 1"), "{told}");
     assert_eq!(told.lines().count(), 1, "{told}");
 }
 

@@ -71,7 +71,7 @@ async fn a_deleted_nodenetworkconfig_stays_away_for_a_second() {
         let before = before.await.uid();
         let start = Instant::now();
         nncs.delete("berth-node-1", &DeleteParams::default()).await.unwrap();
-        until("it is made anew", async || {
+        until("it is recreated", async || {
             let found = nncs.get_opt("berth-node-1").await.unwrap();
             found.filter(|found| found.uid() != before)
         })

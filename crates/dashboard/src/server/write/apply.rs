@@ -1,8 +1,9 @@
 //! Writes a form over exactly the state that it was checked against.
 //!
 //! A write is a merge patch with the resourceVersion that was read, or a creation: the API server
-//! refuses it if somebody else wrote in between. Then all is read and checked again. A change of
-//! only the status does not refuse the form: the form carries the version of the spec.
+//! refuses it if somebody else wrote in between. Then the object is read and checked again. A
+//! change of only the status does not make the form out of date: the form carries the generation,
+//! which only a change of the spec raises.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -49,7 +50,7 @@ pub enum Outcome {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{kind} {name}: is written by somebody else all the time; nothing was written")]
+    #[error("{kind} {name}: others changed it during each attempt; nothing was written")]
     Busy { kind: String, name: String },
     #[error("the document can't be sent: {0}")]
     Document(#[source] serde_json::Error),

@@ -35,8 +35,8 @@ pub async fn read(State(dashboard): State<Dashboard>, Path(name): Path<String>) 
     }
 }
 
-/// Everybody gets the rules of the controllers. The rules of the API server need the token: the
-/// check is a dry-run write.
+/// Every caller's form is checked by the rules of the controllers. With the token, the API server
+/// also checks it, by a dry-run write.
 pub async fn check(
     State(dashboard): State<Dashboard>,
     Path(name): Path<String>,

@@ -54,7 +54,7 @@ fn read_form(body: &[u8]) -> Result<(MachineForm, Shape), Refusal> {
     Ok((form, shape))
 }
 
-/// As for a Cluster: the API server is asked only for callers with the token.
+/// As for a Cluster, only callers with the token get the dry-run write.
 pub async fn check(
     State(dashboard): State<Dashboard>,
     headers: HeaderMap,

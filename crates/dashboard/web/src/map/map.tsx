@@ -6,7 +6,7 @@ import type { AddressMap, Cell } from "../api";
 import { cellOf, number, parse, since, toNumber } from "../words";
 import { type Grid, STATES, grid, paint } from "./paint";
 
-/** Where a click on a cell leads: so deep that there is something to see, and no deeper. */
+/** The prefix length of the window that a click on a cell opens; none if cells are single units. */
 function deeper(map: AddressMap): number | undefined {
   if (map.cellLength === map.unitLength) return undefined;
   const { length } = parse(map.window);
@@ -155,7 +155,7 @@ function CellText({ map, index }: { map: AddressMap; index: number }) {
   );
 }
 
-/** For whoever knows the address already. */
+/** A form that finds an address on the map. */
 export function Find({
   cidrs,
   unitLength,

@@ -38,7 +38,7 @@ export interface Grid {
   size: number;
 }
 
-/** Powers of two, so that a row begins at a round address. */
+/** The number of columns is a power of two, so that a row begins at a round address. */
 export function grid(count: number, width: number): Grid {
   const least = width < 600 ? 4 : 7;
   let columns = 1;
@@ -88,7 +88,7 @@ export function paint(
   }
 }
 
-/** From below: what somebody has fills a cell up. Whatever is there can be seen. */
+/** The parts of a cell that are not free, from below. Each is high enough to be seen. */
 function portions(
   cell: Cell,
   map: AddressMap,

@@ -126,7 +126,7 @@ export function ClusterNetwork({ name }: { name: string }) {
     }
     setBusy(false);
   };
-  // Of a row that was just added nothing is said before there is something in it.
+  // A new row shows no errors until something is typed into it.
   const isEmpty = (row: Typed) => row.cidr + row.gateway + row.dns === "";
   const errors = checked?.errors ?? [];
   const ofRow = (place: number): FieldError[] =>

@@ -70,7 +70,7 @@ export function MachineNetwork({ group, path }: { group: string; path: string[] 
     operatingSystem: system,
     network: network && { ...network, dnsServers: list(dns) },
   };
-  // Of a machine without a name there is nothing to say yet.
+  // A machine without a name is not checked yet.
   const isNamed = view !== undefined && view.name !== "";
   const told = useChecked("/api/machines/check", isNamed ? body : null, token);
 

@@ -4,7 +4,7 @@ import type { Machine, State } from "../api";
 import { Card, Nothing, Table, Told, Word } from "../parts";
 import { number } from "../words";
 
-/** Of the form for its network. */
+/** The path of the form for its network. */
 const machinePath = ({ group, namespace, name }: Machine) =>
   ["#/machines", group, ...(namespace === "" ? [] : [namespace]), name]
     .map((part, place) => (place === 0 ? part : encodeURIComponent(part)))

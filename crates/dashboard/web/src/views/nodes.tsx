@@ -1,4 +1,4 @@
-// Nodes with their pools, and how long their agents take.
+// Nodes with their pools, and how long an ADD takes on them.
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -85,7 +85,7 @@ function NodeTable({ nodes }: { nodes: Node[] }) {
   );
 }
 
-/** Pods in what the node has, in what it may have. */
+/** The addresses of a node: in use, spare, and missing for its pods. */
 function Pool({ node }: { node: Node }) {
   const all = Math.max(node.has, node.pods, 1);
   const used = Math.min(node.pods, node.has);

@@ -1,4 +1,4 @@
-// Routes to nodes, and what nodes give back.
+// Routes to nodes, and the addresses that nodes give back.
 
 import type { RouteState, State } from "../api";
 import { Card, Nothing, Table, Word } from "../parts";

@@ -1,4 +1,4 @@
-// Subnets, and of one the map of its addresses, how it fills up and when it is full.
+// All Subnets. For the chosen one: the map of its addresses, how it fills up, and when it is full.
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -75,7 +75,7 @@ interface Window {
 }
 
 function Addresses({ subnet, state }: { subnet: Subnet; state: State }) {
-  // Where one has been, the widest first.
+  // The windows from the widest to the one that is shown.
   const [path, setPath] = useState<Window[]>([{}]);
   const here = path[path.length - 1];
   const { value: map, error } = useFresh<AddressMap>(

@@ -41,10 +41,10 @@ impl Span {
     }
 }
 
-/// Something under the ledger's prefix that is no block.
+/// Something under the ledger's prefix that is not a block.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("the key {key} is no block's: remove it, or use another prefix")]
+    #[error("the key {key} is not a block's: remove it, or use another prefix")]
     Key { key: String },
     #[error("the block {key} can't be read: {why}; {}", why.fix())]
     Value { key: String, why: Unreadable },
@@ -135,7 +135,7 @@ mod tests {
         let keys = Keys::new("berth");
         assert_eq!(
             keys.parts(b"berth/blocks/pods").unwrap_err().to_string(),
-            "the key berth/blocks/pods is no block's: remove it, or use another prefix"
+            "the key berth/blocks/pods is not a block's: remove it, or use another prefix"
         );
         let entry = KeyValue {
             key: b"berth/blocks/pods/10.64.1.0".to_vec(),

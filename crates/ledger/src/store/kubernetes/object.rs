@@ -27,11 +27,11 @@ pub enum Unreadable {
     First(#[from] berth_addr::ParseError),
     #[error("metadata.name: spec.subnet and spec.first say that it is {expected}")]
     Name { expected: String },
-    #[error("metadata.resourceVersion: {found:?} is no number")]
+    #[error("metadata.resourceVersion: {found:?} is not a number")]
     Version { found: String },
     #[error("spec.owned.{offset}.owner: {why}")]
     Owner { offset: u8, why: NotAnOwner },
-    #[error("spec.owned.{offset}.lease: {found:?} is no lease id")]
+    #[error("spec.owned.{offset}.lease: {found:?} is not a lease id")]
     Lease { offset: u8, found: String },
     #[error("spec.released: {0}")]
     Contradiction(#[from] Contradiction),

@@ -1,5 +1,5 @@
-//! The open file. After an error of the disk redb refuses everything until the file is opened anew:
-//! a disk that was full, and is not any more, must not need a person.
+//! The open file. After an error of the disk redb refuses everything until the file is opened
+//! again: a disk that was full, and is not any more, must not need a person.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

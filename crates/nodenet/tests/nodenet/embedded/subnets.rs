@@ -133,7 +133,7 @@ fn an_overlapping_subnet_is_refused_and_the_older_one_is_kept() {
         scene.node("n1").await;
         assert_eq!(scene.container("n1").await.subnet_name, "pods");
 
-        // It is refused again when all of it begins anew, although it would come first.
+        // It is refused again when all of it starts over, although it would come first.
         first.stop().await;
         let _second = scene.start();
         scene.node("n2").await;

@@ -76,8 +76,8 @@ async fn a_service_gives_no_pod_cidrs_and_says_so_in_one_line() {
     assert_eq!(
         refused.to_string(),
         format!(
-            "allocator https://{}: the service gives no podCIDRs: leave the controller nodeipam \
-             out, or use a store instead of the service",
+            "allocator https://{}: the service allocates no podCIDRs: leave the controller \
+             nodeipam out, or use a store instead of the service",
             world.address
         )
     );

@@ -152,7 +152,9 @@ impl Keys {
         let role = ask(Method::GET, list, header).await?;
         let keys = ask(Method::GET, &format!("{list}{}", role.trim()), header).await?;
         let keys: Role = serde_json::from_str(&keys).map_err(|_| {
-            BackendError::unavailable(format!("{what}: the metadata service answers garbage"))
+            BackendError::unavailable(format!(
+                "{what}: the answer of the metadata service can't be decoded"
+            ))
         })?;
         Ok(Credentials {
             access_key_id: keys.access_key_id,

@@ -28,7 +28,7 @@ pub fn form(action: &str, version: &str, parameters: &[(String, String)]) -> Str
 pub fn read(action: &str, answer: &Answer) -> Result<Element, BackendError> {
     let root = Element::parse(&answer.text());
     if answer.status.is_success() {
-        let garbage = || BackendError::unavailable(format!("{action}: the answer is no XML"));
+        let garbage = || BackendError::unavailable(format!("{action}: the answer is not XML"));
         return root.ok_or_else(garbage);
     }
     let error = root.as_ref().and_then(|root| root.find("Error"));

@@ -93,7 +93,8 @@ pub async fn log_in(http: &Http, auth: &Keystone) -> Result<Session, BackendErro
         let message = format!("{what} at {uri}: {}: check the credentials", answer.status);
         return Err(BackendError::new(kind, message));
     }
-    let garbage = || BackendError::unavailable(format!("{what} at {uri}: the answer is no token"));
+    let garbage =
+        || BackendError::unavailable(format!("{what} at {uri}: the answer is not a token"));
     let token = answer
         .headers
         .get("x-subject-token")

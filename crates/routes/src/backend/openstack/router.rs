@@ -68,12 +68,12 @@ pub async fn read(
     Ok((answer.router.routes, answer.router.revision_number))
 }
 
-/// A route that exists already is no error.
+/// A route that exists already is not an error.
 pub async fn add(client: &Client, router: &str, extras: &[Extra]) -> Result<(), BackendError> {
     change(client, router, "add_extraroutes", extras).await
 }
 
-/// A route that is gone already is no error.
+/// A route that is gone already is not an error.
 pub async fn remove(client: &Client, router: &str, extras: &[Extra]) -> Result<(), BackendError> {
     change(client, router, "remove_extraroutes", extras).await
 }

@@ -79,12 +79,12 @@ impl Worker {
                     node.condition = Some(condition);
                 }
             }
-            // The node is gone or was created anew: the watch will send that.
+            // The node is gone or was recreated: the watch will send that.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
                 debug!(
                     node = name,
                     %status,
-                    "condition not written; the Node is gone or was created anew"
+                    "condition not written; the Node is gone or was recreated"
                 );
                 return;
             }

@@ -1,4 +1,4 @@
-//! The accounting as a few lists that are counted anew for every question.
+//! The accounting as a few lists that are counted again for every question.
 
 use std::collections::{BTreeMap, BTreeSet};
 

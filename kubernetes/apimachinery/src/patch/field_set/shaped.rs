@@ -189,8 +189,8 @@ fn compare_members(old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> (
     (written, removed)
 }
 
-/// Go's value of an unset field that exists whenever its parent does: a struct that is no pointer,
-/// and `containers`, the only list with keys that Go writes even if it is empty.
+/// Go's value of an unset field that exists whenever its parent does: a struct that is not a
+/// pointer, and `containers`, the only list with keys that Go writes even if it is empty.
 fn implied(name: &str, field: &Field) -> Option<&'static Value> {
     match &*field.shape {
         _ if field.pointer => None,

@@ -1,4 +1,4 @@
-//! Bodies that are no object of the kind that the path names.
+//! Bodies that are not an object of the kind that the path names.
 
 use serde_json::{Value, json};
 

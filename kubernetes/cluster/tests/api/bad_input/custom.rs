@@ -253,7 +253,7 @@ fn a_definition_that_can_not_be_served_is_refused_by_field() {
             vec![(REQUIRED, a_type.as_str())],
         ),
         (
-            "a rule that is no CEL",
+            "a rule that is not CEL",
             with(json!({"type": "string", "x-kubernetes-validations": [{"rule": "self ==="}]})),
             vec![(INVALID, a_rule.as_str())],
         ),

@@ -142,7 +142,7 @@ async fn a_failure_is_told_in_the_plugins_words() {
         assert_eq!(refused.0, told);
     }
     let refused = Fake::new("echo yes").plugin.attach(&sandbox(), Duration::ZERO).await;
-    assert!(refused.unwrap_err().0.contains("no JSON"));
+    assert!(refused.unwrap_err().0.contains("not JSON"));
 }
 
 #[tokio::test]
