@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use berth_kit::private_file;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -104,6 +105,9 @@ fn hold(directory: &Path, name: &str) -> io::Result<Held> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
     let file = options.open(directory.join(name))?;
+    // An agent that was killed while it started `portmap` or a plugin leaves a child, which has the
+    // lock until it becomes that program.
+    private_file::wait_until_unlocked(&file)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Held::Ours(file)),
         Err(Errno::AGAIN) => Ok(Held::Others(file)),
@@ -138,6 +142,19 @@ mod tests {
         let _elsewhere = take("c2", "n1").unwrap();
         drop(held);
         take("c1", "n1").unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_released_within_a_moment_is_waited_for() {
+        let locks = tempfile::tempdir().unwrap();
+        let take = || Lock::take_node(locks.path(), "c1", "n1", Path::new("/state"));
+        let held = take().unwrap();
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            drop(held);
+        });
+        take().unwrap();
+        child.join().unwrap();
     }
 
     #[test]
