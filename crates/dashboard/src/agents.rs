@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{Request, StatusCode, Uri};
-use berth_kit::http_client::{CallError, HttpClient};
+use berth_kit::http_client::{HttpClient, HttpError};
 use berth_kit::metrics::Metrics;
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -22,7 +22,7 @@ enum ScrapeError {
     #[error("no answer within {SCRAPE_TIMEOUT:?}")]
     TimedOut,
     #[error("{0}")]
-    Call(#[from] CallError),
+    Call(#[from] HttpError),
     #[error("the answer is {0}")]
     Status(StatusCode),
     #[error("the answer is not text: {0}")]

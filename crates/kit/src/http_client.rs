@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PONG_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub type CallError = Box<dyn Error + Send + Sync>;
+pub type HttpError = Box<dyn Error + Send + Sync>;
 
 /// Clones share their connections.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct HttpClient {
 
 impl HttpClient {
     /// Speaks HTTP/1.1, without TLS.
-    pub fn plain() -> Result<Self, CallError> {
+    pub fn plain() -> Result<Self, HttpError> {
         let config = ClientConfig::builder_with_provider(tls::provider());
         let config = config.with_safe_default_protocol_versions()?;
         let config = config.with_root_certificates(RootCertStore::empty());
@@ -67,7 +67,7 @@ impl HttpClient {
         &self,
         request: Request<Bytes>,
         max_bytes: usize,
-    ) -> BoxFuture<'_, Result<Response<Bytes>, CallError>> {
+    ) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
         Box::pin(async move {
             let answer = self.client.request(request.map(Full::new)).await?;
             let (head, body) = answer.into_parts();

@@ -26,20 +26,29 @@ pub fn open(path: &Path) -> Result<File> {
 /// still has the files open.
 const UNLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits for a moment until no other process has the file locked. It does not lock the file. The
-/// code that opens it does that, and reports it if another process still has the lock.
-pub fn wait_until_unlocked(file: &File) -> Result<()> {
+/// Locks the file, and waits for a moment if another process has it locked. Returns whether the
+/// file is locked by this one now.
+pub fn lock(file: &File) -> Result<bool> {
     let begin = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return file.unlock(),
+            Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) if begin.elapsed() < UNLOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            Err(TryLockError::WouldBlock) => return Ok(()),
+            Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Waits for a moment until no other process has the file locked. It does not lock the file. The
+/// code that opens it does that, and reports it if another process still has the lock.
+pub fn wait_until_unlocked(file: &File) -> Result<()> {
+    if lock(file)? {
+        file.unlock()?;
+    }
+    Ok(())
 }
 
 fn restrict(file: &File) -> Result<()> {

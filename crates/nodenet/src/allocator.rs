@@ -129,8 +129,8 @@ pub enum AllocatorError {
     Service { address: String, why: String },
     /// From an allocator in another process.
     #[error(
-        "allocator {address}: the service allocates no podCIDRs: leave the controller nodeipam out, \
-         or use a store instead of the service"
+        "allocator {address}: the service allocates no podCIDRs: leave the controller nodeipam \
+         out, or use a store instead of the service"
     )]
     NoPodCidrs { address: String },
 }

@@ -9,8 +9,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use berth_kit::private_file;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 
 const NAME: &str = "lock";
 /// The subdirectory of the lock directory that holds one directory for each cluster.
@@ -107,11 +105,9 @@ fn hold(directory: &Path, name: &str) -> io::Result<Held> {
     let file = options.open(directory.join(name))?;
     // An agent that was killed while it started `portmap` or a plugin leaves a child, which has the
     // lock until it becomes that program.
-    private_file::wait_until_unlocked(&file)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Held::Ours(file)),
-        Err(Errno::AGAIN) => Ok(Held::Others(file)),
-        Err(error) => Err(error.into()),
+    match private_file::lock(&file)? {
+        true => Ok(Held::Ours(file)),
+        false => Ok(Held::Others(file)),
     }
 }
 

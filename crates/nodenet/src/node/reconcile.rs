@@ -55,8 +55,9 @@ pub async fn ensure_nnc(
             Ok(None)
         }
         (Action::Foreign, Some(nnc), _) => {
-            let note = "it is controlled by something that is not a Node, so agents do not start on \
-                        it: remove that owner reference, or delete it, and it becomes this Node's";
+            let note = "it is controlled by something that is not a Node, so agents do not start \
+                        on it: remove that owner reference, or delete it, and it becomes this \
+                        Node's";
             context
                 .background
                 .warn(&nnc.object_ref(&()), "NotAdopted", "Adopt", note.to_owned());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_kit::http_client::{CallError, HttpClient};
+use berth_kit::http_client::{HttpClient, HttpError};
 use berth_kit::tls;
 use bytes::Bytes;
 use http::header::{HeaderMap, RETRY_AFTER};
@@ -86,7 +86,7 @@ impl Http {
     /// `what` names the call in errors. Errors contain neither headers nor bodies: these hold
     /// credentials.
     pub async fn call(&self, what: &str, request: Request<Bytes>) -> Result<Answer, BackendError> {
-        let failed = |error: CallError| {
+        let failed = |error: HttpError| {
             let mut message = format!("{what}: {error}");
             let mut source = error.source();
             while let Some(deeper) = source {
